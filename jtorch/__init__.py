@@ -1,0 +1,38 @@
+"""jtorch: a PyTorch-shaped deep-learning library that runs one program two ways, eager and compiled."""
+
+import jtorch.ops  # noqa: F401 - fills the op table before eager mode reads it
+from jtorch.dtypes import (
+    bool_ as bool,  # noqa: A004
+)
+from jtorch.dtypes import (
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int8,
+    int16,
+    int32,
+    int64,
+    set_default_dtype,
+    uint8,
+    uint64,
+)
+from jtorch.devices import device
+from jtorch.dtypes import dtype
+from jtorch.eager import autograd
+from jtorch.eager.creation import FACTORIES as _FACTORIES
+from jtorch.eager.evaluate import EAGER as _EAGER  # noqa: F401
+from jtorch.eager.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from jtorch.eager.methods import FUNCTIONS as _FUNCTIONS
+from jtorch.eager.tensor import Size, Tensor
+from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+
+globals().update(_FUNCTIONS)
+globals().update(_FACTORIES)
+double, half, long, int, short, float = float64, float16, int64, int32, int16, float32  # noqa: A001

@@ -1,0 +1,20 @@
+"""Memory for a plan: one allocation, aligned to a cache line and to the widest vector register."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ALIGNMENT = 64
+
+
+def allocate(nbytes: int) -> tuple[np.ndarray, int]:
+    """A zeroed buffer of `nbytes`: the uint8 array that owns it, and its 64-byte aligned address.
+
+    The memory lives as long as the array. Raises ValueError for a negative size, MemoryError for one that cannot be had.
+    """
+    if nbytes < 0:
+        raise ValueError(f"an arena of {nbytes} bytes; expected 0 or more")
+    owner = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    start = -owner.ctypes.data % ALIGNMENT
+    buffer = owner[start : start + nbytes]
+    return buffer, owner.ctypes.data + start

@@ -1,0 +1,132 @@
+"""Data types: PyTorch's names over NumPy's dtypes, and PyTorch's promotion.
+
+A Python number is *weak*: it takes part with its category (bool < integer < float) and not with its
+width, so ``float32_tensor * 2.0`` stays float32. A 0-d tensor is weak against tensors with axes of the
+same category. Source: https://docs.pytorch.org/docs/stable/tensor_attributes.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+
+class dtype:  # noqa: N801 - the name users of PyTorch know
+    """One element type. ``dtype.numpy`` is the NumPy dtype that holds it."""
+
+    __slots__ = ("is_floating_point", "itemsize", "name", "numpy")
+
+    def __init__(self, name: str, numpy: type) -> None:
+        self.name = name
+        self.numpy = np.dtype(numpy)
+        self.itemsize = self.numpy.itemsize
+        self.is_floating_point = self.numpy.kind == "f"
+
+    def __repr__(self) -> str:
+        return f"jtorch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+float16 = dtype("float16", np.float16)
+float32 = dtype("float32", np.float32)
+float64 = dtype("float64", np.float64)
+int8 = dtype("int8", np.int8)
+int16 = dtype("int16", np.int16)
+int32 = dtype("int32", np.int32)
+int64 = dtype("int64", np.int64)
+uint8 = dtype("uint8", np.uint8)
+uint64 = dtype("uint64", np.uint64)
+bool_ = dtype("bool", np.bool_)
+
+ALL = (float16, float32, float64, int8, int16, int32, int64, uint8, uint64, bool_)
+OF_NUMPY = {d.numpy: d for d in ALL}
+
+_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2}
+_default = float32
+
+
+def get_default_dtype() -> dtype:
+    """The dtype of floats made from Python numbers; float32 unless changed."""
+    return _default
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Make ``d`` the default float. Raises TypeError for anything but a floating-point dtype."""
+    global _default
+    if not isinstance(d, dtype) or not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _default = d
+
+
+def of(numpy_dtype: np.dtype) -> dtype:
+    """The jtorch dtype of a NumPy dtype. Raises TypeError where there is none."""
+    try:
+        return OF_NUMPY[numpy_dtype]
+    except KeyError:
+        names = ", ".join(d.name for d in ALL)
+        raise TypeError(
+            f"can't convert np.ndarray of type {numpy_dtype}. The only supported types are: {names}."
+        ) from None
+
+
+def to_numpy(d: dtype | np.dtype | type | None) -> np.dtype | None:
+    """NumPy's dtype for a jtorch dtype, a NumPy dtype or one of Python's number types."""
+    if d is None:
+        return None
+    if isinstance(d, dtype):
+        return d.numpy
+    if d is float:
+        return _default.numpy
+    return of(np.dtype(d)).numpy
+
+
+def of_number(value: bool | int | float) -> np.dtype:
+    """The dtype a Python number takes when a tensor is made of it alone."""
+    if isinstance(value, bool):
+        return np.dtype(np.bool_)
+    return np.dtype(np.int64) if isinstance(value, int) else _default.numpy
+
+
+def promote(
+    arrays: Iterable[tuple[np.dtype, int]], numbers: Iterable[bool | int | float] = ()
+) -> np.dtype:
+    """PyTorch's result type of ``(dtype, ndim)`` pairs and Python numbers.
+
+    Operands are ranked: tensors with axes, 0-d tensors, Python numbers. A lower rank decides only
+    where its category is higher than all ranks above it.
+    """
+    dimensioned: np.dtype | None = None
+    zero_dim: np.dtype | None = None
+    for d, ndim in arrays:
+        if ndim:
+            dimensioned = d if dimensioned is None else _promote_pair(dimensioned, d)
+        else:
+            zero_dim = d if zero_dim is None else _promote_pair(zero_dim, d)
+    result = _prefer(dimensioned, zero_dim)
+    for number in numbers:
+        result = _prefer(result, of_number(number))
+    assert result is not None
+    return result
+
+
+def _prefer(strong: np.dtype | None, weak: np.dtype | None) -> np.dtype | None:
+    if strong is None or weak is None:
+        return weak if strong is None else strong
+    return weak if _CATEGORY[weak.kind] > _CATEGORY[strong.kind] else strong
+
+
+def _promote_pair(a: np.dtype, b: np.dtype) -> np.dtype:
+    if a is b:
+        return a
+    category_a, category_b = _CATEGORY[a.kind], _CATEGORY[b.kind]
+    if category_a != category_b:  # int64 with float32 is float32, where NumPy says float64
+        return a if category_a > category_b else b
+    return np.promote_types(a, b)
+
+
+def to_float(d: np.dtype) -> np.dtype:
+    """``d`` where it is a float, else the default float: the rule of exp, div, mean..."""
+    return d if d.kind == "f" else _default.numpy

@@ -1,0 +1,43 @@
+"""Handles of hooks: what ``register_*_hook`` returns, with ``remove()``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+_ids = itertools.count()
+
+
+class RemovableHandle:
+    """Removes its hook with ``remove()``, or at the end of a ``with`` block."""
+
+    __slots__ = ("_hooks", "_on_change", "id")
+
+    def __init__(self, hooks: dict[int, Callable], on_change: Callable[[], None] | None = None) -> None:
+        self._hooks = hooks
+        self._on_change = on_change
+        self.id = next(_ids)
+
+    def remove(self) -> None:
+        self._hooks.pop(self.id, None)
+        if self._on_change is not None:
+            self._on_change()
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
+
+
+def add_hook(
+    hooks: dict[int, Callable] | None, hook: Callable, on_change: Callable[[], None] | None = None
+) -> tuple[dict[int, Callable], RemovableHandle]:
+    """``hooks`` with ``hook`` added (a new dict for None), and its handle."""
+    hooks = {} if hooks is None else hooks
+    handle = RemovableHandle(hooks, on_change)
+    hooks[handle.id] = hook
+    if on_change is not None:
+        on_change()
+    return hooks, handle

@@ -1,0 +1,78 @@
+"""The Tensor's operators and methods, installed from the op table; and in-place forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.eager import composed, indexing, inplace
+from jtorch.eager.binding import APPLY, public_function
+from jtorch.eager.tensor import Tensor
+from jtorch.op import TABLE
+
+FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
+FUNCTIONS.update(composed.FUNCTIONS)
+
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow",
+}  # fmt: skip
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _reflected(function: Callable) -> Callable:
+    def operator(self: Tensor, other: Any) -> Tensor:
+        return function(other, self)
+
+    return operator
+
+
+def _accepting(function: Callable) -> Callable:
+    """An operator that answers NotImplemented to what is no number or tensor."""
+
+    def operator(self: Tensor, other: Any) -> Any:
+        if isinstance(other, (Tensor, bool, int, float)) or hasattr(other, "as_runtime_scalar"):
+            return function(self, other)
+        return NotImplemented
+
+    return operator
+
+
+def _install_operators() -> None:
+    for symbol, name in _OPERATORS.items():
+        function = APPLY[name]
+        setattr(Tensor, f"__{symbol}__", function)
+        setattr(Tensor, f"__r{symbol}__", _reflected(function))
+    for name in _COMPARISONS:
+        setattr(Tensor, f"__{name}__", _accepting(APPLY[name]))
+    for symbol in ("neg", "abs"):
+        setattr(Tensor, f"__{symbol}__", APPLY[symbol])
+    Tensor.__matmul__ = composed.matmul  # type: ignore[attr-defined]
+    Tensor.__rmatmul__ = _reflected(composed.matmul)  # type: ignore[attr-defined]
+    Tensor.__invert__ = composed.bitwise_not  # type: ignore[attr-defined]
+    Tensor.__and__ = composed.bitwise_and  # type: ignore[attr-defined]
+    Tensor.__or__ = composed.bitwise_or  # type: ignore[attr-defined]
+
+
+def _install_methods() -> None:
+    for op in TABLE:
+        if op.public is None:
+            continue
+        function = FUNCTIONS[op.public]
+        for name in op.methods:
+            setattr(Tensor, name, function)
+        if op.in_place:
+            setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
+    for name, function in composed.METHODS.items():
+        setattr(Tensor, name, function)
+    for symbol in ("add", "sub", "mul", "truediv", "pow"):
+        method = getattr(Tensor, f"{_OPERATORS[symbol]}_")
+        setattr(Tensor, f"__i{symbol}__", method)
+    Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
+    Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
+    for name in ("copy_", "zero_", "fill_"):
+        setattr(Tensor, name, getattr(inplace, name))
+
+
+_install_operators()
+_install_methods()

@@ -1,0 +1,444 @@
+"""Tensor: an array with a place on the tape.
+
+Operators and most methods are installed from the op table by ``eager/methods.py``; here is what a Tensor
+*is*: its memory, its metadata, its gradient, and its ways out to Python and NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch import op as op_module
+from jtorch import watch
+from jtorch.devices import CPU, check, device
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple with ``numel()``."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        n = 1
+        for k in self:
+            n *= k
+        return n
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+
+class LazyGrad:
+    """A gradient that lies in a compiled plan's memory until somebody asks for it."""
+
+    __slots__ = ()
+
+    def resolve(self) -> Tensor:
+        """The gradient as a Tensor whose memory no later replay changes."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """The tensor's ``grad`` was set to something else."""
+        raise NotImplementedError
+
+
+class Tensor:
+    """A multi-dimensional array that records the ops applied to it.
+
+    Source: https://docs.pytorch.org/docs/stable/tensors.html
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_base",  # the tensor this one is a view of
+        "_cell",  # [version, weak references to differentiable views...], shared by all views
+        "_data",  # the raw value: a NumPy array, or a traced one while compiling
+        "_grad",  # a Tensor, a LazyGrad or None
+        "_hooks",  # dict of gradient hooks
+        "_index",  # which output of _node
+        "_node",  # what made it; None for a leaf
+        "_requires_grad",
+    )
+
+    if TYPE_CHECKING:  # what methods.py installs
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        self._data = data
+        self._requires_grad = requires_grad
+        self._node = None
+        self._index = 0
+        self._grad = None
+        self._hooks = None
+        self._base = None
+        self._cell = [0]
+
+    # -- metadata --------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._data.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of one dim."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    def dim(self) -> int:
+        return self._data.ndim
+
+    def numel(self) -> int:
+        return self._data.size
+
+    nelement = numel
+
+    @property
+    def dtype(self) -> dt.dtype:
+        return dt.OF_NUMPY[self._data.dtype]
+
+    def is_floating_point(self) -> bool:
+        return self._data.dtype.kind == "f"
+
+    def element_size(self) -> int:
+        return self._data.dtype.itemsize
+
+    @property
+    def device(self) -> device:
+        return CPU
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps in elements, per dim."""
+        strides = tuple(s // self._data.dtype.itemsize for s in self._data.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        return bool(self._data.flags.c_contiguous)
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return _concrete(self, "data_ptr()").__array_interface__["data"][0]
+
+    @property
+    def _version(self) -> int:
+        return self._cell[0]
+
+    # -- autograd --------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Start or stop recording ops on this leaf. Raises RuntimeError for a non-leaf or an integer."""
+        if self._node is not None and not requires_grad:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                "variable in a subgraph that doesn't require differentiation use var_no_grad = "
+                "var.detach()."
+            )
+        if requires_grad and self._data.dtype.kind != "f":
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if self._requires_grad != bool(requires_grad):
+            self._requires_grad = bool(requires_grad)
+            watch.touched(self._data)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._node is None
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._node
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient accumulated by ``backward()``, of this tensor's shape and dtype."""
+        return op_module.CONTEXT.get().evaluator.get_grad(self)
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
+            if value._data.shape != self._data.shape:
+                raise RuntimeError(
+                    f"assigned grad has data of a different size: expected {list(self._data.shape)}, got "
+                    f"{list(value._data.shape)}"
+                )
+        op_module.CONTEXT.get().evaluator.set_grad(self, value)
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add d(self)/d(leaf) to the ``grad`` of every leaf that ``self`` was computed from.
+
+        ``gradient`` has the shape of ``self`` and may be left out for a scalar. ``inputs`` limits the
+        leaves. Raises RuntimeError for a second pass over a freed graph.
+        Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html
+        """
+        from jtorch.eager import engine
+
+        engine.backward([self], [gradient], retain_graph, create_graph, inputs)
+
+    def detach(self) -> Tensor:
+        """The same memory, off the tape."""
+        out = Tensor(self._data)
+        out._cell = self._cell
+        return out
+
+    def detach_(self) -> Tensor:
+        self._node, self._requires_grad, self._index = None, False, 0
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory off the tape, without a shared version."""
+        return Tensor(self._data)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        watch.touched(self._data)
+        self._data = value._data
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of a non-leaf in ``grad``, too."""
+        if self._node is None:
+            return
+        import weakref
+
+        reference = weakref.ref(self)
+
+        def keep(g: Tensor) -> None:
+            tensor = reference()
+            if tensor is not None:
+                tensor.grad = g.detach()
+
+        self.register_hook(keep)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
+        """Call ``hook(grad)`` when this tensor's gradient is computed; what it returns replaces it."""
+        from jtorch.eager.hooks import add_hook
+
+        if not self._requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._node is not None:
+            self._node.pre_hooks, handle = add_hook(self._node.pre_hooks, _on_output(hook, self._index))
+            return handle
+        self._hooks, handle = add_hook(self._hooks, hook)
+        watch.touched(self._data)
+        return handle
+
+    # -- out to Python and NumPy -------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The elements as an array that shares this tensor's memory."""
+        if self._requires_grad:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        return _concrete(self, "numpy()")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None and not copy else np.array(array, dtype=dtype, copy=copy)
+
+    # an array on the left must not swallow the tensor element by element and lose its tape
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def item(self) -> bool | int | float:
+        """The one element as a Python number. Raises RuntimeError where there are more."""
+        array = _concrete(self, "item()")
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.item()
+
+    def tolist(self) -> Any:
+        return _concrete(self, "tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        array = _concrete(self, "bool()")
+        if array.size != 1:
+            raise RuntimeError(
+                "Boolean value of Tensor with no values is ambiguous"
+                if array.size == 0
+                else "Boolean value of Tensor with more than one value is ambiguous"
+            )
+        return bool(array.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self._data.dtype.kind not in "iub" or self._data.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if not self._data.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._data.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self[k] for k in range(self._data.shape[0])])
+
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        from jtorch.eager.printing import tensor_text
+
+        return tensor_text(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self._data.ndim == 0 else object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if self._node is not None:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+                "at the moment."
+            )
+        copy = type(self)(np.array(_concrete(self, "deepcopy()")))
+        copy._requires_grad = self._requires_grad
+        memo[id(self)] = copy
+        if self.grad is not None:
+            copy._grad = self.grad.__deepcopy__(memo)
+        return copy
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), np.array(_concrete(self, "pickle")), self._requires_grad)
+
+    # -- conversion ----------------------------------------------------------------------------------------
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """This tensor with another dtype and/or on another device; itself where nothing changes."""
+        copy = kwargs.pop("copy", False)
+        kwargs.pop("non_blocking", None)
+        wanted = kwargs.pop("dtype", None)
+        place = kwargs.pop("device", None)
+        for a in args:
+            if isinstance(a, dt.dtype):
+                wanted = a
+            elif isinstance(a, Tensor):
+                wanted = a.dtype
+            else:
+                place = a
+        check(place)
+        target = dt.to_numpy(wanted)
+        if target is None or target is self._data.dtype:
+            return self.clone() if copy else self
+        from jtorch.eager.binding import APPLY
+
+        return APPLY["cast"](self, dtype=target)
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def cuda(self) -> Tensor:
+        check("cuda")
+        raise AssertionError("unreachable")
+
+
+def _rebuild(cls: type, array: np.ndarray, requires_grad: bool) -> Tensor:
+    tensor = cls(array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def _concrete(tensor: Tensor, wanted_by: str) -> np.ndarray:
+    data = tensor._data
+    if data.__class__ is np.ndarray:
+        return op_module.CONTEXT.get().evaluator.concrete(data, wanted_by)
+    return data.concrete(wanted_by)
+
+
+def _on_output(hook: Callable, index: int) -> Callable:
+    def on_gradients(gradients: tuple) -> tuple | None:
+        result = hook(gradients[index])
+        if result is None:
+            return None
+        return (*gradients[:index], result, *gradients[index + 1 :])
+
+    return on_gradients
+
+
+def wrap(value: Any, edge: Any = None) -> Tensor:
+    """A Tensor over a raw value, hung on the tape at ``edge``."""
+    tensor = Tensor(value)
+    if edge is not None:
+        target, index = edge
+        tensor._requires_grad = True
+        tensor._node, tensor._index = target, index
+    return tensor
+
+
+def wrap_number(value: bool | int | float, target: np.dtype) -> Any:
+    """A Python number as an operand next to arrays of ``target``: NumPy keeps it weak by itself."""
+    if target.kind == "f":
+        return float(value)
+    return value if target.kind == "b" or not isinstance(value, bool) else int(value)
+
+
+def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
+    """A NumPy array of PyTorch's dtype for nested numbers: float32 and int64 by default."""
+    wanted = dt.to_numpy(dtype)
+    if isinstance(value, np.ndarray):
+        return np.array(value, dtype=wanted or dt.of(value.dtype).numpy)
+    if isinstance(value, np.generic):
+        return np.array(value, dtype=wanted)
+    array = np.asarray(_plain(value))
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"could not make a tensor of {type(value).__name__}: not numbers of one shape")
+    if wanted is None:
+        wanted = {"b": np.dtype(np.bool_), "f": dt.get_default_dtype().numpy}.get(array.dtype.kind)
+        wanted = wanted or np.dtype(np.int64)
+        if array.size == 0 and not isinstance(value, np.ndarray):
+            wanted = dt.get_default_dtype().numpy
+    return np.array(array, dtype=wanted)
+
+
+def _plain(value: Any) -> Any:
+    """Nested lists with tensors in them as nested lists of numbers."""
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value

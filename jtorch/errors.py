@@ -1,0 +1,45 @@
+"""The errors jtorch raises beside Python's own, and the frame of the user's line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where in the user's program something was written."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def user_source() -> Source:
+    """The innermost frame outside the jtorch package: the line the user wrote."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+class CompileError(RuntimeError):
+    """A program that cannot be captured as it is written. The text names the line and the rewrite."""
+
+
+class GraphError(AssertionError):
+    """A graph that breaks the rules of the IR: a fault of a pass, never of the user."""
+
+
+class KernelError(RuntimeError):
+    """A kernel that stopped with a status nobody declared: a fault of the code generator."""
+
+
+class DataError(ValueError):
+    """A data file that is missing, truncated or not what it claims to be."""

@@ -1,0 +1,267 @@
+"""One op, one declaration: the table of ops, the decorators that fill it, and ``bind``.
+
+An op is declared by a *body* written against an array namespace ``xp``. Run with NumPy's namespace the
+body computes; run with the tracer's it records; run with the Tensors' own it differentiates again. The
+gradient (``vjp``) is written once, against the same namespace.
+
+    @elementwise(text="{x} * {y}")
+    def mul(xp, x, y):
+        return xp.mul(x, y)
+
+    @mul.vjp
+    def _(g, x, y): ...
+
+The parameter names of a vjp are the save list: ``out`` (or ``out0``, ``out1``) saves an output, an
+argument's name saves that argument, ``x_shape`` and ``x_dtype`` only those, a static's name its value, and
+``needs`` a tuple that says which arguments want a gradient. What is not named is not kept.
+
+Kinds say what an op must state; passes ask ``op.kind`` and never a name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+
+class Kind(Enum):
+    ELEMENTWISE = "elementwise"  # one output element from one element of each input
+    REDUCTION = "reduction"  # axes disappear under an associative combination
+    VIEW = "view"  # moves elements, computes nothing
+    CONTRACTION = "contraction"  # a matrix product
+    OPAQUE = "opaque"  # a library call
+    COMPOSITE = "composite"  # a body over other ops: one node on the tape, many in the graph
+
+
+class Op:
+    """One declared op. Made by the decorators of this module, never by hand."""
+
+    def __init__(self, kind: Kind, body: Callable, **facts: Any) -> None:
+        self.kind = kind
+        self.body = body
+        self.name: str = facts.pop("name", None) or body.__name__.rstrip("_")
+        self.index = len(TABLE)
+        parameters = list(inspect.signature(body).parameters.values())[1:]
+        self.arrays = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)  # the last of arrays
+        self.statics = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        self.n_outputs: int = facts.pop("n_outputs", 1)
+        self.dtype: str | Callable = facts.pop("dtype", "promote")
+        self.text: str | None = facts.pop("text", None)  # scalar text, for kernels
+        self.integer_text: str | None = facts.pop("integer_text", None)
+        self.check: tuple[str, str] | None = facts.pop("check", None)  # (failing test, sentence)
+        self.combine: str | None = facts.pop("combine", None)  # of a reduction
+        self.identity: Any = facts.pop("identity", None)
+        self.shape: Callable | None = facts.pop("shape", None)  # (*shapes, **statics) -> shape
+        self.affine: Callable | None = facts.pop("affine", None)  # view as strides, see ops/view.py
+        self.index_map: Callable | None = facts.pop("index_map", None)  # view as an index program
+        self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``
+        self.scatter: Callable | None = facts.pop("scatter", None)  # reduction: where elements go
+        self.commutes: bool = facts.pop("commutes", False)
+        self.differentiable: bool = facts.pop("differentiable", True)
+        self.grad_name: str = facts.pop("grad_name", None) or _grad_name(self.name)
+        self.public: str | None = facts.pop("public", self.name)  # name of the public function
+        self.methods: tuple[str, ...] = facts.pop("methods", (self.name,) if self.public else ())
+        self.hidden: int = facts.pop("hidden", 0)  # trailing outputs only the vjp sees
+        self.aliases: bool = facts.pop("aliases", kind is Kind.VIEW)  # the result shares memory
+        self.in_place: bool = facts.pop("in_place", False)  # has an ``op_`` method
+        self.samples: Callable | None = facts.pop("samples", None)  # sample inputs for the tests
+        if facts:
+            raise TypeError(f"op {self.name!r}: unknown facts {sorted(facts)}")
+        self.vjp_function: Callable | None = None
+        self.save_list: tuple[str, ...] = ()
+        self.face_function: Callable | None = None
+        self._check_declaration()
+
+    def _check_declaration(self) -> None:
+        missing = {
+            Kind.ELEMENTWISE: () if self.text or self.integer_text else (),
+            Kind.REDUCTION: () if self.scatter or self.combine else ("combine",),
+            Kind.VIEW: () if self.shape and (self.affine or self.index_map) else ("shape", "affine"),
+            Kind.CONTRACTION: () if self.shape else ("shape",),
+            Kind.OPAQUE: () if self.shape else ("shape",),
+            Kind.COMPOSITE: (),
+        }[self.kind]
+        if missing:
+            raise TypeError(f"op {self.name!r} of kind {self.kind.value} must state {missing}")
+
+    def vjp(self, function: Callable) -> Callable:
+        """Declare the gradient: ``function(xp, g, <saved...>)`` gives one value per array argument."""
+        names = list(inspect.signature(function).parameters)
+        if names[:2] != ["xp", "g"]:
+            raise TypeError(f"the vjp of {self.name!r} must begin with (xp, g), not {names[:2]}")
+        known = {*self.arrays, *self.statics, "needs", "out"}
+        known |= {f"out{k}" for k in range(self.n_outputs)}
+        known |= {f"{a}_{fact}" for a in self.arrays for fact in ("shape", "dtype")}
+        unknown = [n for n in names[2:] if n not in known]
+        if unknown:
+            raise TypeError(f"the vjp of {self.name!r} names {unknown}; it can save {sorted(known)}")
+        self.vjp_function = function
+        self.save_list = tuple(names[2:])
+        return function
+
+    def face(self, function: Callable) -> Callable:
+        """Declare the public signature: a function from PyTorch's arguments to (arrays, statics)."""
+        self.face_function = function
+        return function
+
+    def __repr__(self) -> str:
+        return f"<op {self.name} ({self.kind.value})>"
+
+    def __call__(self, *values: Any, **statics: Any) -> Any:
+        return bind(self, *values, **statics)
+
+
+TABLE: list[Op] = []
+BY_NAME: dict[str, Op] = {}
+
+
+def _grad_name(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+
+
+def _declarer(kind: Kind) -> Callable:
+    def declare(**facts: Any) -> Callable[[Callable], Op]:
+        def decorator(body: Callable) -> Op:
+            op = Op(kind, body, **facts)
+            if op.name in BY_NAME:
+                raise TypeError(f"op {op.name!r} is declared twice")
+            TABLE.append(op)
+            BY_NAME[op.name] = op
+            return op
+
+        return decorator
+
+    declare.__name__ = kind.value
+    declare.__doc__ = f"Declare an op of kind {kind.value}; its facts are the attributes of Op."
+    return declare
+
+
+elementwise = _declarer(Kind.ELEMENTWISE)
+reduction = _declarer(Kind.REDUCTION)
+view = _declarer(Kind.VIEW)
+contraction = _declarer(Kind.CONTRACTION)
+opaque = _declarer(Kind.OPAQUE)
+composite = _declarer(Kind.COMPOSITE)
+
+
+# -- the seam ----------------------------------------------------------------------------------------
+
+
+class Evaluator:
+    """How values are computed. Eager is one; the tracer is another. Everything else is shared.
+
+    ``table[op.index](*values, **statics)`` computes an op on raw values (NumPy arrays or traced ones);
+    ``xp`` is the namespace that bodies and gradients get.
+    """
+
+    table: Sequence[Callable]
+    xp: Any
+
+    def as_value(self, value: Any) -> Any:
+        """A NumPy scalar, an array or a traced value as what a Tensor stores."""
+        raise NotImplementedError
+
+    def write(self, target: Any, value: Any) -> None:
+        """Overwrite the memory of the raw value ``target``, which every view of it sees."""
+        raise NotImplementedError
+
+    def concrete(self, value: Any, wanted_by: str) -> np.ndarray:
+        """The elements as a NumPy array, for ``.numpy()``, ``.item()``, ``bool()`` and their kin."""
+        raise NotImplementedError
+
+    def own(self, value: Any, given: set[int]) -> Any:
+        """``value`` if nobody else can hold its memory, else a copy; ``given`` lists those handed out."""
+        raise NotImplementedError
+
+    def scalar(self, container: Any, key: Any) -> Any:
+        """A hyper-parameter ``container[key]`` that may change from call to call."""
+        raise NotImplementedError
+
+    def get_grad(self, tensor: Any) -> Any:
+        """What ``tensor.grad`` is now."""
+        raise NotImplementedError
+
+    def set_grad(self, tensor: Any, grad: Any) -> None:
+        """Make ``grad`` (a Tensor or None) what ``tensor.grad`` is."""
+        raise NotImplementedError
+
+    def next_call(self, generator: Any) -> tuple[Any, Any]:
+        """(seed, op call number) of the next random op drawn from ``generator``."""
+        raise NotImplementedError
+
+
+class Context:
+    """What holds for ops run now in this thread of control: an evaluator and the grad mode."""
+
+    __slots__ = ("evaluator", "grad", "inference", "table", "xp")
+
+    def __init__(self, evaluator: Evaluator, grad: bool = True, inference: bool = False) -> None:
+        self.evaluator = evaluator
+        self.table = evaluator.table
+        self.xp = evaluator.xp
+        self.grad = grad
+        self.inference = inference
+
+    def replace(self, **changes: Any) -> Context:
+        facts = {"evaluator": self.evaluator, "grad": self.grad, "inference": self.inference}
+        return Context(**(facts | changes))
+
+
+CONTEXT: ContextVar[Context]  # its default, eager with gradients, is set where eager is defined
+
+
+def set_default_context(context: Context) -> None:
+    """Name the context of threads that set none. Called once, by the eager evaluator."""
+    global CONTEXT
+    CONTEXT = ContextVar("jtorch_context", default=context)
+
+
+def bind(op: Op, *values: Any, **statics: Any) -> Any:
+    """Compute ``op`` on raw values with the evaluator in force. The one interception point."""
+    return CONTEXT.get().table[op.index](*values, **statics)
+
+
+# -- types without values ------------------------------------------------------------------------------
+
+
+def infer(
+    op: Op, dtypes: Sequence[np.dtype], shapes: Sequence[tuple[int, ...]], statics: dict[str, Any]
+) -> list[tuple[np.dtype, tuple[int, ...]]]:
+    """(dtype, shape) of each output of a primitive whose arguments were cast and broadcast already."""
+    if op.kind is Kind.ELEMENTWISE:
+        shape = shapes[0] if shapes else tuple(statics["shape"])
+    elif op.kind is Kind.REDUCTION and not op.scatter:
+        shape = reduced_shape(shapes[0], statics["axis"], statics["keepdims"])
+    else:
+        assert op.shape is not None
+        shape = op.shape(*shapes, **statics)
+    many = [tuple(s) for s in shape] if op.n_outputs > 1 else [tuple(shape)] * 1
+    return list(zip(output_dtypes(op, dtypes, statics), many, strict=True))
+
+
+def output_dtypes(op: Op, dtypes: Sequence[np.dtype], statics: dict[str, Any]) -> list[np.dtype]:
+    rule = op.dtype
+    if callable(rule):
+        found = rule(dtypes, statics)
+        return list(found) if op.n_outputs > 1 else [found]
+    fixed = {"compare": np.dtype(np.bool_), "logical": np.dtype(np.bool_), "index": np.dtype(np.int64)}
+    if rule in fixed:
+        return [fixed[rule]] * op.n_outputs
+    if rule == "static":
+        return [np.dtype(statics["dtype"])] * op.n_outputs
+    if rule == "where":
+        return [dtypes[1]]
+    return [dtypes[0]] * op.n_outputs
+
+
+def reduced_shape(shape: tuple[int, ...], axis: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """``shape`` without the axes in ``axis`` (with size 1 in their place where ``keepdims``)."""
+    if keepdims:
+        return tuple(1 if k in axis else n for k, n in enumerate(shape))
+    return tuple(n for k, n in enumerate(shape) if k not in axis)

@@ -1,0 +1,82 @@
+"""What the public faces of ops share: PyTorch's dims and sizes as the tuples that bodies take."""
+
+from __future__ import annotations
+
+from jtorch import dtypes as dt
+
+
+def one(dim: int, ndim: int) -> int:
+    """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range."""
+    bound = ndim or 1
+    if not -bound <= dim < bound:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+        )
+    return dim + bound if dim < 0 else dim
+
+
+def many(dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int, ...]:
+    """The axes to reduce: all for None. Raises RuntimeError where one is named twice."""
+    if dim is None or dim == () or dim == []:
+        return tuple(range(ndim))
+    if isinstance(dim, int):
+        return (one(dim, ndim),) if ndim else ()
+    axes = tuple(sorted(one(d, ndim) for d in dim))
+    if len(set(axes)) != len(axes):
+        raise RuntimeError(f"dim {axes[0]} appears multiple times in the list of dims")
+    return axes if ndim else ()
+
+
+def sizes(given: tuple) -> tuple[int, ...]:
+    """``f(2, 3)`` and ``f((2, 3))`` alike."""
+    if len(given) == 1 and not isinstance(given[0], int):
+        given = tuple(given[0])
+    return tuple(n if n.__class__ is int else n.__index__() for n in given)
+
+
+def infer_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """``shape`` with its -1 replaced so that it holds ``size`` elements, or PyTorch's error."""
+    known = 1
+    unknown = None
+    for k, n in enumerate(shape):
+        if n == -1:
+            if unknown is not None:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = k
+        elif n < 0:
+            raise RuntimeError(f"invalid shape dimension {n}")
+        else:
+            known *= n
+    if unknown is None:
+        if known != size:
+            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
+        return shape
+    if known == 0 or size % known:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}")
+    return shape[:unknown] + (size // known,) + shape[unknown + 1 :]
+
+
+def pair(value: int | tuple[int, int]) -> tuple[int, int]:
+    """``3`` and ``(3, 3)`` alike: kernel sizes, strides, paddings."""
+    return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
+
+
+def widened(input, dtype):
+    """The input of a sum or product: integers are summed as int64 unless a dtype is asked for."""
+    if dtype is not None:
+        return input.to(dtype)
+    return input if input.is_floating_point() else input.to(dt.int64)
+
+
+def not_empty(input, name, dim):
+    """``input``, or PyTorch's error where there is nothing to take an extreme of."""
+    if input.numel() == 0:
+        axes = many(dim, input.ndim)
+        if any(input.shape[a] == 0 for a in axes):
+            raise IndexError(
+                f"{name}(): Expected reduction dim {axes[0]} to have non-zero size."
+                if dim is not None
+                else f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
+    return input

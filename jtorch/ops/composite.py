@@ -1,0 +1,149 @@
+"""Composites: one node on the tape, many primitives in the graph, where fusion sees through them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtorch.op import composite
+from jtorch.ops import axes as ax
+
+# -- softmax ---------------------------------------------------------------------------------------------
+
+
+def _softmax(xp, x, axis):
+    e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
+    return e / xp.sum(e, axis=axis, keepdims=True)
+
+
+def _softmax_face(input, dim=None, dtype=None):
+    if dim is None:
+        raise TypeError("softmax() needs dim: the axis whose elements sum to one, e.g. dim=-1")
+    if dtype is not None:
+        input = input.to(dtype)
+    return (input,), {"axis": (ax.one(dim, input.ndim),) if input.ndim else ()}
+
+
+@composite(dtype="floating")
+def softmax(xp, x, *, axis):
+    return _softmax(xp, x, axis)
+
+
+@softmax.vjp
+def _(xp, g, out, axis):
+    return (g - xp.sum(g * out, axis=axis, keepdims=True)) * out
+
+
+@composite(dtype="floating")
+def log_softmax(xp, x, *, axis):
+    z = x - xp.max(x, axis=axis, keepdims=True)
+    return z - xp.log(xp.sum(xp.exp(z), axis=axis, keepdims=True))
+
+
+@log_softmax.vjp
+def _(xp, g, out, axis):
+    return g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
+
+
+softmax.face(_softmax_face)
+log_softmax.face(_softmax_face)
+
+# -- classification losses -------------------------------------------------------------------------------
+
+_INT = np.dtype(np.int64)
+
+
+def _pick(xp, x, target, ignore_index):
+    """(x[i, target[i]], whether row i counts): rows whose target is ``ignore_index`` read class 0."""
+    counts = xp.ne(target, ignore_index)
+    safe = xp.where(counts, target, 0 * target)
+    rows = xp.iota(shape=tuple(target.shape), axis=0, dtype=_INT)
+    return xp.index(x, rows, safe, axes=(0, 1)), counts
+
+
+def _reduce_rows(xp, losses, counts, reduction):
+    weight = xp.cast(counts, dtype=losses.dtype)
+    losses = losses * weight
+    if reduction == "none":
+        return losses
+    total = xp.sum(losses, axis=(0,), keepdims=False)
+    return total if reduction == "sum" else total / xp.sum(weight, axis=(0,), keepdims=False)
+
+
+def _row_scale(xp, g, target, ignore_index, reduction):
+    """d(reduced loss)/d(loss of row i), of shape (N, 1)."""
+    weight = xp.cast(xp.ne(target, ignore_index), dtype=g.dtype)
+    if reduction == "mean":
+        g = g / xp.sum(weight, axis=(0,), keepdims=False)
+    return xp.unsqueeze(weight * g, axes=(1,))
+
+
+def _is_target(xp, shape, target):
+    places = xp.iota(shape=tuple(shape), axis=1, dtype=_INT)
+    return xp.eq(places, xp.expand(xp.unsqueeze(target, axes=(1,)), shape=tuple(shape)))
+
+
+@composite(dtype="as_is", grad_name="NllLossBackward0", methods=())
+def nll_loss(xp, x, target, *, reduction, ignore_index):
+    picked, counts = _pick(xp, x, target, ignore_index)
+    return _reduce_rows(xp, -picked, counts, reduction)
+
+
+@nll_loss.vjp
+def _(xp, g, x_shape, target, reduction, ignore_index):
+    scale = xp.expand(_row_scale(xp, g, target, ignore_index, reduction), shape=tuple(x_shape))
+    return xp.where(_is_target(xp, x_shape, target), -scale, 0.0), None
+
+
+@composite(dtype="as_is", grad_name="NllLossBackward0", methods=())
+def cross_entropy(xp, x, target, *, reduction, ignore_index):
+    z = x - xp.max(x, axis=(1,), keepdims=True)
+    log_sum = xp.log(xp.sum(xp.exp(z), axis=(1,), keepdims=False))
+    picked, counts = _pick(xp, z, target, ignore_index)
+    return _reduce_rows(xp, log_sum - picked, counts, reduction)
+
+
+@cross_entropy.vjp
+def _(xp, g, x, target, reduction, ignore_index):
+    scale = _row_scale(xp, g, target, ignore_index, reduction)
+    p = _softmax(xp, x, (1,))
+    return xp.where(_is_target(xp, x.shape, target), p - 1.0, p) * scale, None
+
+
+def _class_face(name):
+    def face(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+        _check_classes(name, input, target, reduction)
+        if weight is not None or label_smoothing:
+            raise NotImplementedError(f"{name}() with weight or label_smoothing is not there yet")
+        if input.ndim == 1:
+            input, target = input.unsqueeze(0), target.unsqueeze(0)
+        if input.ndim > 2:
+            order = (0, *range(2, input.ndim), 1)
+            input = input.permute(order).reshape(-1, input.shape[1])
+            if reduction == "none":
+                raise NotImplementedError(f"{name}(reduction='none') of more than 2 dims is not there yet")
+            target = target.reshape(-1)
+        return (input, target), {"reduction": reduction, "ignore_index": ignore_index}
+
+    return face
+
+
+def _check_classes(name, input, target, reduction):
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if not input.is_floating_point():
+        raise RuntimeError(f"{name}(): expected floating-point scores, got {input.dtype}")
+    if target.is_floating_point():
+        raise NotImplementedError(f"{name}(): class probabilities as target are not there yet; got {target.dtype}")
+    if target.dtype.numpy.kind not in "iu":
+        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
+    expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
+    if tuple(target.shape) != tuple(expected):
+        if input.ndim == 2 and target.ndim == 1:
+            raise ValueError(
+                f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
+            )
+        raise ValueError(f"Expected target size {list(expected)}, got {list(target.shape)}")
+
+
+cross_entropy.face(_class_face("cross_entropy"))
+nll_loss.face(_class_face("nll_loss"))

@@ -1,0 +1,136 @@
+"""Matrix products. ``matmul`` is the primitive; the others are its well-known uses."""
+
+from __future__ import annotations
+
+import math
+
+from jtorch.op import composite, contraction
+
+
+def swap(xp, x):
+    """``x`` with its last two axes exchanged."""
+    n = x.ndim
+    return xp.permute(x, axes=(*range(n - 2), n - 1, n - 2))
+
+
+def _matmul_shape(x, y):
+    batch = x[:-2] if len(x) >= len(y) else y[:-2]
+    return (*batch, x[-2], y[-1])
+
+
+@contraction(shape=_matmul_shape, public=None, grad_name="BmmBackward0")
+def matmul(xp, x, y):
+    """``(..., n, k) @ (..., k, m)``; leading axes are equal or one operand has none."""
+    return xp.matmul(x, y)
+
+
+def _products(xp, g, x, y, needs):
+    gx = xp.matmul(g, swap(xp, y)) if needs[0] else None
+    if not needs[1]:
+        return gx, None
+    if x.ndim > 2 and y.ndim == 2:  # one product over all rows, not a sum of products
+        flat = xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+        return gx, xp.matmul(swap(xp, flat), xp.reshape(g, shape=(flat.shape[0], g.shape[-1])))
+    return gx, xp.matmul(swap(xp, x), g)
+
+
+@matmul.vjp
+def _(xp, g, x, y, needs):
+    return _products(xp, g, x, y, needs)
+
+
+def _named_product(name, ndim, grad_name):
+    @composite(name=name, grad_name=grad_name, methods=(name,))
+    def body(xp, x, y):
+        return xp.matmul(x, y)
+
+    @body.vjp
+    def _(xp, g, x, y, needs):
+        return _products(xp, g, x, y, needs)
+
+    @body.face
+    def _(input, mat2):
+        _check(name, input, mat2, ndim)
+        return (input, mat2), {}
+
+    return body
+
+
+def _check(name, x, y, ndim):
+    a, b = x.shape, y.shape
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {x.dtype} != {y.dtype}"
+        )
+    if len(a) != ndim or len(b) != ndim:
+        if name == "bmm":
+            raise RuntimeError(f"batch1 must be a 3D tensor, batch2 too: got {len(a)}D and {len(b)}D")
+        raise RuntimeError(f"{name}: expected {ndim}-D tensors, got {len(a)}-D and {len(b)}-D")
+    if ndim == 3 and (a[0] != b[0] or a[2] != b[1]):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
+            f"[{b[0]}, {b[1]}]."
+        )
+    if a[-1] != b[-2]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
+        )
+
+
+mm = _named_product("mm", 2, "MmBackward0")
+bmm = _named_product("bmm", 3, "BmmBackward0")
+
+
+@composite(grad_name="AddmmBackward0")
+def addmm(xp, input, x, y, *, beta, alpha):
+    product = xp.matmul(x, y)
+    if alpha != 1:
+        product = product * alpha
+    return product + (input if beta == 1 else input * beta)
+
+
+@addmm.vjp
+def _(xp, g, x, y, needs, beta, alpha):
+    gx, gy = _products(xp, g if alpha == 1 else g * alpha, x, y, needs[1:])
+    return g if beta == 1 else g * beta, gx, gy
+
+
+@addmm.face
+def _(input, mat1, mat2, *, beta=1, alpha=1):
+    _check("addmm", mat1, mat2, 2)
+    return (input, mat1, mat2), {"beta": beta, "alpha": alpha}
+
+
+@composite(grad_name="AddmmBackward0", methods=())
+def linear(xp, x, weight, bias):
+    out = xp.matmul(x, xp.permute(weight, axes=(1, 0)))
+    return out if bias is None else out + bias
+
+
+@linear.vjp
+def _(xp, g, x, weight, needs):
+    gx = xp.matmul(g, weight) if needs[0] else None
+    gw = None
+    if needs[1]:
+        rows = math.prod(x.shape[:-1])
+        flat_g = xp.reshape(g, shape=(rows, g.shape[-1])) if g.ndim > 2 else g
+        flat_x = xp.reshape(x, shape=(rows, x.shape[-1])) if x.ndim > 2 else x
+        gw = xp.matmul(swap(xp, flat_g), flat_x)
+    return gx, gw, g  # the engine sums the bias gradient over the rows
+
+
+@linear.face
+def _(input, weight, bias=None):
+    if input.ndim == 1 and weight.ndim == 2:
+        return linear(input.unsqueeze(0), weight, bias).squeeze(0)
+    if weight.ndim != 2 or input.shape[-1:] != weight.shape[1:]:
+        rows = 1
+        for n in input.shape[:-1]:
+            rows *= n
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{(input.shape or (1,))[-1]} and "
+            f"{'x'.join(map(str, reversed(weight.shape)))})"
+        )
+    if input.dtype is not weight.dtype:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype} and {weight.dtype}")
+    return (input, weight, bias), {}

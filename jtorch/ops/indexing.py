@@ -1,0 +1,82 @@
+"""Reading and writing at integer positions.
+
+``index`` reads ``x`` at integer arrays that replace adjacent axes; its adjoint ``index_add`` lives in
+``scatter``. Every form of ``x[...]`` is slices (a view) followed by at most one ``index``.
+"""
+
+from __future__ import annotations
+
+from jtorch import index as ix
+from jtorch.op import composite, opaque, view
+
+OUT_OF_RANGE = "index out of range in self"
+
+
+def _index_shape(x, *indices, axes):
+    return x[: axes[0]] + tuple(indices[0]) + x[axes[-1] + 1 :]
+
+
+def _index_map(coordinates, shapes, axes):
+    first, many = axes[0], len(axes)
+    ndim = len(shapes[1])
+    at = tuple(coordinates[first : first + ndim])
+    places = tuple(ix.Loaded(1 + k, at, shapes[0][axes[k]], OUT_OF_RANGE) for k in range(many))
+    return ix.Read(0, (*coordinates[:first], *places, *coordinates[first + ndim :]))
+
+
+@view(
+    shape=_index_shape,
+    index_map=_index_map,
+    dtype=lambda dtypes, statics: dtypes[0],
+    aliases=False,
+    public=None,
+)
+def index(xp, x, *indices, axes):
+    return xp.index(x, *indices, axes=axes)
+
+
+@index.vjp
+def _(xp, g, x_shape, indices, axes):
+    return (xp.index_add(g, *indices, axes=axes, shape=x_shape),)
+
+
+@opaque(
+    shape=lambda x, value, *indices, axes: x,
+    dtype=lambda dtypes, statics: dtypes[0],
+    public=None,
+)
+def index_put(xp, x, value, *indices, axes):
+    """``x`` with ``value`` at ``indices``; where positions repeat, one of the values stays."""
+    return xp.index_put(x, value, *indices, axes=axes)
+
+
+@index_put.vjp
+def _(xp, g, value_shape, indices, axes):
+    hole = xp.full(0.0, shape=value_shape, dtype=g.dtype)
+    return xp.index_put(g, hole, *indices, axes=axes), xp.index(g, *indices, axes=axes)
+
+
+@composite(methods=(), dtype="as_is")
+def embedding(xp, weight, ids):
+    return xp.index(weight, ids, axes=(0,))
+
+
+@embedding.vjp
+def _(xp, g, weight_shape, ids):
+    return xp.index_add(g, ids, axes=(0,), shape=weight_shape), None
+
+
+@embedding.face
+def _(input, weight, padding_idx=None):
+    if input.dtype.numpy.kind not in "iu":
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+            f"Int; but got {input.dtype} instead (while checking arguments for embedding)"
+        )
+    return (weight, input), {}
+
+
+@opaque(shape=lambda x, axis: x, dtype="index", public=None, differentiable=False)
+def sort_order(xp, x, *, axis):
+    """The positions along ``axis`` in ascending order of the elements, equal ones in their order."""
+    return xp.sort_order(x, axis=axis)

@@ -1,0 +1,28 @@
+"""How a compiled plan learns, at no cost per call, that something it relied on was changed outside.
+
+Plans capture arrays, modules and optimizers. Asking each of them before each call would cost more than
+the call; instead whoever changes one of them says so here. Two channels:
+
+* ``structure``: an epoch that modules, optimizers, hooks and modes advance. A plan that sees another epoch
+  than its own looks at everything it captured once and stamps itself again.
+* ``captured``: the arrays that plans point into. Rebinding a tensor's data or switching its
+  ``requires_grad`` advances the epoch only when the array is one of those.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+structure = [0]
+captured: dict[int, Any] = {}
+
+
+def advance() -> None:
+    """Something that any plan may rely on has changed."""
+    structure[0] += 1
+
+
+def touched(array: Any) -> None:
+    """The tensor that holds ``array`` was rebound or changed its ``requires_grad``."""
+    if id(array) in captured:
+        structure[0] += 1

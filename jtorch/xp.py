@@ -1,0 +1,263 @@
+"""The array dialect that bodies and gradients are written in: a closed list of functions.
+
+Each public function here carries the name of a primitive op and computes it with NumPy. The tracer and
+the Tensors offer the same names, so one body serves all three. NumPy itself is no safe dialect (``exp``
+of int64 gives float64, float32 times a 0-d float64 too), so arguments arrive cast and promoted, axes are
+tuples of non-negative ints, shapes are tuples, and dtypes are NumPy's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided as _as_strided
+from scipy import special
+
+from jtorch import philox
+
+# Division by zero and overflow give inf and NaN without a word, as in PyTorch. The filter is limited to
+# this package, because NumPy's own switch (seterr) would also change the user's NumPy code.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"jtorch\.")
+
+Array = np.ndarray
+Shape = tuple[int, ...]
+_slice = builtins.slice  # this module's ``slice`` is the op
+
+# elementwise
+add, sub, mul, div = np.add, np.subtract, np.multiply, np.true_divide
+neg, abs, sign = np.negative, np.abs, np.sign
+exp, log, sqrt, tanh, sin, cos = np.exp, np.log, np.sqrt, np.tanh, np.sin, np.cos
+log1p, expm1, floor, ceil, round, trunc = np.log1p, np.expm1, np.floor, np.ceil, np.rint, np.trunc
+pow, maximum, minimum = np.power, np.maximum, np.minimum
+clamp_min, clamp_max = np.maximum, np.minimum
+eq, ne, lt, le, gt, ge = (
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+)  # fmt: skip
+logical_not, logical_and, logical_or = np.logical_not, np.logical_and, np.logical_or
+isnan, isfinite = np.isnan, np.isfinite
+where = np.where
+floor_divide, remainder = np.floor_divide, np.remainder
+sigmoid, erf = special.expit, special.erf
+
+
+def rsqrt(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
+def relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def cast(x: Array, *, dtype: np.dtype) -> Array:
+    return x.astype(dtype, copy=False)
+
+
+def clone(x: Array) -> Array:
+    return np.array(x, order="C")
+
+
+# reduction: axis is a tuple, possibly empty
+
+
+def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return np.add.reduce(x, axis, x.dtype, None, keepdims)
+
+
+def prod(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return np.multiply.reduce(x, axis, x.dtype, None, keepdims)
+
+
+def max(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return np.maximum.reduce(x, axis, None, None, keepdims)
+
+
+def min(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return np.minimum.reduce(x, axis, None, None, keepdims)
+
+
+def any(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return np.logical_or.reduce(x, axis, None, None, keepdims)
+
+
+def all(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return np.logical_and.reduce(x, axis, None, None, keepdims)
+
+
+def argmax(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return _arg(np.argmax, x, axis, keepdims)
+
+
+def argmin(x: Array, *, axis: Shape, keepdims: bool) -> Array:
+    return _arg(np.argmin, x, axis, keepdims)
+
+
+def _arg(function: Any, x: Array, axis: Shape, keepdims: bool) -> Array:
+    if len(axis) == 1:
+        return function(x, axis=axis[0], keepdims=keepdims)
+    assert len(axis) == x.ndim  # over all axes: the position in the flattened array
+    found = function(x)
+    return np.reshape(found, (1,) * x.ndim) if keepdims else np.asarray(found)
+
+
+# view
+
+
+def reshape(x: Array, *, shape: Shape) -> Array:
+    return x.reshape(shape)
+
+
+def unsqueeze(x: Array, *, axes: Shape) -> Array:
+    shape = list(x.shape)
+    for a in axes:
+        shape.insert(a, 1)
+    return x.reshape(shape)
+
+
+def squeeze(x: Array, *, axes: Shape) -> Array:
+    return x.squeeze(axes)
+
+
+def flip(x: Array, *, axes: Shape) -> Array:
+    return np.flip(x, axes)
+
+
+def permute(x: Array, *, axes: Shape) -> Array:
+    return x.transpose(axes)
+
+
+def expand(x: Array, *, shape: Shape) -> Array:
+    if not x.flags.c_contiguous:
+        return np.broadcast_to(x, shape)
+    # broadcast_to costs 2 us, the constructor of ndarray 0.5 us
+    strides = (0,) * (len(shape) - x.ndim) + tuple(
+        0 if n == 1 and m != 1 else s
+        for n, m, s in zip(x.shape, shape[len(shape) - x.ndim :], x.strides, strict=True)
+    )
+    return np.ndarray(shape, x.dtype, x, 0, strides)
+
+
+def slice(x: Array, *, start: Shape, stop: Shape, step: Shape) -> Array:
+    return x[tuple(map(_slice, start, stop, step))]
+
+
+def slice_put(x: Array, value: Array, *, start: Shape, stop: Shape, step: Shape) -> Array:
+    out = np.array(x, order="C")
+    out[tuple(map(_slice, start, stop, step))] = value
+    return out
+
+
+def windows(x: Array, *, kernel: Shape, stride: Shape, dilation: Shape) -> Array:
+    """Sliding windows over the last axes: (..., H, W) to (..., OH, OW, KH, KW), without a copy."""
+    k = x.ndim - len(kernel)
+    outer = tuple(
+        (n - d * (w - 1) - 1) // s + 1
+        for n, w, s, d in zip(x.shape[k:], kernel, stride, dilation, strict=True)
+    )
+    step = tuple(b * s for b, s in zip(x.strides[k:], stride, strict=True))
+    inner = tuple(b * d for b, d in zip(x.strides[k:], dilation, strict=True))
+    return _as_strided(x, x.shape[:k] + outer + kernel, x.strides[:k] + step + inner, writeable=False)
+
+
+def pad(x: Array, *, low: Shape, high: Shape, interior: Shape) -> Array:
+    """Zeros before, after and between the elements of each axis (XLA's Pad, without negative widths)."""
+    grown = (n + (n - 1) * i if n else 0 for n, i in zip(x.shape, interior, strict=True))
+    shape = tuple(lo + n + hi for lo, n, hi in zip(low, grown, high, strict=True))
+    out = np.zeros(shape, x.dtype)
+    inside = tuple(
+        _slice(lo, lo + (n - 1) * (i + 1) + 1 if n else lo, i + 1)
+        for lo, n, i in zip(low, x.shape, interior, strict=True)
+    )
+    out[inside] = x
+    return out
+
+
+def cat(*xs: Array, axis: int) -> Array:
+    return np.concatenate(xs, axis)
+
+
+def index(x: Array, *indices: Array, axes: Shape) -> Array:
+    """``x`` at integer ``indices`` of one common shape, which replaces the adjacent ``axes``."""
+    return x[(_slice(None),) * axes[0] + indices]
+
+
+def fold(
+    g: Array, *, shape: Shape, kernel: Shape, stride: Shape, dilation: Shape
+) -> Array:
+    """Overlapping windows added up where they came from: the adjoint of ``windows``."""
+    out = np.zeros(shape, g.dtype)
+    outer = g.shape[-2 * len(kernel) : -len(kernel)]
+    for place in np.ndindex(*kernel):
+        at = tuple(
+            _slice(p * d, p * d + (n - 1) * s + 1, s)
+            for p, d, n, s in zip(place, dilation, outer, stride, strict=True)
+        )
+        out[(..., *at)] += g[(..., *place)]
+    return out
+
+
+# contraction
+
+
+def matmul(x: Array, y: Array) -> Array:
+    return np.matmul(x, y)
+
+
+# scatter and library calls
+
+
+def index_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
+    """Zeros of ``shape`` with ``g`` added at ``indices``: what ``index`` read from, repeats summed."""
+    flat = np.ravel_multi_index(indices, tuple(shape[a] for a in axes)).ravel()
+    count = flat.size
+    before = int(np.prod(shape[: axes[0]]))
+    rows = int(np.prod([shape[a] for a in axes]))
+    after = int(np.prod(shape[axes[-1] + 1 :]))
+    out = np.zeros((before, rows, after), g.dtype)
+    np.add.at(out, (_slice(None), flat), g.reshape(before, count, after))
+    return out.reshape(shape)
+
+
+def index_put(x: Array, value: Array, *indices: Array, axes: Shape) -> Array:
+    out = np.array(x, order="C")
+    out[(_slice(None),) * axes[0] + indices] = value
+    return out
+
+
+def sort_order(x: Array, *, axis: int) -> Array:
+    return np.argsort(x, axis, kind="stable")
+
+
+# creation and random numbers
+
+
+def full(value: Any, *, shape: Shape, dtype: np.dtype) -> Array:
+    return np.full(shape, value, dtype)
+
+
+def iota(*, shape: Shape, axis: int, dtype: np.dtype) -> Array:
+    """The position along ``axis``, as an array of ``shape``."""
+    line = np.arange(shape[axis], dtype=dtype)
+    if len(shape) == 1:
+        return line
+    return np.broadcast_to(line.reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape)
+
+
+def random_bits(seed: int, call: int, *, shape: Shape, dtype: Any) -> Array:
+    return philox.raw_bits(seed, call, math.prod(shape)).reshape(shape)
+
+
+def uniform(bits: Array, *, dtype: np.dtype) -> Array:
+    return philox.uniform(bits, dtype)
+
+
+def normal(bits: Array, *, dtype: np.dtype) -> Array:
+    return philox.normal(bits, dtype)
+
+
+def bounded(bits: Array, low: int, high: int) -> Array:
+    """Integers in [low, high) from random bits."""
+    return philox.bounded(bits, low, high)
