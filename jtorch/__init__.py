@@ -36,3 +36,5 @@ from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, s
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)
 double, half, long, int, short, float = float64, float16, int64, int32, int16, float32  # noqa: A001
+
+from jtorch import nn, optim  # noqa: E402 - built on the names above

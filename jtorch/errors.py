@@ -24,7 +24,7 @@ class Source:
 def user_source() -> Source:
     """The innermost frame outside the jtorch package: the line the user wrote."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<jtorch ")):
         frame = frame.f_back
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 

@@ -161,11 +161,16 @@ class Evaluator:
     """
 
     table: Sequence[Callable]
+    vjps: Sequence[Callable]  # the gradients likewise: ``vjps[op.index](xp, g, *saved)``
     xp: Any
 
     def as_value(self, value: Any) -> Any:
         """A NumPy scalar, an array or a traced value as what a Tensor stores."""
         raise NotImplementedError
+
+    def new(self, array: np.ndarray) -> Any:
+        """The value of a tensor made of data that the program just wrote down."""
+        return array
 
     def write(self, target: Any, value: Any) -> None:
         """Overwrite the memory of the raw value ``target``, which every view of it sees."""
@@ -180,7 +185,11 @@ class Evaluator:
         raise NotImplementedError
 
     def scalar(self, container: Any, key: Any) -> Any:
-        """A hyper-parameter ``container[key]`` that may change from call to call."""
+        """A hyper-parameter ``container[key]`` that may change from call to call.
+
+        A pair as ``key`` is a path, for tuples that are replaced whole: ``("betas", 0)`` means
+        ``container["betas"][0]``.
+        """
         raise NotImplementedError
 
     def get_grad(self, tensor: Any) -> Any:
@@ -199,11 +208,12 @@ class Evaluator:
 class Context:
     """What holds for ops run now in this thread of control: an evaluator and the grad mode."""
 
-    __slots__ = ("evaluator", "grad", "inference", "table", "xp")
+    __slots__ = ("evaluator", "grad", "inference", "table", "vjps", "xp")
 
     def __init__(self, evaluator: Evaluator, grad: bool = True, inference: bool = False) -> None:
         self.evaluator = evaluator
         self.table = evaluator.table
+        self.vjps = evaluator.vjps
         self.xp = evaluator.xp
         self.grad = grad
         self.inference = inference

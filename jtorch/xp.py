@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _as_strided
-from scipy import special
-
 from jtorch import philox
 
 # Division by zero and overflow give inf and NaN without a word, as in PyTorch. The filter is limited to
@@ -41,7 +39,18 @@ logical_not, logical_and, logical_or = np.logical_not, np.logical_and, np.logica
 isnan, isfinite = np.isnan, np.isfinite
 where = np.where
 floor_divide, remainder = np.floor_divide, np.remainder
-sigmoid, erf = special.expit, special.erf
+
+
+def sigmoid(x: Array) -> Array:
+    from scipy import special  # here, because importing it takes 0.2 s and most programs never need it
+
+    return special.expit(x)
+
+
+def erf(x: Array) -> Array:
+    from scipy import special
+
+    return special.erf(x)
 
 
 def rsqrt(x: Array) -> Array:

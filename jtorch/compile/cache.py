@@ -1,9 +1,11 @@
-"""Compiled kernels on disk, so that a second process compiles nothing and imports neither Numba nor LLVM.
+"""Compiled kernels on disk, so that a second process compiles nothing and imports neither Numba nor
+LLVM.
 
-An entry is two files named by the kernel: `SYMBOL.kernel` (a header, a checksum, the object code) and `SYMBOL.py` (the
-source it came from, to be read). They lie in a folder named by the fingerprint of everything else that decides the code:
-the versions, the text of jtorch's own code generator, and the CPU. Nothing in an entry is ever unpickled or run as
-Python. A damaged or foreign entry is compiled again; a folder that is not ours alone is not used.
+An entry is two files named by the kernel: `SYMBOL.kernel` (a header, a checksum, the object code)
+and `SYMBOL.py` (the source it came from, to be read). They lie in a folder named by the fingerprint
+of everything else that decides the code: the versions, the text of jtorch's own code generator, and
+the CPU. Nothing in an entry is ever unpickled or run as Python. A damaged or foreign entry is
+compiled again; a folder that is not ours alone is not used.
 
 `python -m jtorch.compile.cache ls|verify|clear` shows, checks and empties it.
 """
@@ -45,7 +47,8 @@ _lock = threading.RLock()
 
 
 def _fresh_lock() -> None:
-    # A fork may come while another thread of the parent holds the lock; that thread does not exist in the child.
+    # A fork may come while another thread of the parent holds the lock; that thread does not exist
+    # in the child.
     global _lock
     _lock = threading.RLock()
 
@@ -63,7 +66,8 @@ class _Wanted(NamedTuple):
 
 
 def get_or_build(source: str, entry: str) -> Built:
-    """The address of kernel `entry` of the module text `source`: from this process, the disk, or the compiler.
+    """The address of kernel `entry` of the module text `source`: from this process, the disk, or
+    the compiler.
 
     Raises KernelBuildError where it does not compile. Never raises for the state of the disk.
     """
@@ -84,7 +88,9 @@ def get_or_build_many(kernels: Sequence[tuple[str, str]]) -> list[Built]:
 
 
 def get_or_build_ir(text: str, name: str) -> dict[str, int]:
-    """Addresses of the functions that hand-written LLVM IR `text` defines, by way of the same cache, where it is `name`."""
+    """Addresses of the functions that hand-written LLVM IR `text` defines, by way of the same
+    cache, where it is `name`.
+    """
     symbol = f"jtorch_{name}_{cache_files.digest(text.encode()).hex()[:16]}"
     want = _Wanted(symbol, text, lambda: native.compile_ir(text))
     _get_all([want])

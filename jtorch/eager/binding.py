@@ -65,7 +65,7 @@ def _needs_cast(op: Op) -> str:
     for n in names[1:]:
         number = f"({n}.__class__ is float and {first}_value.dtype.kind == 'f')"
         same = f"({n}_is and {n}_value.dtype is {first}_value.dtype)"
-        tests.append(f"not ({same} or {number})")
+        tests.append(f"not ({same} or {number} or {n} is None)")
     return " or ".join(tests)
 
 
@@ -190,6 +190,7 @@ def cast_all(op: Op, context: Any, values: tuple) -> tuple:
     skip = 1 if op.dtype == "where" else 0
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
     numbers = [v for v in values[skip:] if isinstance(v, (bool, int, float))]
+    numbers += [1.0 for v in values[skip:] if hasattr(v, "as_runtime_scalar")]
     if not tensors and not numbers:
         raise TypeError(messages.bad_argument(op, values))
     target = dt.promote(tensors, numbers)

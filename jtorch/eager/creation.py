@@ -25,7 +25,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     devices.check(device)
     if isinstance(data, Tensor):
         data = data.detach()._data
-    return Tensor(as_tensor_data(data, dtype)).requires_grad_(requires_grad)
+    value = op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype))
+    return Tensor(value).requires_grad_(requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

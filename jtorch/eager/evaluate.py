@@ -15,6 +15,7 @@ class Eager(Evaluator):
     def __init__(self) -> None:
         self.xp = xp
         self.table = [_implementation(op) for op in TABLE]
+        self.vjps = [op.vjp_function for op in TABLE]
 
     def as_value(self, value: Any) -> np.ndarray:
         return np.asarray(value)
@@ -32,6 +33,8 @@ class Eager(Evaluator):
         return np.array(value, order="C")
 
     def scalar(self, container: Any, key: Any) -> Any:
+        if key.__class__ is tuple:
+            return container[key[0]][key[1]]
         return container[key]
 
     def get_grad(self, tensor: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch import op as op_module
 from jtorch.op import Op
 
 BACKWARD_TWICE = (
@@ -65,8 +66,7 @@ class Node:
 
     def backward(self, xp: Any, g: Any) -> Any:
         """The inputs' gradients on raw values."""
-        saved = self.check_saved()
-        return self.op.vjp_function(xp, g, *saved)  # type: ignore[misc]
+        return op_module.CONTEXT.get().vjps[self.op.index](xp, g, *self.check_saved())
 
     def backward_on_tensors(self, xp: Any, g: Any) -> Any:
         """The inputs' gradients on Tensors, so that they can be differentiated again."""

@@ -101,28 +101,33 @@ def _(input, mat1, mat2, *, beta=1, alpha=1):
     return (input, mat1, mat2), {"beta": beta, "alpha": alpha}
 
 
+def _rows(xp, x):
+    """``x`` with all axes but the last as one: a vector is one row."""
+    return x if x.ndim == 2 else xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+
+
 @composite(grad_name="AddmmBackward0", methods=())
 def linear(xp, x, weight, bias):
-    out = xp.matmul(x, xp.permute(weight, axes=(1, 0)))
-    return out if bias is None else out + bias
+    rows = x if x.ndim > 1 else _rows(xp, x)
+    out = xp.matmul(rows, xp.permute(weight, axes=(1, 0)))
+    if bias is not None:
+        out = out + bias
+    return out if x.ndim > 1 else xp.reshape(out, shape=(weight.shape[0],))
 
 
 @linear.vjp
 def _(xp, g, x, weight, needs):
-    gx = xp.matmul(g, weight) if needs[0] else None
-    gw = None
+    gx = gw = None
+    if needs[0]:
+        gx = xp.matmul(g if g.ndim > 1 else _rows(xp, g), weight)
+        gx = gx if g.ndim > 1 else xp.reshape(gx, shape=tuple(x.shape))
     if needs[1]:
-        rows = math.prod(x.shape[:-1])
-        flat_g = xp.reshape(g, shape=(rows, g.shape[-1])) if g.ndim > 2 else g
-        flat_x = xp.reshape(x, shape=(rows, x.shape[-1])) if x.ndim > 2 else x
-        gw = xp.matmul(swap(xp, flat_g), flat_x)
+        gw = xp.matmul(swap(xp, _rows(xp, g)), _rows(xp, x))
     return gx, gw, g  # the engine sums the bias gradient over the rows
 
 
 @linear.face
 def _(input, weight, bias=None):
-    if input.ndim == 1 and weight.ndim == 2:
-        return linear(input.unsqueeze(0), weight, bias).squeeze(0)
     if weight.ndim != 2 or input.shape[-1:] != weight.shape[1:]:
         rows = 1
         for n in input.shape[:-1]:

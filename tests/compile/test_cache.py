@@ -1,4 +1,6 @@
-"""The kernel cache: a second process compiles nothing, and no state of the disk makes a wrong or failing kernel."""
+"""The kernel cache: a second process compiles nothing, and no state of the disk makes a wrong or
+failing kernel.
+"""
 
 from __future__ import annotations
 
@@ -88,14 +90,17 @@ def test_hand_written_ir_is_cached_too(folder, fresh):
 
 def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(folder):
     program = (
-        "import sys\nfrom jtorch.compile import cache\nfrom jtorch.compile.runtime.executor import Executor\n"
+        "import sys\nfrom jtorch.compile import cache\n"
+        "from jtorch.compile.runtime.executor import Executor\n"
         "import numpy as np\n"
         f"cache.get_or_build({kernel_source(31)!r}, 'answer')\n"
         "assert Executor(np.zeros((0, 4), np.int64))() == 0\n"
         "print(cache.counters.compiled, [m for m in ('numba', 'llvmlite') if m in sys.modules])"
     )
     outputs = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+        ).stdout
         for _ in range(2)
     ]
     assert outputs[0].startswith("2 ")
@@ -105,11 +110,17 @@ def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(fo
 def test_two_processes_fill_it_at_once(folder, fresh):
     program = (
         "import sys\nfrom jtorch.compile import cache\n"
-        f"kernels = [({kernel_source(0)!r}.replace('0', str(k), 1), 'answer') for k in range(41, 46)]\n"
+        f"source = {kernel_source(0)!r}\n"
+        "kernels = [(source.replace('= 0', f'= {k}'), 'answer') for k in range(41, 46)]\n"
         "print(len(cache.get_or_build_many(kernels)))"
     )
     processes = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        )
         for _ in range(3)
     ]
     for process in processes:
@@ -168,7 +179,9 @@ def test_damaged_entry_is_compiled_again_with_one_warning(folder, fresh, caplog,
     assert [(b.was_compiled, answer(b.address)) for b in built] == [(True, 51), (True, 52)]
     assert len(caplog.records) == 1 and "damaged" in caplog.text
     fresh()
-    assert not any(b.was_compiled for b in cache.get_or_build_many(kernels)), "the entry was replaced"
+    assert not any(b.was_compiled for b in cache.get_or_build_many(kernels)), (
+        "the entry was replaced"
+    )
 
 
 def test_another_kernels_entry_under_this_name_is_not_used(folder, fresh, caplog):
@@ -249,7 +262,7 @@ def test_works_on_a_full_disk(folder, fresh, monkeypatch, caplog):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
+        patch.setattr(Path, "replace", full)
         for number in (83, 84):
             assert answer(cache.get_or_build(kernel_source(number), "answer").address) == number
     assert len(caplog.records) == 1 and "No space left" in caplog.text
@@ -277,7 +290,9 @@ def test_interrupt_leaves_a_usable_cache(folder, fresh, monkeypatch, moment):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((cache, "_compile") if moment == "compiling" else (os, "replace")), interrupt)
+        patch.setattr(
+            *((cache, "_compile") if moment == "compiling" else (Path, "replace")), interrupt
+        )
         with pytest.raises(KeyboardInterrupt):
             cache.get_or_build(kernel_source(91), "answer")
     assert not [path for path in folder.rglob("*") if path.is_file()]
@@ -306,7 +321,10 @@ def test_fingerprint_names_versions_and_cpu(monkeypatch):
 def test_versions_equal_the_installed_packages():
     from importlib.metadata import version
 
-    assert [cache_files._version(name) for name in ("numba", "llvmlite")] == [version("numba"), version("llvmlite")]
+    assert [cache_files._version(name) for name in ("numba", "llvmlite")] == [
+        version("numba"),
+        version("llvmlite"),
+    ]
 
 
 def test_command_lists_verifies_and_clears(folder, capsys):
@@ -325,6 +343,10 @@ def test_command_lists_verifies_and_clears(folder, capsys):
 
 def test_command_runs_as_a_module(folder):
     result = subprocess.run(
-        [sys.executable, "-m", "jtorch.compile.cache", "ls"], capture_output=True, text=True, cwd=ROOT, check=True
+        [sys.executable, "-m", "jtorch.compile.cache", "ls"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
     )
     assert "0  bytes in" in result.stdout

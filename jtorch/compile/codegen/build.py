@@ -8,13 +8,14 @@ A kernel module is Python text with one entry function and, beside it, the types
         for i in range(n):
             out[i] = x[i] * factor
 
-The entry is compiled by Numba's front end; the shim `int64 symbol(int64* args)` that unpacks the argument block and calls it
-is written here in LLVM IR, so no shim is typed, lowered or named in the source. Pointers are declared `noalias`: two
-parameters never address the same memory unless both are only read. An entry without `ARGUMENTS` takes the block itself
-(one `CPointer(int64)`).
+The entry is compiled by Numba's front end; the shim `int64 symbol(int64* args)` that unpacks the
+argument block and calls it is written here in LLVM IR, so no shim is typed, lowered or named in the
+source. Pointers are declared `noalias`: two parameters never address the same memory unless both
+are only read. An entry without `ARGUMENTS` takes the block itself (one `CPointer(int64)`).
 
-Numba's own back end would optimise every helper, wrapper and library on its own. Here everything is linked into one module
-first, made internal, optimised once by LLVM's standard pipeline, and emitted once.
+Numba's own back end would optimise every helper, wrapper and library on its own. Here everything is
+linked into one module first, made internal, optimised once by LLVM's standard pipeline, and emitted
+once.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ FAILED = 255
 
 SCALARS = ("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool")
 
-_LIBM = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin "
-    "fmod frexp hypot ldexp lgamma log log10 log1p log2 nearbyint pow remainder rint round sin sincos sinh sqrt tan tanh "
-    "tgamma trunc"
-).split()
-ALLOWED_SYMBOLS = frozenset(_LIBM) | {name + "f" for name in _LIBM} | {
-    "memcpy", "memmove", "memset", "memcmp", "bcmp"
-}
+_LIBM = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
+    floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 nearbyint pow remainder
+    rint round sin sincos sinh sqrt tan tanh tgamma trunc
+""".split()  # noqa: SIM905
+ALLOWED_SYMBOLS = (
+    frozenset(_LIBM)
+    | {name + "f" for name in _LIBM}
+    | {"memcpy", "memmove", "memset", "memcmp", "bcmp"}
+)
 
 
 class KernelBuildError(RuntimeError):
@@ -58,7 +61,9 @@ class ObjectCode:
 
 
 def symbol_name(source: str, entry: str) -> str:
-    """The kernel's symbol: what it is, then what is in it. Equal text gives equal names in every process."""
+    """The kernel's symbol: what it is, then what is in it. Equal text gives equal names in every
+    process.
+    """
     digest = hashlib.sha256(f"{entry}\0{source}".encode()).hexdigest()
     return f"jtorch_{entry}_{digest[:16]}"
 
@@ -72,9 +77,10 @@ def build(
 ) -> ObjectCode:
     """Compile function `entry` of the module text `source` to object code.
 
-    `module_globals` are names given to the module before it runs (tests use it; cached kernels must spell their imports).
-    Returns an ObjectCode whose symbol is `symbol_name(source, entry)`. Raises KernelBuildError where the text does not run,
-    Numba cannot type it, or the result would need a symbol other than libm's and the memory functions.
+    `module_globals` are names given to the module before it runs (tests use it; cached kernels must
+    spell their imports). Returns an ObjectCode whose symbol is `symbol_name(source, entry)`. Raises
+    KernelBuildError where the text does not run, Numba cannot type it, or the result would need a
+    symbol other than libm's and the memory functions.
     """
     symbol = symbol_name(source, entry)
     function, arguments = _load_entry(source, entry, symbol, module_globals or {})
@@ -101,7 +107,9 @@ def _load_entry(
     try:
         exec(compile(source, filename, "exec"), namespace)
     except Exception as error:
-        raise KernelBuildError(f"kernel {symbol}: its module text fails to run: {error!r}") from error
+        raise KernelBuildError(
+            f"kernel {symbol}: its module text fails to run: {error!r}"
+        ) from error
     if not callable(namespace.get(entry)):
         raise KernelBuildError(f"kernel {symbol}: the module text defines no function {entry!r}")
     arguments = namespace.get("ARGUMENTS")
@@ -129,7 +137,8 @@ def _numba_types() -> dict[str, Any]:
     names = {"f": "float", "i": "int", "u": "uint"}
     table = {s: getattr(types, names[s[0]] + s[1:]) for s in SCALARS if s != "bool"}
     pointers = {f"{name}*": types.CPointer(kind) for name, kind in table.items()}
-    # Numba loads a CPointer(boolean) element as i8 and then fails to branch on it: bool memory is read as its byte.
+    # Numba loads a CPointer(boolean) element as i8 and then fails to branch on it: bool memory is
+    # read as its byte.
     return table | pointers | {"bool": types.boolean, "bool*": types.CPointer(types.uint8)}
 
 
@@ -137,8 +146,9 @@ def _numba_types() -> dict[str, Any]:
 def _link_only_library() -> Any:
     """A Numba code library that collects IR and neither optimises it nor makes it executable.
 
-    Helpers called by a kernel are compiled by Numba as functions of their own; optimising and finalising each costs about
-    10 ms, thrown away once it is inlined. Such a library still links into any other, so helpers stay usable elsewhere.
+    Helpers called by a kernel are compiled by Numba as functions of their own; optimising and
+    finalising each costs about 10 ms, thrown away once it is inlined. Such a library still links
+    into any other, so helpers stay usable elsewhere.
     """
     from numba.core.codegen import JITCodeLibrary
 
@@ -169,7 +179,9 @@ def _link_only_library() -> Any:
 
 @contextlib.contextmanager
 def _numba_link_only(codegen: Any) -> Iterator[None]:
-    """Inside: what Numba compiles is linked, not finalised. Numba's compiler lock keeps other threads out."""
+    """Inside: what Numba compiles is linked, not finalised. Numba's compiler lock keeps other
+    threads out.
+    """
     from numba.core.compiler_lock import global_compiler_lock
 
     with global_compiler_lock:
@@ -184,7 +196,7 @@ def _numba_link_only(codegen: Any) -> Iterator[None]:
 def _flags() -> Any:
     from numba.core import compiler
 
-    flags = compiler.Flags()
+    flags: Any = compiler.Flags()
     flags.no_compile = True
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
@@ -195,10 +207,15 @@ def _flags() -> Any:
 
 
 def _front_end(function: Any, arguments: tuple[str, ...] | None, symbol: str) -> tuple[Any, str]:
-    """Type and lower the entry, add the shim, link the helpers: one LLVM module and the body's name in it."""
+    """Type and lower the entry, add the shim, link the helpers: one LLVM module and the body's name
+    in it.
+    """
     from numba.core import compiler
     from numba.core.registry import cpu_target
 
+    from jtorch.compile.codegen import jit_names
+
+    jit_names.register()
     typing_context, target_context = cpu_target.typing_context, cpu_target.target_context
     table = _numba_types()
     kinds = ("i64*",) if arguments is None else arguments
@@ -206,10 +223,18 @@ def _front_end(function: Any, arguments: tuple[str, ...] | None, symbol: str) ->
         typing_context.refresh()
         target_context.refresh()
         result = compiler.compile_extra(
-            typing_context, target_context, function, [table[kind] for kind in kinds], None, _flags(), {}
+            typing_context,
+            target_context,
+            function,
+            [table[kind] for kind in kinds],
+            None,
+            _flags(),
+            {},
         )
         library = result.library
-        library.add_ir_module(_shim(target_context, result.fndesc, kinds, arguments is None, symbol))
+        library.add_ir_module(
+            _shim(target_context, result.fndesc, kinds, arguments is None, symbol)
+        )
         library.finalize()
     return library._final_module, result.fndesc.llvm_func_name
 
@@ -217,7 +242,8 @@ def _front_end(function: Any, arguments: tuple[str, ...] | None, symbol: str) ->
 def _shim(context: Any, fndesc: Any, kinds: tuple[str, ...], raw: bool, symbol: str) -> Any:
     """`int64 symbol(int64* args)`: one word per argument, unpacked, then the call.
 
-    For ("f32*", "i64", "f32") it reads `body(inttoptr(args[0]), args[1], fptrunc(as_double(args[2])))`.
+    For ("f32*", "i64", "f32") it reads `body(inttoptr(args[0]), args[1],
+    fptrunc(as_double(args[2])))`.
     """
     from llvmlite import ir
     from numba import types
@@ -229,20 +255,28 @@ def _shim(context: Any, fndesc: Any, kinds: tuple[str, ...], raw: bool, symbol: 
     shim = ir.Function(module, ir.FunctionType(word, [word.as_pointer()]), symbol)
     builder = ir.IRBuilder(shim.append_basic_block("entry"))
     block = shim.args[0]
-    values = [block] if raw else [_unpack(builder, context, block, i, k) for i, k in enumerate(kinds)]
-    status, result = context.call_conv.call_function(builder, body, fndesc.restype, fndesc.argtypes, values)
+    values = (
+        [block] if raw else [_unpack(builder, context, block, i, k) for i, k in enumerate(kinds)]
+    )
+    status, result = context.call_conv.call_function(
+        builder, body, fndesc.restype, fndesc.argtypes, values
+    )
     if fndesc.restype == types.none:
         code = ir.Constant(word, 0)
     elif isinstance(fndesc.restype, types.Integer):
         code = context.cast(builder, result, fndesc.restype, types.int64)
     else:
-        raise KernelBuildError(f"kernel {symbol} returns {fndesc.restype}; expected nothing or an integer status")
+        raise KernelBuildError(
+            f"kernel {symbol} returns {fndesc.restype}; expected nothing or an integer status"
+        )
     builder.ret(builder.select(status.is_error, ir.Constant(word, FAILED), code))
     return module
 
 
 def _unpack(builder: Any, context: Any, block: Any, index: int, kind: str) -> Any:
-    """The value of kind `kind` that word `index` of the block holds (floats: the bits of a float64)."""
+    """The value of kind `kind` that word `index` of the block holds (floats: the bits of a
+    float64).
+    """
     from llvmlite import ir
 
     slot = builder.gep(block, [ir.Constant(ir.IntType(64), index)])
@@ -259,7 +293,8 @@ def _unpack(builder: Any, context: Any, block: Any, index: int, kind: str) -> An
 
 
 def _make_internal(module: Any, symbol: str, body_name: str) -> None:
-    """Everything but the shim becomes internal, and helpers are always inlined so that loops around them vectorise.
+    """Everything but the shim becomes internal, and helpers are always inlined so that loops around
+    them vectorise.
 
     The body itself stays a function: its `noalias` parameters then hold for its whole length.
     """
@@ -270,7 +305,8 @@ def _make_internal(module: Any, symbol: str, body_name: str) -> None:
         is_body = function.name == body_name
         function.add_function_attribute("noinline" if is_body else "alwaysinline")
         if is_body:
-            # Numba's name counts the functions compiled so far; this one is the same in every process.
+            # Numba's name counts the functions compiled so far; this one is the same in every
+            # process.
             function.name = f"{symbol}_body"
     for variable in module.global_variables:
         if not variable.is_declaration:
@@ -281,7 +317,7 @@ def _check_undefined(code: bytes, symbol: str) -> None:
     unexpected = sorted(set(elf.undefined_symbols(code)) - ALLOWED_SYMBOLS)
     if unexpected:
         raise KernelBuildError(
-            f"kernel {symbol} needs symbols that cached code may not use: {', '.join(unexpected)}. Only libm and the "
-            "memory functions are allowed; an allocation, a string or an exception with arguments in the source is the "
-            "usual cause"
+            f"kernel {symbol} needs symbols that cached code may not use: {', '.join(unexpected)}. "
+            "Only libm and the memory functions are allowed; an allocation, a string or an "
+            "exception with arguments in the source is the usual cause"
         )

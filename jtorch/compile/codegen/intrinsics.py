@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from jtorch import philox
+
 __all__ = [
     "POINTER_DTYPES", "PRIMITIVES", "Symbolic", "add_reassoc", "bits_i32", "bits_i64", "ceil",
-    "copysign", "fabs", "floor", "fma", "float_from_i32", "float_from_i64", "lookup", "max_reassoc", "maximum",
+    "copysign", "fabs", "floor", "fma", "float_from_i32", "float_from_i64", "fmod", "lookup", "max_reassoc", "maximum",
     "min_reassoc", "minimum", "mul_reassoc", "mulhi_u64", "primitive", "rint", "select", "sqrt",
     "to_f32", "to_f64", "to_i32", "to_i64", "to_u32", "to_u64", "trunc",
 ]  # fmt: skip
@@ -245,18 +247,22 @@ def copysign(magnitude: Any, sign: Any) -> Any:
 
 
 @primitive
+def fmod(x: Any, y: Any) -> Any:
+    """The remainder of `x / y` cut towards zero, exact; a libm call per element (there is no instruction)."""
+    with np.errstate(invalid="ignore"):
+        return np.fmod(x, y)
+
+
+@primitive
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two floats; NaN if either is NaN (torch.maximum), and +0.0 over -0.0."""
-    # np.maximum does not order two zeros, llvm.maximum does
-    zeros = (a == 0) & (b == 0)
-    return np.where(zeros, np.where(np.signbit(a), b, a), np.maximum(a, b))[()]
+    """The larger of two floats; NaN if either is NaN. Equal zeros give `b`, as NumPy and PyTorch do on x86."""
+    return np.where((a > b) | (a != a), a, b)[()]
 
 
 @primitive
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two floats; NaN if either is NaN (torch.minimum), and -0.0 under +0.0."""
-    zeros = (a == 0) & (b == 0)
-    return np.where(zeros, np.where(np.signbit(a), a, b), np.minimum(a, b))[()]
+    """The smaller of two floats; NaN if either is NaN. Equal zeros give `b`."""
+    return np.where((a < b) | (a != a), a, b)[()]
 
 
 # --- reductions ----------------------------------------------------------------------------------
@@ -278,30 +284,26 @@ def mul_reassoc(accumulator: Any, x: Any) -> Any:
 
 @primitive
 def max_reassoc(accumulator: Any, x: Any) -> Any:
-    """`maximum` for accumulators (any order gives the same value, so there is nothing to relax)."""
-    return maximum(accumulator, x)
+    """The larger, for accumulators; NaN if either is NaN, and +0.0 over -0.0, so that no order shows."""
+    zeros = (accumulator == 0) & (x == 0) & np.signbit(x)
+    return np.where(zeros, accumulator, maximum(accumulator, x))[()]
 
 
 @primitive
 def min_reassoc(accumulator: Any, x: Any) -> Any:
-    """`minimum` for accumulators."""
-    return minimum(accumulator, x)
+    """The smaller, for accumulators; NaN if either is NaN, and -0.0 under +0.0."""
+    zeros = (accumulator == 0) & (x == 0) & ~np.signbit(x)
+    return np.where(zeros, accumulator, minimum(accumulator, x))[()]
 
 
 # --- integers ------------------------------------------------------------------------------------
-
-_LOW32 = np.uint64(0xFFFFFFFF)
-_SHIFT32 = np.uint64(32)
 
 
 @primitive
 def mulhi_u64(a: Any, b: Any) -> Any:
     """The upper 64 bits of the 128-bit product of two uint64."""
-    a_low, a_high = a & _LOW32, a >> _SHIFT32
-    b_low, b_high = b & _LOW32, b >> _SHIFT32
-    middle = a_high * b_low + (a_low * b_low >> _SHIFT32)  # at most 2**64 - 2**33 + 2**32: no overflow
-    carry = (middle & _LOW32) + a_low * b_high
-    return a_high * b_high + (middle >> _SHIFT32) + (carry >> _SHIFT32)
+    with np.errstate(over="ignore"):
+        return philox.mulhi(a, b)
 
 
 @primitive

@@ -26,6 +26,7 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.np.numpy_support import from_dtype
 
+from jtorch import philox
 from jtorch.compile.codegen import vecmath
 from jtorch.compile.codegen.intrinsics import POINTER_DTYPES, POINTERS, PRIMITIVES, Symbolic
 
@@ -67,6 +68,20 @@ class LLVMValue(Symbolic):
                 f"not {other!r} of type {type(other).__name__}"
             )
         return self.of(kind, ir.Constant(_LLVM[kind], other.item()))
+
+    # The four methods of NumPy values that `jtorch.philox` uses
+    def astype(self, dtype: type) -> LLVMValue:
+        return self.of(_CONSTANT_KINDS[dtype], _converted(self, _CONSTANT_KINDS[dtype]))
+
+    def view(self, dtype: type) -> LLVMValue:
+        kind = _CONSTANT_KINDS[dtype]
+        return self.of(kind, self.builder.bitcast(self.value, _LLVM[kind]))
+
+    def where(self, a: Any, b: Any) -> LLVMValue:
+        return self.emit("select", (self, a, b))
+
+    def sqrt(self) -> LLVMValue:
+        return self.emit("sqrt", (self,))
 
     def emit(self, name: str, args: tuple[Any, ...]) -> LLVMValue:
         emitter = _EMITTERS.get(name)
@@ -203,13 +218,31 @@ def _reassociated(op: str) -> Callable[[LLVMValue, LLVMValue], LLVMValue]:
     return emitter
 
 
+def _extremum(symbol: str) -> Callable[[LLVMValue, LLVMValue], LLVMValue]:
+    """A compare and two selects: x86 has the first two as one instruction, llvm.maximum takes seven."""
+
+    def emitter(a: LLVMValue, b: LLVMValue) -> LLVMValue:
+        larger = _select(_comparison(symbol)(a, b), a, b)
+        return _select(_comparison("!=")(a, a), a, larger)
+
+    return emitter
+
+
+def _fmod(x: LLVMValue, y: LLVMValue) -> LLVMValue:
+    return x.of(_same_kind("fmod", x, y), x.builder.frem(x.value, y.value))
+
+
 def _mulhi_u64(a: LLVMValue, b: LLVMValue) -> LLVMValue:
+    if a.kind != "u64" or b.kind != "u64":
+        raise TypeError(f"mulhi_u64 takes two u64, not {a.kind} and {b.kind}")
     wide, builder = ir.IntType(128), a.builder
     product = builder.mul(builder.zext(a.value, wide), builder.zext(b.value, wide))
     return a.of("u64", builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), _LLVM["u64"]))
 
 
 def _lookup(table: np.ndarray, index: LLVMValue) -> LLVMValue:
+    if index.kind != "i64":
+        raise TypeError(f"lookup takes an i64 index, not {index.kind}")
     builder, module = index.builder, index.builder.module
     array_type = ir.ArrayType(_LLVM["f64"], len(table))
     name = f"jtorch.table.{hashlib.sha256(table.tobytes()).hexdigest()[:16]}"
@@ -232,10 +265,10 @@ _EMITTERS: dict[str, Callable[..., LLVMValue]] = {
     "fma": _call("llvm.fma"), "rint": _call("llvm.roundeven"), "floor": _call("llvm.floor"),
     "ceil": _call("llvm.ceil"), "trunc": _call("llvm.trunc"), "sqrt": _call("llvm.sqrt"),
     "fabs": _call("llvm.fabs"), "copysign": _call("llvm.copysign"),
-    "maximum": _call("llvm.maximum"), "minimum": _call("llvm.minimum"),
+    "maximum": _extremum(">"), "minimum": _extremum("<"),
     "max_reassoc": _call("llvm.maximum"), "min_reassoc": _call("llvm.minimum"),
     "add_reassoc": _reassociated("add"), "mul_reassoc": _reassociated("mul"),
-    "select": _select, "mulhi_u64": _mulhi_u64, "lookup": _lookup,
+    "fmod": _fmod, "select": _select, "mulhi_u64": _mulhi_u64, "lookup": _lookup,
 }  # fmt: skip
 
 # --- pointers ------------------------------------------------------------------------------------
@@ -350,7 +383,10 @@ def _register_math(function: Callable[..., Any]) -> None:
         scratch = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [_LLVM[k] for k in kinds]), "scratch")
         builder = ir.IRBuilder(scratch.append_basic_block())
         values = [LLVMValue(builder, kind, arg) for kind, arg in zip(kinds, scratch.args, strict=True)]
-        return _TYPES[function(*values).kind]
+        outcome = function(*values)
+        if isinstance(outcome, tuple):
+            return types.UniTuple(_TYPES[outcome[0].kind], len(outcome))
+        return _TYPES[outcome.kind]
 
     def result(args: tuple[types.Type, ...]) -> types.Type:
         kinds = tuple(_KINDS.get(types.unliteral(arg), "") for arg in args)
@@ -364,7 +400,11 @@ def _register_math(function: Callable[..., Any]) -> None:
 
     def lower(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         kinds = [_KINDS[types.unliteral(arg)] for arg in sig.args]
-        return function(*[LLVMValue(builder, kind, arg) for kind, arg in zip(kinds, args, strict=True)]).value
+        values = [LLVMValue(builder, kind, arg) for kind, arg in zip(kinds, args, strict=True)]
+        outcome = function(*values)
+        if isinstance(outcome, tuple):
+            return context.make_tuple(builder, sig.return_type, [item.value for item in outcome])
+        return outcome.value
 
     _register(function, result, lower)
 
@@ -373,5 +413,5 @@ def _register_math(function: Callable[..., Any]) -> None:
 def register() -> None:
     """Make Numba know every primitive, pointer and math function (`vecmath.FUNCTIONS`). Idempotent."""
     _register_pointers()
-    for function in [*PRIMITIVES.values(), *vecmath.FUNCTIONS.values()]:
+    for function in [*PRIMITIVES.values(), *vecmath.FUNCTIONS.values(), *philox.KERNEL_FUNCTIONS.values()]:
         _register_math(function)

@@ -10,7 +10,8 @@ ALIGNMENT = 64
 def allocate(nbytes: int) -> tuple[np.ndarray, int]:
     """A zeroed buffer of `nbytes`: the uint8 array that owns it, and its 64-byte aligned address.
 
-    The memory lives as long as the array. Raises ValueError for a negative size, MemoryError for one that cannot be had.
+    The memory lives as long as the array. Raises ValueError for a negative size, MemoryError for
+    one that cannot be had.
     """
     if nbytes < 0:
         raise ValueError(f"an arena of {nbytes} bytes; expected 0 or more")

@@ -1,10 +1,12 @@
-"""BLAS by address: a private OpenBLAS with the right kernels, and the two `gemm` kernels that call it.
+"""BLAS by address: a private OpenBLAS with the right kernels, and the two `gemm` kernels that call
+it.
 
-Source of the library, in order: the `scipy-openblas32` wheel, loaded here by path so that neither NumPy's nor SciPy's
-copy matters; else the Fortran functions that `scipy.linalg.cython_blas` exports. OpenBLAS reads `OPENBLAS_CORETYPE` when
-it loads; wheels have picked AVX2 kernels on AVX-512 CPUs, so the core is named here unless the user named one.
-Measured on Zen 4 (one thread, sgemm): SkylakeX against Haswell kernels 2.3 : 3.0 us for 32x64x64, 0.42 : 0.65 us for
-32x64x10, 106 : 111 GFLOP/s for 1024^3. The small products stay on one thread whatever the thread count.
+Source of the library, in order: the `scipy-openblas32` wheel, loaded here by path so that neither
+NumPy's nor SciPy's copy matters; else the Fortran functions that `scipy.linalg.cython_blas`
+exports. OpenBLAS reads `OPENBLAS_CORETYPE` when it loads; wheels have picked AVX2 kernels on
+AVX-512 CPUs, so the core is named here unless the user named one. Measured on Zen 4 (one thread,
+sgemm): SkylakeX against Haswell kernels 2.3 : 3.0 us for 32x64x64, 0.42 : 0.65 us for 32x64x10, 106
+: 111 GFLOP/s for 1024^3. The small products stay on one thread whatever the thread count.
 """
 
 from __future__ import annotations
@@ -57,9 +59,11 @@ def _private_openblas() -> _Library | None:
     spec = importlib.util.find_spec("scipy_openblas32")
     if spec is None or spec.origin is None:
         return None
-    # By path, without importing the package: its import costs 15 ms in importlib.metadata.
+    # By path, without importing the package: its import costs 17 ms.
     folder = Path(spec.origin).parent / "lib"
-    files = sorted(p for p in folder.glob("*scipy_openblas*") if p.suffix in (".so", ".dylib", ".dll"))
+    files = sorted(
+        p for p in folder.glob("*scipy_openblas*") if p.suffix in (".so", ".dylib", ".dll")
+    )
     if not files:
         return None
     core = preferred_core()
@@ -77,7 +81,9 @@ def _private_openblas() -> _Library | None:
         return None
     chosen = "chosen by CPU flags" if core else "OpenBLAS's own or the user's choice"
     by_dtype = {"f32": gemm["s"], "f64": gemm["d"]}
-    return _Library(f"{version} (scipy-openblas32)", handle, by_dtype, False, f"{running}, {chosen}")
+    return _Library(
+        f"{version} (scipy-openblas32)", handle, by_dtype, False, f"{running}, {chosen}"
+    )
 
 
 def _scipy_exports() -> _Library | None:
@@ -117,7 +123,9 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def preferred_core() -> str:
-    """The OPENBLAS_CORETYPE to load with: SkylakeX where the CPU has its AVX-512; empty = leave it to OpenBLAS."""
+    """The OPENBLAS_CORETYPE to load with: SkylakeX where the CPU has its AVX-512; empty = leave it
+    to OpenBLAS.
+    """
     if os.environ.get("OPENBLAS_CORETYPE"):
         return ""
     return "SkylakeX" if _cpu_flags() >= _AVX512 else ""
@@ -125,7 +133,7 @@ def preferred_core() -> str:
 
 def _cpu_flags() -> set[str]:
     try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
             return next((set(line.split()) for line in file if line.startswith("flags")), set())
     except OSError:
         return set()
@@ -149,7 +157,9 @@ def num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Use `count` threads from the next call on. Raises ValueError below 1; no effect on SciPy's copy."""
+    """Use `count` threads from the next call on. Raises ValueError below 1; no effect on SciPy's
+    copy.
+    """
     if count < 1:
         raise ValueError(f"set_num_threads({count}): expected 1 or more")
     handle = _library().handle
@@ -169,9 +179,11 @@ _LOAD = r"""
   %{name}_slot = getelementptr i64, ptr %args, i64 {index}
   %{name} = load i64, ptr %{name}_slot"""
 
-_WORDS = (
-    "function a b c batch a_stride b_stride c_stride trans_a trans_b m n k lda ldb ldc alpha_bits beta_bits"
-).split()
+# The argument block, one name per word, in order.
+_WORDS = """
+    function a b c batch a_stride b_stride c_stride trans_a trans_b m n k lda ldb ldc
+    alpha_bits beta_bits
+""".split()  # noqa: SIM905
 _INTS = ("trans_a", "trans_b", "m", "n", "k", "lda", "ldb", "ldc")
 
 # Leading dimensions are at least 1, as BLAS demands, where a size of 0 makes them 0.
@@ -227,12 +239,14 @@ done:
 """
 
 _CBLAS_CALL = r"""
-  call void %call_function(i32 101, i32 %trans_a_i, i32 %trans_b_i, i32 %m_i, i32 %n_i, i32 %k_i, {t} %alpha,
+  call void %call_function(i32 101, i32 %trans_a_i, i32 %trans_b_i,
+    i32 %m_i, i32 %n_i, i32 %k_i, {t} %alpha,
     ptr %a_ptr, i32 %lda_i, ptr %b_ptr, i32 %ldb_i, {t} %beta, ptr %c_ptr, i32 %ldc_i)"""
 
 # Fortran is column-major: row-major C = A B is there C' = B' A', so the operands change places.
 _FORTRAN_CALL = r"""
-  call void %call_function(ptr %trans_b_at, ptr %trans_a_at, ptr %n_at, ptr %m_at, ptr %k_at, ptr %alpha_at,
+  call void %call_function(ptr %trans_b_at, ptr %trans_a_at,
+    ptr %n_at, ptr %m_at, ptr %k_at, ptr %alpha_at,
     ptr %b_ptr, ptr %ldb_at, ptr %a_ptr, ptr %lda_at, ptr %beta_at, ptr %c_ptr, ptr %ldc_at)"""
 
 
@@ -285,12 +299,13 @@ def _kernels(fortran: bool) -> dict[str, int]:
 
 
 def gemm_kernel(dtype: str) -> int:
-    """Address of the kernel `c = alpha * op(a) op(b) + beta * c` for "f32" or "f64", row-major, over a batch.
+    """Address of the kernel `c = alpha * op(a) op(b) + beta * c` for "f32" or "f64", row-major,
+    over a batch.
 
-    Its argument words: 0 `gemm_address(dtype)`; 1-3 addresses of a, b, c; 4 batch count; 5-7 batch strides in bytes of
-    a, b, c (0 repeats one matrix); 8, 9 transpose a, b (111 no, 112 yes); 10-12 M, N, K; 13-15 leading dimensions in
-    elements; 16, 17 alpha, beta as float64 bits. Empty sizes are fine (K = 0 scales c by beta). Status TOO_LARGE where
-    a size does not fit.
+    Its argument words: 0 `gemm_address(dtype)`; 1-3 addresses of a, b, c; 4 batch count; 5-7 batch
+    strides in bytes of a, b, c (0 repeats one matrix); 8, 9 transpose a, b (111 no, 112 yes); 10-12
+    M, N, K; 13-15 leading dimensions in elements; 16, 17 alpha, beta as float64 bits. Empty sizes
+    are fine (K = 0 scales c by beta). Status TOO_LARGE where a size does not fit.
     """
     return _kernels(_library().fortran)[f"jtorch_gemm_{dtype}"]
 

@@ -1,9 +1,10 @@
 """A small linker for ELF64 x86-64 objects: kernels from the cache run without importing LLVM.
 
-Importing llvmlite to load a finished object costs 25 ms and 20 MB; what it does then, for code that uses no more than
-libm, is to place a few sections and apply a few relocations. That is this file. Anything else in an object (another
-machine, thread-local data, an unknown relocation) raises `Unsupported`, and the caller takes llvmlite's way.
-Source of the numbers: System V ABI, AMD64 supplement, tables 4.9 and 4.10.
+Importing llvmlite to load a finished object costs 20 ms and 40 MB; what it does then, for code that
+uses no more than libm, is to place a few sections and apply a few relocations. That is this file.
+Anything else in an object (another machine, thread-local data, an unknown relocation) raises
+`UnsupportedError`, and the caller takes llvmlite's way. Source of the numbers: System V ABI, AMD64
+supplement, tables 4.9 and 4.10.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ _LOCAL = 0
 _X86_64 = 62
 _PAGE = mmap.PAGESIZE
 
-# Relocation types. S: symbol, A: addend, P: place, L: the symbol's stub, G: the symbol's slot with its address.
+# Relocation types. S: symbol, A: addend, P: place, L: the symbol's stub, G: the symbol's slot with
+# its address.
 _R_64, _R_PC32, _R_PLT32, _R_PC64 = 1, 2, 4, 24  # S+A, S+A-P, L+A-P, S+A-P
 _R_GOT = frozenset({9, 41, 42})  # G+A-P
 
 
-class Unsupported(ValueError):
+class UnsupportedError(ValueError):
     """An object this linker does not handle; llvmlite may."""
 
 
@@ -55,12 +57,14 @@ class Symbol(NamedTuple):
 
 
 def sections(code: bytes) -> list[Section]:
-    """The section table. Raises Unsupported for anything but a little-endian x86-64 ELF object."""
-    if code[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", code, 18)[0] != _X86_64:
-        raise Unsupported(f"not an x86-64 ELF object: it starts with {code[:6]!r}")
+    """The section table. Raises UnsupportedError for anything but a little-endian ELF64 file."""
+    if code[:6] != b"\x7fELF\x02\x01" or len(code) < 64:
+        raise UnsupportedError(f"not a little-endian ELF64 object: it starts with {code[:6]!r}")
     (table,) = struct.unpack_from("<Q", code, 0x28)
     size, count = struct.unpack_from("<HH", code, 0x3A)
-    return [Section(*struct.unpack_from("<IIQQQQIIQQ", code, table + i * size)) for i in range(count)]
+    return [
+        Section(*struct.unpack_from("<IIQQQQIIQQ", code, table + i * size)) for i in range(count)
+    ]
 
 
 def symbols(code: bytes) -> list[Symbol]:
@@ -85,7 +89,11 @@ def undefined_symbols(code: bytes) -> list[str]:
 
 def defined_symbols(code: bytes) -> list[str]:
     """Global names that the object defines."""
-    return [s.name for s in symbols(code) if s.section != _UNDEFINED and s.name and s.info >> 4 != _LOCAL]
+    return [
+        s.name
+        for s in symbols(code)
+        if s.section != _UNDEFINED and s.name and s.info >> 4 != _LOCAL
+    ]
 
 
 def _align(offset: int, alignment: int) -> int:
@@ -98,6 +106,8 @@ class _Image:
     def __init__(self, code: bytes, resolve: Callable[[str], int]) -> None:
         self.code, self.resolve = code, resolve
         self.sections, self.symbols = sections(code), symbols(code)
+        if struct.unpack_from("<H", code, 18)[0] != _X86_64:
+            raise UnsupportedError("an object for another CPU than x86-64")
         self.places: dict[int, int] = {}
         self.slots: dict[str, int] = {}
         end = 0
@@ -107,12 +117,14 @@ class _Image:
                 continue
             constant = not section.flags & _WRITABLE or self._is_named(section, b".data.rel.ro")
             if section.size and (not constant or section.flags & _THREAD_LOCAL):
-                raise Unsupported("writable data")
+                raise UnsupportedError("writable data")
             end = _align(end, section.alignment)
             self.places[index] = end
             end += section.size
         end = _align(end, 16)
-        for name in dict.fromkeys(s.name for s in self.symbols if s.section == _UNDEFINED and s.name):
+        for name in dict.fromkeys(
+            s.name for s in self.symbols if s.section == _UNDEFINED and s.name
+        ):
             self.slots[name] = end
             end += 16
         # Symbols defined here and reached through a slot (GOT) need one too, at most one each.
@@ -135,7 +147,9 @@ class _Image:
                 yield start + place, info & 0xFFFFFFFF, info >> 32, addend
 
     def write(self, memory: bytearray | mmap.mmap, base: int, address: int) -> dict[str, int]:
-        """Write the linked image at `base` of `memory`, to run at `address`; return its global symbols."""
+        """Write the linked image at `base` of `memory`, to run at `address`; return its global
+        symbols.
+        """
         for index, place in self.places.items():
             section = self.sections[index]
             if section.kind != _NO_BITS:
@@ -154,17 +168,23 @@ class _Image:
         }
 
     def _relocate(
-        self, memory: bytearray | mmap.mmap, base: int, address: int, place: int, kind: int, symbol: Symbol, index: int,
-        addend: int,
+        self, memory: bytearray | mmap.mmap, base: int, address: int,
+        place: int, kind: int, symbol: Symbol, index: int, addend: int,
     ) -> None:  # fmt: skip
         outside = symbol.section == _UNDEFINED
         if symbol.section == _ABSOLUTE or (not outside and symbol.section not in self.places):
-            raise Unsupported(f"a relocation against {symbol.name or 'a section'!r} that is not loaded")
+            raise UnsupportedError(
+                f"a relocation against {symbol.name or 'a section'!r} that is not loaded"
+            )
         target = self.slots[symbol.name] if outside else self.places[symbol.section] + symbol.value
         if kind in _R_GOT:
-            target = target + 8 if outside else self._local_slot(memory, base, address, index, target)
+            target = (
+                target + 8 if outside else self._local_slot(memory, base, address, index, target)
+            )
         elif outside and kind != _R_PLT32:
-            raise Unsupported(f"relocation type {kind} against the outside symbol {symbol.name!r}")
+            raise UnsupportedError(
+                f"relocation type {kind} against the outside symbol {symbol.name!r}"
+            )
         if kind == _R_64:
             struct.pack_into("<q", memory, base + place, address + target + addend)
         elif kind == _R_PC64:
@@ -172,9 +192,11 @@ class _Image:
         elif kind in _R_GOT or kind in (_R_PC32, _R_PLT32):
             struct.pack_into("<i", memory, base + place, target + addend - place)
         else:
-            raise Unsupported(f"relocation type {kind}")
+            raise UnsupportedError(f"relocation type {kind}")
 
-    def _local_slot(self, memory: bytearray | mmap.mmap, base: int, address: int, index: int, target: int) -> int:
+    def _local_slot(
+        self, memory: bytearray | mmap.mmap, base: int, address: int, index: int, target: int
+    ) -> int:
         if index not in self.local_slots:
             self.local_slots[index] = self.end + 8 * len(self.local_slots)
             struct.pack_into("<Q", memory, base + self.local_slots[index], address + target)
@@ -182,10 +204,12 @@ class _Image:
 
 
 def load(objects: list[bytes], resolve: Callable[[str], int]) -> list[dict[str, int]]:
-    """Link objects into memory of this process that stays for its life; return each one's global symbols.
+    """Link objects into memory of this process that stays for its life; return each one's global
+    symbols.
 
-    `resolve` gives the address of an outside symbol. The memory is writable while it is filled and executable after,
-    never both. Raises Unsupported where an object needs more than this linker does, OSError where the system forbids.
+    `resolve` gives the address of an outside symbol. The memory is writable while it is filled and
+    executable after, never both. Raises UnsupportedError where an object needs more than this linker
+    does, OSError where the system forbids.
     """
     images = [_Image(code, resolve) for code in objects]
     offsets, size = [], 0
@@ -194,10 +218,13 @@ def load(objects: list[bytes], resolve: Callable[[str], int]) -> list[dict[str, 
         offsets.append(size)
         size += image.size
     size = _align(max(size, 1), _PAGE)
-    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
+    memory = mmap.mmap(
+        -1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE
+    )
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     exported = [
-        image.write(memory, offset, address + offset) for image, offset in zip(images, offsets, strict=True)
+        image.write(memory, offset, address + offset)
+        for image, offset in zip(images, offsets, strict=True)
     ]
     _protect(address, size)
     _mappings.append(memory)

@@ -1,19 +1,22 @@
 """One native call that walks a table of kernels.
 
-A plan's table is an int64 array with one row per call: (kernel address, argument block address, repeat, stride in bytes).
-The row's kernel runs `repeat` times, its block moving on by `stride` each time; the first nonzero status stops the walk.
+A plan's table is an int64 array with one row per call: (kernel address, argument block address,
+repeat, stride in bytes). The row's kernel runs `repeat` times, its block moving on by `stride` each
+time; the first nonzero status stops the walk.
 
-The way in from Python is a builtin function made by `PyCFunction_NewEx` whose C function is our own machine code: measured
-14 ns for an empty table against 264 ns through ctypes, and 25 against 3,900 ns with three array arguments to patch. Its
-`self` is the record, an int64 ndarray (which the builtin keeps alive) laid out as
+The way in from Python is a builtin function made by `PyCFunction_NewEx` whose C function is our own
+machine code: measured 14 ns for an empty table against 264 ns through ctypes, and 25 against 3,900
+ns with three array arguments to patch. Its `self` is the record, an int64 ndarray (which the
+builtin keeps alive) laid out as
 
     patch count | row count | argument count | PyLong_FromLongLong | SaveThread or 0 | RestoreThread
     patches: (argument index, destination word's address, byte offset) ...
     rows:    (kernel, block, repeat, stride) ...
 
-Before the rows run, each patch stores `*(int64*)(argument + 16) + offset` at its destination. At byte 16 of an ndarray is
-its data pointer and of a float its value, so one rule serves both: arrays with their view's offset, runtime scalars with
-offset 0. `layout_is_known()` checks this against real objects; where it fails (another Python), patches run in Python.
+Before the rows run, each patch stores `*(int64*)(argument + 16) + offset` at its destination. At
+byte 16 of an ndarray is its data pointer and of a float its value, so one rule serves both: arrays
+with their view's offset, runtime scalars with offset 0. `layout_is_known()` checks this against
+real objects; where it fails (another Python), patches run in Python.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ _DATA_OFFSET = object.__basicsize__
 
 _WRONG_ARGUMENT_COUNT = -1
 
-# The walk keeps no state outside its registers: threads may run different tables, or the same one over different memory.
+# The walk keeps no state outside its registers: threads may run different tables, or the same one
+# over different memory.
 _IR = r"""
 define i64 @jtorch_run_rows(ptr %rows, i64 %count) {
 entry:
@@ -150,7 +154,9 @@ run_released:
 
 
 class Patch(NamedTuple):
-    """Before each run: store argument `argument`'s data address (plus `offset` bytes) or float value at `destination`."""
+    """Before each run: store argument `argument`'s data address (plus `offset` bytes) or float
+    value at `destination`.
+    """
 
     argument: int
     destination: int
@@ -189,7 +195,12 @@ def _native() -> _Native:
         return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
     return _Native(
-        _MethodDef(b"run", addresses["jtorch_call"], _METH_FASTCALL, b"Patch the arguments, run the table, return the status."),
+        _MethodDef(
+            b"run",
+            addresses["jtorch_call"],
+            _METH_FASTCALL,
+            b"Patch the arguments, run the table, return the status.",
+        ),
         prototype(addresses["jtorch_run_rows"]),
         address_of("PyLong_FromLongLong"),
         address_of("PyEval_SaveThread"),
@@ -199,7 +210,9 @@ def _native() -> _Native:
 
 @functools.cache
 def layout_is_known() -> bool:
-    """Whether ndarrays and floats hold their word where the machine code reads it, tried on real objects."""
+    """Whether ndarrays and floats hold their word where the machine code reads it, tried on real
+    objects.
+    """
     if sys.implementation.name != "cpython":
         return False
 
@@ -207,7 +220,13 @@ def layout_is_known() -> bool:
         return ctypes.c_int64.from_address(id(thing) + _DATA_OFFSET).value
 
     base = np.arange(24.0).reshape(4, 6)
-    arrays = [base, base[1:, ::2], np.empty((0, 3), np.float32), np.array(2.5), np.zeros(3, np.int8)]
+    arrays = [
+        base,
+        base[1:, ::2],
+        np.empty((0, 3), np.float32),
+        np.array(2.5),
+        np.zeros(3, np.int8),
+    ]
     floats = [0.0, -0.0, 1.5, float("inf"), float("nan"), 5e-324]
     return all(word(a) == a.__array_interface__["data"][0] for a in arrays) and all(
         word(f) == int(np.float64(f).view(np.int64)) for f in floats
@@ -218,15 +237,16 @@ class Executor:
     """A plan's instruction table made callable.
 
     table: int64 array of shape (rows, 4): kernel address, block address, repeat, stride in bytes.
-    patches: what to store from the call's arguments before the rows run; several may name one argument.
+    patches: what to store from the call's arguments before each run; several may name one of them.
     keepalive: objects that own the memory the table and the patches point to.
     argument_count: how many arguments `run` takes (default: up to the highest index in `patches`).
-    release_gil: let other Python threads run meanwhile (about 50 ns; for tables that take long).
+    release_gil: let other Python threads run meanwhile (26 ns more; for tables that take long).
 
-    `run(*arguments)` is the fast way in: positional arguments, each an ndarray (dtype, layout and writability are the
-    caller's business) or an exact `float`, as its patches expect. **Their classes are not checked**; their number is, and
-    a wrong one returns -1 with nothing run. The result is 0, or a status that `decode` splits.
-    Two threads may run two executors, or one whose blocks no run changes; otherwise the caller holds a lock.
+    `run(*arguments)` is the fast way in: positional arguments, each an ndarray (dtype, layout and
+    writability are the caller's business) or an exact `float`, as its patches expect. **Their
+    classes are not checked**; their number is, and a wrong one returns -1 with nothing run. The
+    result is 0, or a status that `decode` splits. Two threads may run two executors, or one whose
+    blocks no run changes; otherwise the caller holds a lock.
     """
 
     __slots__ = ("__weakref__", "keepalive", "record", "run")
@@ -245,13 +265,16 @@ class Executor:
         rows = np.ascontiguousarray(table, np.int64)
         if rows.size and (rows.ndim != 2 or rows.shape[1] != 4):
             raise ValueError(
-                f"an instruction table has shape (rows, 4): kernel, block, repeat, stride; got {rows.shape}"
+                "an instruction table has shape (rows, 4): kernel, block, repeat, stride; "
+                f"got {rows.shape}"
             )
         places = np.array([tuple(p) for p in patches], np.int64).reshape(-1, 3)
         needed = int(places[:, 0].max()) + 1 if len(places) else 0
         count = needed if argument_count is None else argument_count
         if count < needed or (len(places) and places[:, 0].min() < 0):
-            raise ValueError(f"patches name argument {needed - 1}, but the table takes {count} arguments")
+            raise ValueError(
+                f"patches name argument {needed - 1}, but the table takes {count} arguments"
+            )
         native = _native()
         save = native.save_thread if release_gil else 0
         header = [len(places), len(rows), count, native.make_int, save, native.restore_thread]
@@ -265,9 +288,13 @@ class Executor:
 
     @staticmethod
     def decode(status: int) -> tuple[int, int]:
-        """(row, code) of a nonzero status. Raises TypeError for the status of a wrong argument count."""
+        """(row, code) of a nonzero status. Raises TypeError for the status of a wrong argument
+        count.
+        """
         if status == _WRONG_ARGUMENT_COUNT:
-            raise TypeError("the executor was called with a number of arguments its table does not take")
+            raise TypeError(
+                "the executor was called with a number of arguments its table does not take"
+            )
         return status >> _CODE_BITS, status & ((1 << _CODE_BITS) - 1)
 
 
@@ -280,7 +307,9 @@ def _builtin(record: np.ndarray) -> Callable[..., int]:
 
 
 def _python_entry(record: np.ndarray) -> Callable[..., int]:
-    """The same entry for a Python whose object layout is unknown: patches by Python, rows by one ctypes call."""
+    """The same entry for a Python whose object layout is unknown: patches by Python, rows by one
+    ctypes call.
+    """
     patch_count, row_count, argument_count = (int(word) for word in record[:3])
     rows_start = _HEADER_WORDS + 3 * patch_count
     patches = record[_HEADER_WORDS:rows_start].reshape(-1, 3).tolist()

@@ -1,8 +1,8 @@
 """Object code in, callable addresses out; LLVM only where something is compiled.
 
-Numba is needed to *make* a kernel, never to *load* one, and LLVM neither: `elf` links the common case by itself in about
-0.1 ms. What it refuses goes to llvmlite's MCJIT, chosen over LLJIT by measurement: adding one small object costs
-52 us against 270-370 us.
+Numba is needed to *make* a kernel, never to *load* one, and LLVM neither: `elf` links the common
+case by itself in about 0.1 ms. What it refuses goes to llvmlite's MCJIT, chosen over LLJIT by
+measurement: adding one small object costs 52 us against 270-370 us.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _keep_alive: list[Any] = []
 
 
 def _fresh_lock() -> None:
-    # A fork may come while another thread of the parent holds the lock; that thread does not exist in the child.
+    # A fork may come while another thread of the parent holds the lock; that thread does not exist
+    # in the child.
     global _lock
     _lock = threading.RLock()
 
@@ -31,7 +32,7 @@ if hasattr(os, "register_at_fork"):
 
 @functools.cache
 def binding() -> Any:
-    """llvmlite's binding layer, initialised for this CPU (about 25 ms the first time)."""
+    """llvmlite's binding layer, initialised for this CPU (about 20 ms the first time)."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -63,7 +64,9 @@ def optimise(module: Any, *, speed: int = 3) -> bytes:
 
 
 def compile_ir(text: str) -> bytes:
-    """Compile hand-written LLVM IR to object code. Raises RuntimeError, in LLVM's words, where it does not parse."""
+    """Compile hand-written LLVM IR to object code. Raises RuntimeError, in LLVM's words, where it
+    does not parse.
+    """
     module = binding().parse_assembly(text)
     module.verify()
     return optimise(module)
@@ -76,7 +79,9 @@ def load(code: bytes, symbol: str) -> int:
     """
     (addresses,) = load_many([code])
     if symbol not in addresses:
-        raise RuntimeError(f"the object code defines {', '.join(addresses) or 'nothing'}, not {symbol}")
+        raise RuntimeError(
+            f"the object code defines {', '.join(addresses) or 'nothing'}, not {symbol}"
+        )
     return addresses[symbol]
 
 
@@ -87,7 +92,7 @@ def load_many(objects: list[bytes]) -> list[dict[str, int]]:
     with _lock:
         try:
             return elf.load(objects, _outside_symbol)
-        except (elf.Unsupported, OSError):
+        except (elf.UnsupportedError, OSError):
             return load_with_llvm(objects)
 
 
@@ -99,7 +104,9 @@ def load_with_llvm(objects: list[bytes]) -> list[dict[str, int]]:
         engine.add_object_file(reference)
         _keep_alive.append((reference, code))
     engine.finalize_object()
-    return [{s: engine.get_function_address(s) for s in elf.defined_symbols(code)} for code in objects]
+    return [
+        {s: engine.get_function_address(s) for s in elf.defined_symbols(code)} for code in objects
+    ]
 
 
 @functools.cache
@@ -110,8 +117,9 @@ def _engine() -> Any:
 
 
 def _outside_symbol(name: str) -> int:
-    # The process itself: CPython is linked to libm (ctypes.util.find_library would start a subprocess).
+    # The process itself: CPython is linked to libm (ctypes.util.find_library would start a
+    # subprocess).
     try:
         return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
     except (AttributeError, TypeError):
-        raise elf.Unsupported(f"no function {name!r} in this process") from None
+        raise elf.UnsupportedError(f"no function {name!r} in this process") from None

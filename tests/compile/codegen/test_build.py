@@ -1,4 +1,6 @@
-"""Kernel text to object code: what the shim unpacks, what is refused, and that names and bytes are deterministic."""
+"""Kernel text to object code: what the shim unpacks, what is refused, and that names and bytes are
+deterministic.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,13 @@ def test_a_body_that_raises_gives_failed():
 
 
 def test_raw_entry_takes_the_block_itself():
-    source = "def total(args):\n    s = 0\n    for i in range(args[0]):\n        s += args[i + 1]\n    return s\n"
+    source = """
+def total(args):
+    s = 0
+    for i in range(args[0]):
+        s += args[i + 1]
+    return s
+"""
     assert call(source, "total", [3, 10, 20, 12]) == 42
 
 
@@ -122,10 +130,28 @@ def cubes(out, x, n):
         out[i] = cube(x[i]) + cube(cube(x[i]))
 """
     built = build(source, "cubes", module_globals={"cube": cube}, keep_ir=True)
-    assert "call" not in built.llvm_ir.split("_body(", 1)[1].split("\n}", 1)[0].replace("call void @llvm", "")
+    assert "call" not in built.llvm_ir.split("_body(", 1)[1].split("\n}", 1)[0].replace(
+        "call void @llvm", ""
+    )
     assert "x float> " in built.llvm_ir, "the loop around inlined helpers is vectorised"
     # The helper's library was only linked above; Numba must still make working code of it.
     assert numba.njit(lambda v: cube(v))(np.float32(2)) == 8
+
+
+def test_vector_math_by_name_vectorises_and_needs_no_libm():
+    source = """
+from jtorch.compile.codegen.vecmath import exp_f32
+ARGUMENTS = ("f32*", "f32*", "i64")
+
+def exps(out, x, n):
+    for i in range(n):
+        out[i] = exp_f32(x[i])
+"""
+    x, out = np.linspace(-5, 5, 100, dtype=np.float32), np.empty(100, np.float32)
+    assert call(source, "exps", [out.ctypes.data, x.ctypes.data, x.size]) == 0
+    np.testing.assert_allclose(out, np.exp(x.astype(float)), rtol=2e-7)
+    built = build(source, "exps", keep_ir=True)
+    assert "x float>" in built.llvm_ir and not elf.undefined_symbols(built.code)
 
 
 def test_written_pointers_need_no_alias_checks():

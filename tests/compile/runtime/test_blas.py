@@ -41,9 +41,20 @@ def run_gemm(interface, dtype, a, b, c, sizes, *, transpose=(False, False), batc
     kernels, addresses = interface
     flags = [blas.TRANSPOSE if t else blas.NO_TRANSPOSE for t in transpose]
     leading = leading or [x.strides[-2] // x.itemsize for x in (a, b, c)]
-    words = [addresses[dtype], a.ctypes.data, b.ctypes.data, c.ctypes.data, batch, *strides, *flags, *sizes, *leading]
+    words = [
+        addresses[dtype],
+        a.ctypes.data,
+        b.ctypes.data,
+        c.ctypes.data,
+        batch,
+        *strides,
+        *flags,
+        *sizes,
+        *leading,
+    ]
     block = np.array([*words, 0, 0], np.int64)
-    block[16:] = np.array([alpha, beta]).view(np.int64)
+    # Spelled out: the bits of the *int* 1 are a denormal float, which float32 rounds to alpha = 0.
+    block[16:] = np.array([alpha, beta], np.float64).view(np.int64)
     assert len(block) == blas.ARGUMENT_WORDS
     table = np.array([[kernels[f"jtorch_gemm_{dtype}"], block.ctypes.data, 1, 0]], np.int64)
     return Executor(table, keepalive=[block]).run()
@@ -58,16 +69,22 @@ TOLERANCE = {"f32": 2e-5, "f64": 1e-13}
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transpose", [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 4, 5), (32, 10, 64), (1, 64, 33), (70, 1, 9), (65, 63, 130)])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (3, 4, 5), (32, 10, 64), (1, 64, 33), (70, 1, 9), (65, 63, 130)]
+)
 def test_against_numpy(interface, dtype, transpose, sizes):
     m, n, k = sizes
     rng = np.random.default_rng(m * n * k)
     a = random(rng, (k, m) if transpose[0] else (m, k), dtype)
     b = random(rng, (n, k) if transpose[1] else (k, n), dtype)
     c = random(rng, (m, n), dtype)
-    product = (a.T if transpose[0] else a).astype(float) @ (b.T if transpose[1] else b).astype(float)
+    product = (a.T if transpose[0] else a).astype(float) @ (b.T if transpose[1] else b).astype(
+        float
+    )
     expected = 1.5 * product - 0.25 * c
-    assert run_gemm(interface, dtype, a, b, c, sizes, transpose=transpose, alpha=1.5, beta=-0.25) == 0
+    assert (
+        run_gemm(interface, dtype, a, b, c, sizes, transpose=transpose, alpha=1.5, beta=-0.25) == 0
+    )
     np.testing.assert_allclose(c, expected, rtol=0, atol=TOLERANCE[dtype] * np.sqrt(k) * 10)
 
 
@@ -112,7 +129,11 @@ def test_inner_size_zero_scales_c_and_beta_zero_clears_nan(interface, dtype):
 @pytest.mark.parametrize("sizes", [(8, 8, 8), (32, 64, 64), (64, 10, 32)])
 def test_nan_and_infinity_reach_the_result_and_old_nan_does_not(interface, sizes):
     m, n, k = sizes
-    a, b, c = np.ones((m, k), np.float32), np.ones((k, n), np.float32), np.full((m, n), np.nan, np.float32)
+    a, b, c = (
+        np.ones((m, k), np.float32),
+        np.ones((k, n), np.float32),
+        np.full((m, n), np.nan, np.float32),
+    )
     a[1, 2], a[3, 1], b[0, 4] = np.nan, np.inf, 0
     run_gemm(interface, "f32", a, b, c, sizes)
     with np.errstate(invalid="ignore"):
@@ -153,7 +174,9 @@ def test_threads_default_to_the_setting_then_to_the_cores(monkeypatch):
     monkeypatch.setenv("JTORCH_NUM_THREADS", "3")
     assert blas.default_threads() == 3
     monkeypatch.delenv("JTORCH_NUM_THREADS")
-    assert blas.default_threads() == (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    assert blas.default_threads() == (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,6 +253,11 @@ print("fine")
 """
     environment = {**os.environ, "PYTHONPATH": ROOT}
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        timeout=60,
     )
     assert result.stdout == "fine\n", result.stderr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ from jtorch.compile.runtime import executor as executor_module
 from jtorch.compile.runtime import native
 from jtorch.compile.runtime.executor import Executor, Patch, layout_is_known
 
-# add_one: block = (address of an int64); returns 0.   fail: block = (code); returns it.
-# copy: block = (from address, to address): one 8-byte word.
-# wait: block = (address of a flag, limit): spins until the flag is set (0) or the limit is reached (7).
+# add_one: block = (address of an int64); returns 0.   fail: block = (code); returns it. copy: block
+# = (from address, to address): one 8-byte word. wait: block = (address of a flag, limit): spins
+# until the flag is set (0) or the limit is reached (7).
 KERNELS = r"""
 define i64 @add_one(ptr %args) {
   %target = load ptr, ptr %args
@@ -122,7 +122,13 @@ def test_patches_store_data_addresses_offsets_and_float_bits(kernels, entry):
     source, target = np.arange(6, dtype=np.int64) + 10, np.zeros(6, np.int64)
     block = np.zeros(6, np.int64)
     here = block.ctypes.data
-    patches = [Patch(0, here, 8), Patch(1, here + 8, 16), Patch(2, here + 16), (1, here + 24, 0), Patch(2, here + 32)]
+    patches = [
+        Patch(0, here, 8),
+        Patch(1, here + 8, 16),
+        Patch(2, here + 16),
+        (1, here + 24, 0),
+        Patch(2, here + 32),
+    ]
     executor = Executor(table((kernels["copy"], here, 1, 0)), patches, [block])
     assert executor.run(source, target, -0.0) == 0
     assert target.tolist() == [0, 0, 11, 0, 0, 0]
@@ -171,9 +177,13 @@ def test_malformed_tables_are_refused(rows, patches, options):
 def test_gil_is_released_only_when_asked(kernels):
     def run(release: bool) -> int:
         flag = np.zeros(1, np.int64)
-        block = np.array([flag.ctypes.data, 20_000_000 if not release else 20_000_000_000], np.int64)
+        block = np.array(
+            [flag.ctypes.data, 20_000_000 if not release else 20_000_000_000], np.int64
+        )
         executor = Executor(
-            table((kernels["wait"], block.ctypes.data, 1, 0)), keepalive=[block, flag], release_gil=release
+            table((kernels["wait"], block.ctypes.data, 1, 0)),
+            keepalive=[block, flag],
+            release_gil=release,
         )
         started = threading.Event()
         statuses: list[int] = []
@@ -233,16 +243,19 @@ def test_the_builtin_keeps_the_record_alive_and_lets_it_go(entry):
     assert record() is None
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads the process's size from /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="reads the process's size from /proc"
+)
 def test_a_hundred_thousand_calls_leak_neither_memory_nor_files_nor_references(kernels):
     block = np.zeros(2, np.int64)
     here = block.ctypes.data
-    executor = Executor(table((kernels["fail"], here + 8, 1, 0)), [Patch(0, here), Patch(1, here + 8)], [block])
+    executor = Executor(
+        table((kernels["fail"], here + 8, 1, 0)), [Patch(0, here), Patch(1, here + 8)], [block]
+    )
     array, run = np.zeros(3), executor.run
 
     def pages() -> int:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1])
+        return int(Path("/proc/self/statm").read_text().split()[1])
 
     def calls(n: int) -> None:
         for k in range(n):
@@ -250,9 +263,9 @@ def test_a_hundred_thousand_calls_leak_neither_memory_nor_files_nor_references(k
 
     calls(1000)
     gc.collect()
-    before = pages(), len(os.listdir("/proc/self/fd")), sys.getrefcount(array)
+    before = pages(), len(list(Path("/proc/self/fd").iterdir())), sys.getrefcount(array)
     calls(100_000)
     gc.collect()
-    after = pages(), len(os.listdir("/proc/self/fd")), sys.getrefcount(array)
+    after = pages(), len(list(Path("/proc/self/fd").iterdir())), sys.getrefcount(array)
     assert after[1:] == before[1:]
     assert (after[0] - before[0]) * 4096 < 1_000_000

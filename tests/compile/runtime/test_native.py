@@ -15,7 +15,8 @@ import pytest
 from jtorch.compile.codegen.build import build
 from jtorch.compile.runtime import elf, native
 
-# Constants in .rodata, an aligned vector table, calls to libm, a switch (jump table), another function of the module.
+# Constants in .rodata, an aligned vector table, calls to libm, a switch (jump table), another
+# function of the module.
 PROGRAM = r"""
 @table = private constant [4 x double] [double 1.0, double 10.0, double 100.0, double 1000.0]
 declare double @exp(double)
@@ -62,7 +63,8 @@ do_neg:
 other:
   ret i64 9
 store:
-  %value = phi double [%e, %do_exp], [%p, %do_pow], [%l, %do_lookup], [%a, %do_add], [%m, %do_mul], [%n, %do_neg]
+  %value = phi double [%e, %do_exp], [%p, %do_pow], [%l, %do_lookup],
+    [%a, %do_add], [%m, %do_mul], [%n, %do_neg]
   store double %value, ptr %out_slot
   ret i64 0
 }
@@ -92,10 +94,14 @@ def test_both_loaders_run_the_same_program(loader):
 
 
 def test_many_objects_in_one_mapping():
-    codes = [native.compile_ir(f"define i64 @f{k}(ptr %a) {{\n  ret i64 {k}\n}}\n") for k in range(20)]
+    codes = [
+        native.compile_ir(f"define i64 @f{k}(ptr %a) {{\n  ret i64 {k}\n}}\n") for k in range(20)
+    ]
     loaded = native.load_many(codes)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-    assert [prototype(addresses[f"f{k}"])(None) for k, addresses in enumerate(loaded)] == list(range(20))
+    assert [prototype(addresses[f"f{k}"])(None) for k, addresses in enumerate(loaded)] == list(
+        range(20)
+    )
     assert native.load_many([]) == []
 
 
@@ -111,15 +117,20 @@ def polynomial(x, n):
         x[i] = ((A * v + B) * v + C) if v > B else C
 """
     built = build(source, "polynomial")
-    # Loaded at several offsets of one mapping: aligned vector loads would fault on a misplaced table.
+    # Loaded at several offsets of one mapping: aligned vector loads would fault on a misplaced
+    # table.
     odd = native.compile_ir("define i64 @odd(ptr %a) {\n  ret i64 1\n}\n")
     for addresses in native.load_many([odd, built.code, odd, built.code])[1::2]:
         x = np.linspace(-9, 9, 100, dtype=np.float32)
         expected = np.where(
-            x > -3.5, (np.float32(1.25) * x + np.float32(-3.5)) * x + np.float32(0.1), np.float32(0.1)
+            x > -3.5,
+            (np.float32(1.25) * x + np.float32(-3.5)) * x + np.float32(0.1),
+            np.float32(0.1),
         )
         block = np.array([x.ctypes.data, x.size], np.int64)
-        ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(addresses[built.symbol])(block.ctypes.data)
+        ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(addresses[built.symbol])(
+            block.ctypes.data
+        )
         np.testing.assert_allclose(x, expected, rtol=1e-6)
 
 
@@ -127,7 +138,9 @@ def test_code_memory_is_never_writable_and_executable():
     maps = Path("/proc/self/maps")
     if not maps.exists():
         pytest.skip("memory protection is read from /proc")
-    address = native.load(native.compile_ir("define i64 @guarded(ptr %a) {\n  ret i64 0\n}\n"), "guarded")
+    address = native.load(
+        native.compile_ir("define i64 @guarded(ptr %a) {\n  ret i64 0\n}\n"), "guarded"
+    )
     for line in maps.read_text().splitlines():
         span, protection = line.split()[:2]
         start, end = (int(part, 16) for part in span.split("-"))
@@ -147,20 +160,30 @@ def test_code_memory_is_never_writable_and_executable():
     ],
 )  # fmt: skip
 def test_what_the_linker_does_not_handle_it_refuses(text, reason):
-    with pytest.raises(elf.Unsupported, match=reason):
+    with pytest.raises(elf.UnsupportedError, match=reason):
         elf.load([native.compile_ir(text)], native._outside_symbol)
 
 
 def test_writable_data_goes_to_llvm():
-    code = native.compile_ir("@word = global i64 42\ndefine ptr @where_word(ptr %a) {\n  ret ptr @word\n}\n")
+    code = native.compile_ir(
+        "@word = global i64 42\ndefine ptr @where_word(ptr %a) {\n  ret ptr @word\n}\n"
+    )
     where = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(native.load(code, "where_word"))
     assert ctypes.c_int64.from_address(where(None)).value == 42
 
 
-@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + bytes(60), b"MZ" * 100])
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x02" + bytes(60), b"MZ" * 100])
 def test_other_files_are_refused(content):
-    with pytest.raises((elf.Unsupported, struct.error)):
+    with pytest.raises(elf.UnsupportedError, match="ELF64"):
         elf.sections(content)
+
+
+def test_an_object_for_another_cpu_is_read_but_not_linked():
+    code = bytearray(native.compile_ir("define i64 @here(ptr %a) {\n  ret i64 0\n}\n"))
+    code[18:20] = struct.pack("<H", 183)  # EM_AARCH64
+    assert elf.defined_symbols(bytes(code)) == ["here"]
+    with pytest.raises(elf.UnsupportedError, match="another CPU"):
+        elf.load([bytes(code)], native._outside_symbol)
 
 
 def test_missing_symbol_and_bad_text_are_named():
@@ -182,5 +205,7 @@ def test_a_stored_object_runs_without_numba_or_llvm(tmp_path):
         "print([m for m in ('numba', 'llvmlite') if m in sys.modules])"
     )
     root = str(Path(native.__file__).parents[3])
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=root
+    )
     assert (result.stdout.strip(), result.stderr) == ("[]", "")

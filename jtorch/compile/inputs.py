@@ -1,0 +1,92 @@
+"""What a graph's inputs are: where each value comes from when the graph is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.ir import Type, Var
+
+_F64, _U64, _I64 = (np.dtype(d) for d in (np.float64, np.uint64, np.int64))
+
+
+class Input:
+    """One input of a graph."""
+
+    var: Var
+
+
+class ArrayInput(Input):
+    """An array from outside: an argument's, or one that the function reached by itself."""
+
+    def __init__(self, var: Var, array: np.ndarray) -> None:
+        self.var = var
+        self.array = array
+        self.sym: Any = None
+        self.argument: int | None = None  # its place among the tensor arguments, None for a captured one
+        self.written = False
+        self.overlaps: list[ArrayInput] = []
+
+
+class ConstantInput(Input):
+    """Data written down in the program: the plan keeps its own copy."""
+
+    def __init__(self, var: Var, array: np.ndarray) -> None:
+        self.var = var
+        self.array = array
+
+
+class GradInput(Input):
+    """The ``grad`` a tensor has when the call begins; ``present`` says whether it had one."""
+
+    def __init__(self, var: Var, tensor: Any, present: bool) -> None:
+        self.var = var
+        self.tensor = tensor
+        self.present = present
+
+
+class ScalarInput(Input):
+    """A float that is read anew at each call. ``guards`` are tests of it that the trace relied on."""
+
+    def __init__(self, identity: Any, read: Callable[[], float] | None, value: float, hint: str) -> None:
+        self.identity = identity
+        self.read = read  # None: an argument, found by ``argument``
+        self.argument: int | None = None
+        self.value = value
+        self.guards: list[tuple[Callable, float]] = []
+        self.var = Var(Type(_F64, ()), hint)
+
+    @staticmethod
+    def of(container: Any, key: Any) -> ScalarInput:
+        """A hyper-parameter ``container[key]``; a tuple is a path of keys."""
+        path = key if isinstance(key, tuple) else (key,)
+
+        def read() -> float:
+            value = container
+            for k in path:
+                value = value[k]
+            return value
+
+        hint = "_".join(str(k) for k in path)
+        return ScalarInput((id(container), path), read, float(read()), hint)
+
+
+class CounterInput(Input):
+    """An integer of a generator's state."""
+
+    def __init__(self, generator: Any, attribute: str, dtype: np.dtype) -> None:
+        self.generator = generator
+        self.attribute = attribute
+        self.var = Var(Type(dtype, ()), f"rng_{attribute}")
+
+
+class GeneratorInput:
+    """A generator's two numbers, and how many random ops the graph draws from it."""
+
+    def __init__(self, generator: Any) -> None:
+        self.generator = generator
+        self.seed = CounterInput(generator, "seed", _U64)
+        self.call = CounterInput(generator, "call", _U64)
+        self.drawn = 0

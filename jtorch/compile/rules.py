@@ -1,0 +1,121 @@
+"""Simplification, as rows of rules: op, what to match, what to put in its place.
+
+A rule gets the equation and a function that finds the equation that made a variable; it answers with an
+atom to use instead, with an equation to replace it, or with None. Every rule is exact, bit for bit (so
+``x + 0`` is not among them: it turns -0.0 into 0.0). Numbers count only when they are part of the
+program's structure (``Literal.static``): a 1/n that happens to be 1.0 for a batch of one must not make
+another graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.compile.ir import Atom, Eqn, Literal, Var
+from jtorch.op import BY_NAME
+
+Definition = Callable[[Atom], "Eqn | None"]
+Rule = Callable[[Eqn, Definition], "Atom | Eqn | None"]
+
+
+def _is(atom: Atom, value: float) -> bool:
+    return isinstance(atom, Literal) and atom.static and atom.value == value
+
+
+def _made_by(atom: Atom, find: Definition, name: str) -> Eqn | None:
+    eqn = find(atom)
+    return eqn if eqn is not None and eqn.op.name == name else None
+
+
+def _times_one(eqn: Eqn, find: Definition) -> Atom | None:
+    x, y = eqn.inputs
+    if _is(y, 1) and _same_type(x, eqn):
+        return x
+    return y if _is(x, 1) and _same_type(y, eqn) else None
+
+
+def _over_one(eqn: Eqn, find: Definition) -> Atom | None:
+    return eqn.inputs[0] if _is(eqn.inputs[1], 1) and _same_type(eqn.inputs[0], eqn) else None
+
+
+def _same_type(atom: Atom, eqn: Eqn) -> bool:
+    return isinstance(atom, Var) and atom.type == eqn.outputs[0].type
+
+
+def _unchanged(eqn: Eqn, find: Definition) -> Atom | None:
+    return eqn.inputs[0] if _same_type(eqn.inputs[0], eqn) else None
+
+
+def _inverse_of_itself(eqn: Eqn, find: Definition) -> Atom | None:
+    inner = _made_by(eqn.inputs[0], find, eqn.op.name)
+    return inner.inputs[0] if inner else None
+
+
+def _reshape_of_reshape(eqn: Eqn, find: Definition) -> Eqn | Atom | None:
+    if _same_type(eqn.inputs[0], eqn):
+        return eqn.inputs[0]
+    inner = _made_by(eqn.inputs[0], find, "reshape")
+    return eqn.replace(inputs=inner.inputs) if inner else None
+
+
+def _permute_of_permute(eqn: Eqn, find: Definition) -> Eqn | Atom | None:
+    axes = eqn.statics["axes"]
+    if axes == tuple(range(len(axes))):
+        return eqn.inputs[0]
+    inner = _made_by(eqn.inputs[0], find, "permute")
+    if inner is None:
+        return None
+    combined = tuple(inner.statics["axes"][a] for a in axes)
+    return eqn.replace(inputs=inner.inputs, statics={"axes": combined})
+
+
+def _undone(by: str) -> Rule:
+    def rule(eqn: Eqn, find: Definition) -> Atom | None:
+        inner = _made_by(eqn.inputs[0], find, by)
+        same = inner is not None and inner.statics["axes"] == eqn.statics["axes"]
+        return inner.inputs[0] if same and inner is not None else None
+
+    return rule
+
+
+def _splat(eqn: Eqn, find: Definition) -> Eqn | None:
+    """A view of one number repeated is that number repeated."""
+    inner = _made_by(eqn.inputs[0], find, "full")
+    if inner is None:
+        return None
+    out = eqn.outputs[0]
+    return Eqn(BY_NAME["full"], inner.inputs, {"shape": out.shape, "dtype": out.dtype}, eqn.outputs, eqn.source)
+
+
+def _cast_of_literal(eqn: Eqn, find: Definition) -> Atom | None:
+    (x,) = eqn.inputs
+    if isinstance(x, Literal) and not eqn.outputs[0].shape:
+        return Literal(eqn.outputs[0].dtype.type(x.value).item(), eqn.outputs[0].dtype, x.static)
+    return None
+
+
+def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | None:
+    same = _same_type(eqn.inputs[0], eqn) and not eqn.statics["axis"]
+    return eqn.inputs[0] if same else None
+
+
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("mul", _times_one),  # x 1 = x
+    ("div", _over_one),  # x / 1 = x
+    ("neg", _inverse_of_itself),  # --x = x
+    ("cast", _unchanged),  # x as its own dtype
+    ("cast", _cast_of_literal),
+    ("clone", _unchanged),  # copies are the memory plan's business
+    ("expand", _unchanged),
+    ("expand", _splat),
+    ("reshape", _splat),
+    ("reshape", _reshape_of_reshape),
+    ("unsqueeze", _splat),
+    ("squeeze", _splat),
+    ("permute", _splat),
+    ("permute", _permute_of_permute),  # transposes of transposes; what is left becomes a BLAS flag
+    ("squeeze", _undone("unsqueeze")),
+    ("unsqueeze", _undone("squeeze")),
+    ("sum", _nothing_to_reduce),  # over no axes at all
+)

@@ -1,0 +1,449 @@
+"""The tracer: an evaluator that records ops instead of computing them.
+
+Eager mode runs unchanged on traced values (``Sym``), so the tape, the engine, the modules and the
+optimizers are captured with no code of their own. What the step touches is discovered: the first touch of
+an outside array makes it an input, each in-place change becomes an output that is written back.
+
+A ``Sym`` behaves like an array, aliasing included: it names a ``Storage`` and the chain of views from it. Reading
+it gives the IR variable that holds its value now; writing it replaces the storage's variable, through
+the views. So in-place programs become pure graphs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jtorch import xp
+from jtorch.compile.inputs import (
+    ArrayInput,
+    ConstantInput,
+    GeneratorInput,
+    GradInput,
+    Input,
+    ScalarInput,
+)
+from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
+from jtorch.compile.scalar import Scalar
+from jtorch.errors import CompileError, user_source
+from jtorch.op import BY_NAME, TABLE, Evaluator, Kind, Op
+from jtorch.ops.view import contiguous_strides
+
+_CAST, _EXPAND = BY_NAME["cast"], BY_NAME["expand"]
+
+
+class Storage:
+    """Memory while tracing: the variable that holds its content now."""
+
+    __slots__ = ("current", "source", "version")
+
+    def __init__(self, current: Atom, source: ArrayInput | None = None) -> None:
+        self.current = current
+        self.version = 0
+        self.source = source  # the outside array this memory is, if any
+
+
+class Flags:
+    """The part of ``ndarray.flags`` that Tensor asks for."""
+
+    __slots__ = ("c_contiguous",)
+
+    def __init__(self, c_contiguous: bool) -> None:
+        self.c_contiguous = c_contiguous
+
+
+class Sym:
+    """A traced array: a storage seen through a chain of views."""
+
+    __slots__ = ("chain", "dtype", "element_strides", "known", "shape", "storage", "tracer")
+    __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
+
+    def __init__(
+        self, tracer: Tracer, storage: Storage, type: Type, chain: tuple = (), strides: Any = None
+    ) -> None:
+        self.tracer = tracer
+        self.storage = storage
+        self.chain = chain
+        self.dtype = type.dtype
+        self.shape = type.shape
+        self.element_strides = contiguous_strides(type.shape) if strides is None else strides
+        self.known: tuple[int, Atom] | None = None  # (storage version, variable) of the last read
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return Type(self.dtype, self.shape).size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(s * self.dtype.itemsize for s in self.element_strides)
+
+    @property
+    def flags(self) -> Flags:
+        expected = contiguous_strides(self.shape)
+        pairs = zip(self.shape, self.element_strides, expected, strict=True)
+        return Flags(all(n == 1 or s == e for n, s, e in pairs))
+
+    def concrete(self, wanted_by: str) -> Any:
+        raise CompileError(
+            f"{user_source()}: {wanted_by} needs the elements of a tensor, which are not known while a "
+            "function is compiled. Compute with tensors instead (jtorch.where for a choice), return the "
+            "tensor and ask for its elements outside, or leave this function uncompiled."
+        )
+
+    def __bool__(self) -> bool:
+        return self.concrete("bool()")
+
+    def __float__(self) -> float:
+        return self.concrete("float()")
+
+
+def _operator(name: str, reflected: bool = False) -> Any:
+    op = BY_NAME[name]
+
+    def operator(self: Any, *other: Any) -> Any:
+        if other and hasattr(other[0], "_data"):  # a Tensor knows what to do with a traced value
+            return NotImplemented
+        return self.tracer.record(op, *((*other, self) if reflected else (self, *other)))
+
+    return operator
+
+
+for _cls in (Sym, Scalar):
+    for _symbol, _name in {
+        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+        "mod": "remainder", "pow": "pow",
+    }.items():  # fmt: skip
+        setattr(_cls, f"__{_symbol}__", _operator(_name))
+        setattr(_cls, f"__r{_symbol}__", _operator(_name, reflected=True))
+    _cls.__neg__ = _operator("neg")  # type: ignore[attr-defined]
+
+
+@dataclass
+class Effects:
+    """What replaying the graph must do besides computing: filled by ``Tracer.finish``."""
+
+    writes: list[ArrayInput] = field(default_factory=list)  # outside arrays that get new content
+    grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
+    draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
+
+
+class Tracer(Evaluator):
+    """Records one run of a function. ``eqns`` and ``inputs`` grow; ``graph`` closes it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.table = [self._recorder(op) for op in TABLE]
+        self.vjps = [functools.partial(self._differentiate, op) for op in TABLE]
+        self.xp = _Namespace(self)
+        self.eqns: list[Eqn] = []
+        self.inputs: list[Input] = []
+        self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
+        self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
+        self.generators: dict[int, GeneratorInput] = {}
+        self.scalars: dict[Any, Scalar] = {}
+        self.open = True
+
+    # -- recording -------------------------------------------------------------------------------------
+
+    def _recorder(self, op: Op) -> Any:
+        if op.kind is Kind.COMPOSITE:
+            return functools.partial(self._run_composite, op)
+        return functools.partial(self.record, op)
+
+    def _run_composite(self, op: Op, *values: Any, **statics: Any) -> Any:
+        return op.body(self.xp, *map(self.lift, values), **statics)
+
+    def _differentiate(self, op: Op, xp: Any, g: Any, *saved: Any) -> Any:
+        assert op.vjp_function is not None
+        return op.vjp_function(xp, g, *map(self.lift, saved))
+
+    def record(self, op: Op, *values: Any, **statics: Any) -> Any:
+        """Append the equation of a primitive and return its traced result."""
+        self._check_open()
+        statics = {k: _normal(v) for k, v in (_defaults(op) | statics).items()}
+        if op.kind is Kind.VIEW and op.aliases:
+            return self._view(op, self.lift(values[0]), statics)
+        if op.kind is Kind.ELEMENTWISE:
+            values = tuple(map(self._number_or_lift, values))
+            atoms = self._broadcast(op, values, statics)
+            if any(isinstance(v, Scalar) for v in values) and not any(isinstance(v, Sym) for v in values):
+                return self._arithmetic(op, values, atoms)
+        else:
+            atoms = [self.read(self.lift(v)) for v in values]
+        outputs = self.emit(op, atoms, statics)
+        made = tuple(self._fresh(v) for v in outputs)
+        return made if op.n_outputs > 1 else made[0]
+
+    def _arithmetic(self, op: Op, values: tuple, atoms: list[Atom]) -> Any:
+        """An op among runtime scalars and numbers: again a runtime scalar."""
+        (var,) = self.emit(op, atoms, {})
+        scalars = [v for v in values if isinstance(v, Scalar)]
+        origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
+        value = op.body(xp, *(v.value if isinstance(v, Scalar) else v for v in values))
+        return Scalar(self, var, float(value), origins)
+
+    def emit(self, op: Op, atoms: Sequence[Atom], statics: dict[str, Any]) -> tuple[Var, ...]:
+        outputs = tuple(Var(t) for t in types_of(op, atoms, statics))
+        self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
+        return outputs
+
+    def _fresh(self, var: Atom) -> Sym:
+        assert isinstance(var, Var)
+        return Sym(self, Storage(var), var.type)
+
+    def _check_open(self) -> None:
+        if not self.open:
+            raise CompileError(
+                f"{user_source()}: a tensor made while '{self.name}' was being compiled is used after that. It "
+                "has no elements; return it from the function instead of storing it outside."
+            )
+
+    # -- arguments of elementwise equations --------------------------------------------------------------
+
+    def _number_or_lift(self, value: Any) -> Any:
+        return value if isinstance(value, (bool, int, float, Scalar)) else self.lift(value)
+
+    def _broadcast(self, op: Op, values: tuple, statics: dict[str, Any]) -> list[Atom]:
+        """Arguments as atoms of one dtype, each of the result's shape or without axes."""
+        arrays = [v for v in values if isinstance(v, Sym)]
+        shape = statics.get("shape") or np.broadcast_shapes(*(a.shape for a in arrays))
+        dtype = self._common_dtype(op, arrays, values, statics)
+        atoms: list[Atom] = []
+        for k, value in enumerate(values):
+            wanted = None if op.dtype == "where" and k == 0 else dtype
+            atom = self._typed(value, wanted)
+            if isinstance(atom, Var) and atom.shape not in (shape, ()):
+                (atom,) = self.emit(_EXPAND, [atom], {"shape": tuple(shape)})
+            atoms.append(atom)
+        return atoms
+
+    def _common_dtype(self, op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.dtype | None:
+        if op.dtype == "static":  # cast, full, uniform...: each argument keeps its own
+            return None if arrays else statics.get("dtype")
+        own = arrays[1:] if op.dtype == "where" and isinstance(values[0], Sym) else arrays
+        if not own:
+            return np.dtype(np.float64)
+        dtype = own[0].dtype
+        if op.dtype not in ("logical", "index") and any(a.dtype != dtype for a in own):
+            raise AssertionError(f"{op.name}: a body mixes {[str(a.dtype) for a in own]}; cast first")
+        return None if op.dtype == "logical" else dtype
+
+    def _typed(self, value: Any, dtype: np.dtype | None) -> Atom:
+        if isinstance(value, Sym):
+            return self.read(value)
+        if isinstance(value, Scalar):
+            if dtype is None or dtype == value.var.dtype:
+                return value.var
+            return self.emit(_CAST, [value.var], {"dtype": dtype})[0]
+        if dtype is None:
+            kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
+            dtype = np.dtype(kind)
+        return Literal(dtype.type(value).item(), dtype)
+
+    # -- reading and writing traced memory -----------------------------------------------------------------
+
+    def lift(self, value: Any) -> Any:
+        """An outside array as a traced one (making it an input), anything else as it is."""
+        if isinstance(value, np.ndarray):
+            found = self.arrays.get(id(value))
+            if found is None:
+                found = self._touch(value)
+            return found.sym
+        if isinstance(value, (tuple, list)):
+            return tuple(map(self.lift, value))
+        if isinstance(value, np.generic):
+            return self.new(np.asarray(value))
+        return value
+
+    def _touch(self, array: np.ndarray) -> ArrayInput:
+        entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
+        for other in self.arrays.values():
+            if np.may_share_memory(other.array, array) and array.size and other.array.size:
+                entry.overlaps.append(other)
+                other.overlaps.append(entry)
+        self.arrays[id(array)] = entry
+        self.inputs.append(entry)
+        strides = tuple(s // array.dtype.itemsize for s in array.strides)
+        entry.sym = Sym(self, Storage(entry.var, entry), entry.var.type, strides=strides)
+        return entry
+
+    def read(self, sym: Any) -> Atom:
+        """The variable that holds the value of ``sym`` now."""
+        if isinstance(sym, (bool, int, float, Scalar)):
+            return self._typed(sym, None)
+        storage = sym.storage
+        if sym.known is not None and sym.known[0] == storage.version:
+            return sym.known[1]
+        atom = storage.current
+        for op, statics in sym.chain:
+            (atom,) = self.emit(op, [atom], statics)
+        sym.known = (storage.version, atom)
+        return atom
+
+    def _view(self, op: Op, sym: Sym, statics: dict[str, Any]) -> Sym:
+        var = Var(Type(sym.dtype, sym.shape))
+        (type,) = types_of(op, [var], statics)
+        assert op.affine is not None
+        moved = op.affine(sym.shape, sym.element_strides, **statics)
+        if moved is None:  # a reshape that must copy: new memory
+            return self._fresh(self.emit(op, [self.read(sym)], statics)[0])
+        return Sym(self, sym.storage, type, (*sym.chain, (op, statics)), tuple(moved[1]))
+
+    def write(self, target: Any, value: Any) -> None:
+        sym = self.lift(target)
+        storage: Storage = sym.storage
+        if storage.source is not None:
+            if storage.source.overlaps:
+                raise CompileError(
+                    f"{user_source()}: a tensor is changed in place whose memory overlaps another tensor that "
+                    "this function uses. Pass one of them and take the other as a view of it inside."
+                )
+            storage.source.written = True
+        atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
+        if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
+            raise AssertionError(f"written value {atom} does not fit {sym.shape}")
+        storage.current = self._written_through(storage.current, sym.chain, atom)
+        storage.version += 1
+
+    def _written_through(self, base: Atom, chain: tuple, value: Atom) -> Atom:
+        """``base`` with ``value`` written through the views of ``chain``."""
+        if not chain:
+            return value
+        (op, statics), rest = chain[0], chain[1:]
+        if op.put is None:
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+        if rest:
+            (inner,) = self.emit(op, [base], statics)
+            value = self._written_through(inner, rest, value)
+        assert isinstance(base, Var) and isinstance(value, Var)
+        result = op.put(self.xp, self._fresh(base), self._fresh(value), **statics)
+        return self.read(result)
+
+    # -- the evaluator's other duties ------------------------------------------------------------------------
+
+    def as_value(self, value: Any) -> Any:
+        return self.new(np.asarray(value)) if isinstance(value, (np.generic, np.ndarray)) else value
+
+    def new(self, array: np.ndarray) -> Any:
+        entry = ConstantInput(Var(Type(array.dtype, array.shape)), np.array(array, order="C"))
+        self.inputs.append(entry)
+        return self._fresh(entry.var)
+
+    def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
+        return self.lift(value).concrete(wanted_by)
+
+    def own(self, value: Any, given: set[int]) -> Any:
+        return self._fresh(self.read(self.lift(value)))
+
+    def scalar(self, container: Any, key: Any) -> Any:
+        return self.runtime_scalar(ScalarInput.of(container, key))
+
+    def runtime_scalar(self, entry: ScalarInput) -> Scalar:
+        found = self.scalars.get(entry.identity)
+        if found is None:
+            self.inputs.append(entry)
+            found = Scalar(self, entry.var, entry.value, (entry,))
+            self.scalars[entry.identity] = found
+        return found
+
+    def get_grad(self, tensor: Any) -> Any:
+        found = self.grads.get(id(tensor))
+        if found is None:
+            at_entry = None
+            if tensor._data.__class__ is np.ndarray:  # a traced tensor starts without a gradient
+                at_entry = self._grad_at_entry(tensor)
+            found = self.grads[id(tensor)] = (tensor, at_entry, at_entry)
+        return found[2]
+
+    def _grad_at_entry(self, tensor: Any) -> Any:
+        from jtorch.eager.tensor import Tensor
+
+        grad = tensor._grad
+        entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None)
+        self.inputs.append(entry)
+        return None if grad is None else Tensor(self._fresh(entry.var))
+
+    def set_grad(self, tensor: Any, grad: Any) -> None:
+        at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
+        self.grads[id(tensor)] = (tensor, at_entry, grad)
+
+    def next_call(self, generator: Any) -> tuple[Any, Any]:
+        entry = self.generators.get(id(generator))
+        if entry is None:
+            entry = self.generators[id(generator)] = GeneratorInput(generator)
+            self.inputs += [entry.seed, entry.call]
+        entry.drawn += 1
+        call = self._fresh(entry.call.var)
+        if entry.drawn > 1:
+            call = self.record(BY_NAME["add"], call, entry.drawn - 1)
+        return self._fresh(entry.seed.var), call
+
+    # -- the result --------------------------------------------------------------------------------------------
+
+    def finish(self, results: Sequence[Atom]) -> tuple[Graph, Effects]:
+        """Close the trace: the graph of ``results`` and of every effect, in that order."""
+        self.open = False
+        effects = Effects()
+        outputs = list(results)
+        for entry in self.inputs:
+            if isinstance(entry, ArrayInput) and entry.written:
+                effects.writes.append(entry)
+                outputs.append(entry.sym.storage.current)
+        for tensor, at_entry, now in self.grads.values():
+            if now is at_entry or tensor._data.__class__ is not np.ndarray:
+                continue
+            atom = None if now is None else self.read(self.lift(now._data))
+            effects.grads.append((tensor, atom))
+            if atom is not None:
+                outputs.append(atom)
+        effects.draws = [(g.generator, g.drawn) for g in self.generators.values()]
+        graph = Graph(self.name, tuple(i.var for i in self.inputs), tuple(self.eqns), tuple(outputs))
+        return graph, effects
+
+
+UNREAD = object()  # what a gradient was at entry when nobody asked
+
+
+def tensor_type(tensor: Any) -> Type:
+    return Type(tensor._data.dtype, tuple(tensor._data.shape))
+
+
+class _Namespace:
+    """``xp`` while tracing: each primitive records itself."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        for op in TABLE:
+            if op.kind is not Kind.COMPOSITE:
+                setattr(self, op.name, tracer.table[op.index])
+
+
+def _defaults(op: Op) -> dict[str, Any]:
+    return {k: v for k, v in op.statics.items() if v is not op_empty}
+
+
+op_empty = inspect.Parameter.empty
+
+
+def _normal(value: Any) -> Any:
+    """Static metadata in one form: NumPy's dtypes, tuples of ints."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_normal(v) for v in value)
+    if hasattr(value, "numpy") and hasattr(value, "is_floating_point"):
+        return value.numpy
+    if isinstance(value, str) and value in np.sctypeDict:
+        return np.dtype(value)
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return np.dtype(value)
+    return value.__index__() if isinstance(value, np.integer) else value

@@ -1,0 +1,142 @@
+"""``cross_entropy`` and ``nll_loss`` in PyTorch's full signatures.
+
+The usual call is one op. Class weights, label smoothing and class probabilities as targets are put
+together from ``log_softmax``, a gather and sums, as PyTorch's definition says.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jtorch.eager.binding import APPLY, public_function
+from jtorch.eager.tensor import Tensor
+from jtorch.op import BY_NAME
+
+_plain = {name: public_function(BY_NAME[name]) for name in ("cross_entropy", "nll_loss")}
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-log softmax(input) at the target classes: (N, C) or (N, C, ...) scores with int64 (N, ...).
+
+    ``target`` may also hold probabilities, in the shape of ``input``. Raises ValueError for shapes that
+    don't fit.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html
+    """
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if target.is_floating_point() and tuple(target.shape) == tuple(input.shape):
+        return _against_probabilities(input, target, weight, reduction, label_smoothing)
+    if weight is None and not label_smoothing:
+        return _as_rows("cross_entropy", input, target, ignore_index, reduction)
+    log_p, target, shape = _rows(APPLY["log_softmax"](input, axis=_class_axis(input)), target)
+    loss = _weighted_nll(log_p, target, weight, ignore_index, reduction, shape)
+    if not label_smoothing:
+        return loss
+    smooth = _smooth(log_p, target, weight, ignore_index, reduction, shape)
+    return (1.0 - label_smoothing) * loss + (label_smoothing / log_p.shape[1]) * smooth
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-input at the target classes: (N, C) or (N, C, ...) log-probabilities with int64 (N, ...).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
+    """
+    if weight is None:
+        return _as_rows("nll_loss", input, target, ignore_index, reduction)
+    log_p, target, shape = _rows(input, target)
+    return _weighted_nll(log_p, target, weight, ignore_index, reduction, shape)
+
+
+def _class_axis(input: Tensor) -> tuple[int]:
+    return (0,) if input.ndim == 1 else (1,)
+
+
+def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    """(scores (rows, C), targets (rows,), the targets' own shape)"""
+    shape = tuple(target.shape)
+    if input.ndim == 1:
+        return input.unsqueeze(0), target.unsqueeze(0), shape
+    if input.ndim > 2:
+        order = (0, *range(2, input.ndim), 1)
+        input = input.permute(order).reshape(math.prod(shape), input.shape[1])
+    return input, target.reshape(math.prod(shape)), shape
+
+
+def _as_rows(name: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
+    if input.ndim == 2:
+        return _plain[name](input, target, None, ignore_index, reduction)
+    _plain[name].__wrapped__(input, target, None, ignore_index, "mean")  # its checks
+    rows, flat, shape = _rows(input, target)
+    loss = _plain[name](rows, flat, None, ignore_index, reduction)
+    return loss.reshape(shape) if reduction == "none" else loss
+
+
+def _reduce(losses: Tensor, weights: Tensor, reduction: str, shape: tuple[int, ...]) -> Tensor:
+    if reduction == "none":
+        return losses.reshape(shape)
+    if reduction == "sum":
+        return losses.sum()
+    if reduction != "mean":
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return losses.sum() / weights.sum()
+
+
+def _chosen(
+    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    """(targets with the ignored ones as class 0, each row's weight: 0 where ignored)"""
+    counts = APPLY["ne"](target, ignore_index)
+    safe = APPLY["where"](counts, target, 0)
+    rows = APPLY["cast"](counts, dtype=log_p._data.dtype)
+    return safe, rows if weight is None else rows * weight[safe]
+
+
+def _weighted_nll(
+    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, shape: Any
+) -> Tensor:
+    safe, weights = _chosen(log_p, target, weight, ignore_index)
+    losses = _plain["nll_loss"](log_p, safe, None, -1, "none")
+    return _reduce(losses * weights, weights, reduction, shape)
+
+
+def _smooth(
+    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, shape: Any
+) -> Tensor:
+    _, weights = _chosen(log_p, target, weight, ignore_index)
+    _, counts = _chosen(log_p, target, None, ignore_index)
+    spread = -(log_p if weight is None else log_p * weight).sum(1)
+    return _reduce(spread * counts, weights, reduction, shape)
+
+
+def _against_probabilities(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+) -> Tensor:
+    (axis,) = _class_axis(input)
+    log_p = APPLY["log_softmax"](input, axis=(axis,))
+    classes = input.shape[axis]
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / classes
+    if weight is not None:
+        log_p = log_p * weight.reshape([-1 if k == axis else 1 for k in range(input.ndim)])
+    losses = -(log_p * target).sum(axis)
+    if reduction == "mean":
+        return losses.sum() / (input.numel() // classes)
+    return _reduce(losses, losses, reduction, tuple(losses.shape))

@@ -1,0 +1,86 @@
+"""What ``torch.nn.functional`` offers, under its names: ``jtorch.nn.functional`` re-exports this.
+
+``FUNCTIONAL`` is the dict; each of its names is also a name of this module. Most are the public functions
+of ops; those written here put such functions together.
+Source: https://docs.pytorch.org/docs/stable/nn.functional.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.eager.class_losses import cross_entropy, nll_loss
+from jtorch.eager.creation import arange, dropout
+from jtorch.eager.methods import FUNCTIONS
+from jtorch.eager.tensor import Tensor
+
+_FROM_OPS = (
+    "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv2d", "elu", "embedding",
+    "gelu", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear",
+    "log_softmax", "logsigmoid", "max_pool2d", "mse_loss", "relu", "sigmoid", "silu", "smooth_l1_loss",
+    "softmax", "softplus", "tanh",
+)  # fmt: skip
+_NO_BATCH_DIM = {"conv2d": 3, "max_pool2d": 3, "avg_pool2d": 3}  # op -> dims of one image alone
+
+
+def _batched(function: Callable, ndim: int) -> Callable:
+    """``function`` of batches, also for one example of ``ndim`` dims alone."""
+
+    def either(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if input.ndim == ndim:
+            return function(input.unsqueeze(0), *args, **kwargs).squeeze(0)
+        return function(input, *args, **kwargs)
+
+    either.__name__ = either.__qualname__ = function.__name__
+    either.__doc__ = function.__doc__
+    return either
+
+
+def _from_op(name: str) -> Callable:
+    function = FUNCTIONS[name]
+    return _batched(function, _NO_BATCH_DIM[name]) if name in _NO_BATCH_DIM else function
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6)"""
+    return FUNCTIONS["hardtanh"](input, 0.0, 6.0)
+
+
+def kl_div(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """The Kullback-Leibler divergence; ``input`` holds logarithms. "batchmean" is its definition."""
+    if reduction == "batchmean":
+        total = FUNCTIONS["kl_div"](input, target, "sum", log_target)
+        return total / input.shape[0] if input.ndim else total
+    return FUNCTIONS["kl_div"](input, target, reduction, log_target)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """``input`` over its ``p``-norm along ``dim``, which is taken to be at least ``eps``."""
+    if p == 2.0:
+        norm = (input * input).sum(dim, keepdim=True).sqrt()
+    else:
+        norm = (input.abs() ** p).sum(dim, keepdim=True) ** (1.0 / p)
+    return input / norm.clamp(min=eps)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 zeros with a 1 at each class, along a new last dim."""
+    if num_classes < 1:
+        num_classes = int(tensor.max().item()) + 1
+    places = arange(num_classes)
+    return (tensor.unsqueeze(-1) == places).long()
+
+
+FUNCTIONAL: dict[str, Callable] = {name: _from_op(name) for name in _FROM_OPS} | {
+    f.__name__: f for f in (cross_entropy, nll_loss, dropout, relu6, kl_div, normalize, one_hot)
+}
+globals().update(FUNCTIONAL)
+__all__ = [*FUNCTIONAL]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:  # for type checkers: most names above are made from the op table
+    raise AttributeError(f"jtorch.nn.functional has no {name!r}; it offers {', '.join(sorted(FUNCTIONAL))}")

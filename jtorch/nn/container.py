@@ -1,0 +1,258 @@
+"""Modules that hold modules or parameters: Sequential, ModuleList, ModuleDict, ParameterList.
+
+Source: https://docs.pytorch.org/docs/stable/nn.html#containers
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from jtorch import watch
+from jtorch.eager.tensor import Tensor
+from jtorch.nn.module import Module, _indent
+from jtorch.nn.parameter import Parameter
+
+
+def _position(index: Any, n: int) -> int:
+    """``index`` counted from the front. Raises IndexError out of range."""
+    k = operator.index(index)
+    if not -n <= k < n:
+        raise IndexError(f"index {k} is out of range")
+    return k % n if n else k
+
+
+class _Indexed(Module):
+    """Submodules named "0", "1", ... in order, or as they were given."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def _names(self) -> list[str]:
+        return list(self._modules)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._part(list(self._modules.items())[index])
+        return self._modules[self._names()[_position(index, len(self))]]
+
+    def _part(self, items: list[tuple[str, Module]]) -> Module:
+        raise NotImplementedError
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._names()[_position(index, len(self))], module)
+
+    def __delitem__(self, index: Any) -> None:
+        names = self._names()
+        gone = names[index] if isinstance(index, slice) else [names[_position(index, len(names))]]
+        kept = [module for name, module in self._modules.items() if name not in gone]
+        self._renumber(kept, numbered=all(name.isdigit() for name in names))
+
+    def _renumber(self, modules: list[Module], numbered: bool = True) -> None:
+        if numbered:
+            fresh = {str(k): module for k, module in enumerate(modules)}
+        else:
+            fresh = {n: m for n, m in self._modules.items() if any(m is k for k in modules)}
+        self._modules.clear()
+        self._modules.update(fresh)
+        watch.advance()
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Add a module before position ``index``; those after it move up."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        modules = list(self)
+        modules.insert(index, module)
+        self._renumber(modules)
+        return self
+
+
+class Sequential(_Indexed):
+    """Modules called one after the other, each on the result of the one before.
+
+    >>> import jtorch
+    >>> model = jtorch.nn.Sequential(jtorch.nn.Linear(3, 2), jtorch.nn.ReLU())
+    >>> model(jtorch.ones(5, 3)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            named = args[0].items()
+        else:
+            named = ((str(k), module) for k, module in enumerate(args))
+        for name, module in named:
+            self.add_module(name, module)
+
+    def forward(self, input: Any) -> Any:
+        for module in self._modules.values():
+            input = module(input)  # type: ignore[misc]
+        return input
+
+    def _part(self, items: list[tuple[str, Module]]) -> Module:
+        return type(self)(OrderedDict(items))
+
+
+class ModuleList(_Indexed):
+    """A list of modules."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def _part(self, items: list[tuple[str, Module]]) -> Module:
+        return type(self)(module for _, module in items)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __iadd__(self, other: Iterable[Module]) -> Self:
+        return self.extend(other)
+
+    def pop(self, key: int) -> Module:
+        """Remove and return the module at ``key``."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def __repr__(self) -> str:
+        """Runs of equal modules as one line: ``(0-2): 3 x Linear(...)``."""
+        texts = [repr(module) for module in self]
+        if not texts:
+            return self._get_name() + "()"
+        runs: list[tuple[int, int, str]] = []
+        for k, text in enumerate(texts):
+            if runs and runs[-1][2] == text:
+                runs[-1] = (runs[-1][0], k, text)
+            else:
+                runs.append((k, k, text))
+        lines = [
+            f"({a}): {_indent(text)}" if a == b else f"({a}-{b}): {b - a + 1} x {_indent(text)}"
+            for a, b, text in runs
+        ]
+        return self._get_name() + "(\n  " + "\n  ".join(lines) + "\n)"
+
+
+class ModuleDict(Module):
+    """Modules by name."""
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Module:
+        found = self._modules[key]
+        return found
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+        watch.advance()
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def keys(self) -> Iterable[str]:
+        return self._modules.keys()
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        return self._modules.items()
+
+    def values(self) -> Iterable[Module]:
+        return self._modules.values()
+
+    def clear(self) -> None:
+        self._modules.clear()
+        watch.advance()
+
+    def pop(self, key: str) -> Module:
+        """Remove and return the module called ``key``."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules, in the place of those of the same name."""
+        pairs = modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules
+        for name, module in pairs:
+            self[name] = module
+
+
+class ParameterList(Module):
+    """A list of parameters; a Tensor put into it becomes a Parameter."""
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[k] for k in range(self._size)])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return type(self)(self[k] for k in range(self._size)[index])
+        return getattr(self, str(_position(index, self._size)))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self._put(_position(index, self._size), value)
+
+    def _put(self, k: int, value: Any) -> None:
+        if isinstance(value, Tensor) and not isinstance(value, Parameter):
+            value = Parameter(value, requires_grad=value.requires_grad)
+        setattr(self, str(k), value)
+
+    def append(self, value: Any) -> Self:
+        """Add a value at the end."""
+        self._put(self._size, value)
+        self._size += 1
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add values at the end."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        lines = []
+        for k, value in enumerate(self):
+            if isinstance(value, Tensor):
+                kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+                size = "x".join(map(str, value.shape))
+                text = f"{kind} containing: [{str(value.dtype).replace('jtorch.', 'torch.')} of size {size}]"
+            else:
+                text = f"Object of type: {type(value).__name__}"
+            lines.append(f"  ({k}): {text}")
+        return "\n".join(lines)

@@ -1,0 +1,153 @@
+"""Initial values of parameters. Each function overwrites its tensor in place and returns it.
+
+Source: https://docs.pytorch.org/docs/stable/nn.init.html
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jtorch.eager.creation import rand, randn, tensor
+from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.tensor import Tensor
+
+_PLAIN_GAIN = ("linear", "conv1d", "conv2d", "conv3d", "sigmoid")
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """How much ``nonlinearity`` shrinks its input, to be made good by the weights before it.
+
+    ``param`` is the negative slope of leaky_relu. Raises ValueError for a name it does not know.
+    """
+    if nonlinearity in _PLAIN_GAIN:
+        return 1
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """(inputs that meet in one output, outputs that one input reaches) of a weight (out, in, *kernel)."""
+    if tensor.ndim < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _fan(tensor: Tensor, mode: str) -> int:
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return fans(tensor)[mode == "fan_out"]
+
+
+def _overwrite(target: Tensor, values: Tensor) -> Tensor:
+    with no_grad():
+        return target.copy_(values)
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform on [a, b)."""
+    values = rand(*tensor.shape, dtype=tensor.dtype, generator=generator)
+    return _overwrite(tensor, values * (b - a) + a)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with the given mean and standard deviation."""
+    values = randn(*tensor.shape, dtype=tensor.dtype, generator=generator)
+    return _overwrite(tensor, values * std + mean)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """The same number everywhere."""
+    with no_grad():
+        return tensor.fill_(val)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    return constant_(tensor, 0.0)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    return constant_(tensor, 1.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix. Raises ValueError unless the tensor has two dims."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    return _overwrite(tensor, _from_numpy(np.eye(*tensor.shape), tensor))
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform with standard deviation gain sqrt(2 / (fan_in + fan_out)). Glorot and Bengio 2010."""
+    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(fans(tensor)))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with standard deviation gain sqrt(2 / (fan_in + fan_out)). Glorot and Bengio 2010."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    return calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Uniform with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015."""
+    if 0 in tensor.shape:
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Normal with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015."""
+    if 0 in tensor.shape:
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Rows (or columns, where there are fewer) orthogonal and of length ``gain``. Saxe et al. 2013."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    flat = randn(rows, columns, generator=generator).numpy().astype(np.float64)
+    q, r = np.linalg.qr(flat.T if rows < columns else flat)
+    q = q * np.sign(np.diagonal(r))  # without this the distribution is not uniform
+    values = gain * (q.T if rows < columns else q).reshape(tensor.shape)
+    return _overwrite(tensor, _from_numpy(values, tensor))
+
+
+def _from_numpy(values: np.ndarray, like: Tensor) -> Tensor:
+    return tensor(values, dtype=like.dtype)
