@@ -1,5 +1,6 @@
 """jtorch: a PyTorch-shaped deep-learning library that runs one program two ways, eager and compiled."""
 
+import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops  # noqa: F401 - fills the op table before eager mode reads it
 from jtorch.dtypes import (
     bool_ as bool,  # noqa: A004
@@ -19,7 +20,7 @@ from jtorch.dtypes import (
 )
 from jtorch.devices import device
 from jtorch.dtypes import dtype
-from jtorch.eager import autograd
+from jtorch import autograd
 from jtorch.eager.creation import FACTORIES as _FACTORIES
 from jtorch.eager.evaluate import EAGER as _EAGER  # noqa: F401
 from jtorch.eager.grad_mode import (
@@ -30,6 +31,7 @@ from jtorch.eager.grad_mode import (
     set_grad_enabled,
 )
 from jtorch.eager.methods import FUNCTIONS as _FUNCTIONS
+from jtorch.eager.printing import set_printoptions
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
@@ -37,4 +39,5 @@ globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)
 double, half, long, int, short, float = float64, float16, int64, int32, int16, float32  # noqa: A001
 
-from jtorch import nn, optim  # noqa: E402 - built on the names above
+from jtorch import nn, optim, utils  # noqa: E402 - built on the names above
+from jtorch.serialization import load, save  # noqa: E402

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from enum import Enum
 from typing import Any
@@ -60,6 +61,7 @@ class Op:
         self.shape: Callable | None = facts.pop("shape", None)  # (*shapes, **statics) -> shape
         self.affine: Callable | None = facts.pop("affine", None)  # view as strides, see ops/view.py
         self.index_map: Callable | None = facts.pop("index_map", None)  # view as an index program
+        self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
         self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``
         self.scatter: Callable | None = facts.pop("scatter", None)  # reduction: where elements go
         self.commutes: bool = facts.pop("commutes", False)
@@ -172,8 +174,8 @@ class Evaluator:
         """The value of a tensor made of data that the program just wrote down."""
         return array
 
-    def write(self, target: Any, value: Any) -> None:
-        """Overwrite the memory of the raw value ``target``, which every view of it sees."""
+    def write(self, tensor: Any, value: Any) -> None:
+        """Overwrite the memory of a Tensor with a raw value of its shape and dtype; views see it."""
         raise NotImplementedError
 
     def concrete(self, value: Any, wanted_by: str) -> np.ndarray:
@@ -183,6 +185,10 @@ class Evaluator:
     def own(self, value: Any, given: set[int]) -> Any:
         """``value`` if nobody else can hold its memory, else a copy; ``given`` lists those handed out."""
         raise NotImplementedError
+
+    def outside(self) -> AbstractContextManager:
+        """Run ops at once, also while tracing: for state that must exist before a step is recorded."""
+        return nullcontext()
 
     def scalar(self, container: Any, key: Any) -> Any:
         """A hyper-parameter ``container[key]`` that may change from call to call.

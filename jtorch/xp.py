@@ -27,10 +27,10 @@ _slice = builtins.slice  # this module's ``slice`` is the op
 
 # elementwise
 add, sub, mul, div = np.add, np.subtract, np.multiply, np.true_divide
-neg, abs, sign = np.negative, np.abs, np.sign
+neg, abs = np.negative, np.abs
 exp, log, sqrt, tanh, sin, cos = np.exp, np.log, np.sqrt, np.tanh, np.sin, np.cos
 log1p, expm1, floor, ceil, round, trunc = np.log1p, np.expm1, np.floor, np.ceil, np.rint, np.trunc
-pow, maximum, minimum = np.power, np.maximum, np.minimum
+maximum, minimum = np.maximum, np.minimum
 clamp_min, clamp_max = np.maximum, np.minimum
 eq, ne, lt, le, gt, ge = (
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
@@ -51,6 +51,14 @@ def erf(x: Array) -> Array:
     from scipy import special
 
     return special.erf(x)
+
+
+def sign(x: Array) -> Array:
+    return np.subtract(x > 0, x < 0, dtype=x.dtype)  # 0 for NaN, as in PyTorch
+
+
+def pow(x: Any, y: Any) -> Array:
+    return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares
 
 
 def rsqrt(x: Array) -> Array:
@@ -142,11 +150,18 @@ def expand(x: Array, *, shape: Shape) -> Array:
     if not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     # broadcast_to costs 2 us, the constructor of ndarray 0.5 us
-    strides = (0,) * (len(shape) - x.ndim) + tuple(
-        0 if n == 1 and m != 1 else s
-        for n, m, s in zip(x.shape, shape[len(shape) - x.ndim :], x.strides, strict=True)
-    )
-    return np.ndarray(shape, x.dtype, x, 0, strides)
+    if x.ndim == 0:
+        return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
+    new = len(shape) - x.ndim
+    strides = [
+        0 if n == 1 and m != 1 else s for n, m, s in zip(x.shape, shape[new:], x.strides, strict=True)
+    ]
+    return np.ndarray(shape, x.dtype, x, 0, (0,) * new + tuple(strides))
+
+
+def select(x: Array, *, axis: int, index: int) -> Array:
+    """One position along ``axis``, which disappears."""
+    return x[index, ...] if axis == 0 else x[(_slice(None),) * axis + (index, ...)]
 
 
 def slice(x: Array, *, start: Shape, stop: Shape, step: Shape) -> Array:
@@ -212,7 +227,8 @@ def fold(
 
 
 def matmul(x: Array, y: Array) -> Array:
-    return np.matmul(x, y)
+    # two matrices: dot calls the same BLAS and starts 0.5 us sooner
+    return x.dot(y) if x.ndim == 2 == y.ndim else np.matmul(x, y)
 
 
 # scatter and library calls

@@ -27,6 +27,7 @@ class ArrayInput(Input):
         self.sym: Any = None
         self.argument: int | None = None  # its place among the tensor arguments, None for a captured one
         self.written = False
+        self.cells: dict[int, Any] = {}  # version cells of the tensors that were written through
         self.overlaps: list[ArrayInput] = []
 
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from jtorch import op as op_module
 from jtorch import xp
 from jtorch.compile.inputs import (
     ArrayInput,
@@ -30,11 +32,12 @@ from jtorch.compile.inputs import (
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
 from jtorch.compile.scalar import Scalar
+from jtorch.eager.evaluate import EAGER
 from jtorch.errors import CompileError, user_source
-from jtorch.op import BY_NAME, TABLE, Evaluator, Kind, Op
+from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
 from jtorch.ops.view import contiguous_strides
 
-_CAST, _EXPAND = BY_NAME["cast"], BY_NAME["expand"]
+_CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsqueeze"]
 
 
 class Storage:
@@ -164,6 +167,12 @@ class Tracer(Evaluator):
 
     def _differentiate(self, op: Op, xp: Any, g: Any, *saved: Any) -> Any:
         assert op.vjp_function is not None
+        for value in saved:
+            if value.__class__ is np.ndarray and id(value) not in self.arrays:
+                raise CompileError(
+                    f"{user_source()}: backward() inside '{self.name}' reaches a graph that was built outside it "
+                    f"({op.grad_name}). Build the whole graph inside, or pass the tensor detached."
+                )
         return op.vjp_function(xp, g, *map(self.lift, saved))
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
@@ -179,6 +188,9 @@ class Tracer(Evaluator):
                 return self._arithmetic(op, values, atoms)
         else:
             atoms = [self.read(self.lift(v)) for v in values]
+        if statics.get("keepdims"):  # one form in the graph: reduce, then put the axes back
+            kept = self.record(op, *values, **statics | {"keepdims": False})
+            return self.record(_UNSQUEEZE, kept, axes=statics["axis"])
         outputs = self.emit(op, atoms, statics)
         made = tuple(self._fresh(v) for v in outputs)
         return made if op.n_outputs > 1 else made[0]
@@ -298,8 +310,8 @@ class Tracer(Evaluator):
             return self._fresh(self.emit(op, [self.read(sym)], statics)[0])
         return Sym(self, sym.storage, type, (*sym.chain, (op, statics)), tuple(moved[1]))
 
-    def write(self, target: Any, value: Any) -> None:
-        sym = self.lift(target)
+    def write(self, tensor: Any, value: Any) -> None:
+        sym = self.lift(tensor._data)
         storage: Storage = sym.storage
         if storage.source is not None:
             if storage.source.overlaps:
@@ -308,6 +320,7 @@ class Tracer(Evaluator):
                     "this function uses. Pass one of them and take the other as a view of it inside."
                 )
             storage.source.written = True
+            storage.source.cells[id(tensor._cell)] = tensor._cell
         atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
         if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
             raise AssertionError(f"written value {atom} does not fit {sym.shape}")
@@ -347,6 +360,14 @@ class Tracer(Evaluator):
     def own(self, value: Any, given: set[int]) -> Any:
         return self._fresh(self.read(self.lift(value)))
 
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        token = op_module.CONTEXT.set(Context(EAGER, op_module.CONTEXT.get().grad))
+        try:
+            yield
+        finally:
+            op_module.CONTEXT.reset(token)
+
     def scalar(self, container: Any, key: Any) -> Any:
         return self.runtime_scalar(ScalarInput.of(container, key))
 
@@ -370,7 +391,7 @@ class Tracer(Evaluator):
     def _grad_at_entry(self, tensor: Any) -> Any:
         from jtorch.eager.tensor import Tensor
 
-        grad = tensor._grad
+        grad = EAGER.get_grad(tensor)
         entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None)
         self.inputs.append(entry)
         return None if grad is None else Tensor(self._fresh(entry.var))

@@ -12,6 +12,8 @@ this is the path every eager op takes: a generic loop over arguments costs more 
 
 from __future__ import annotations
 
+import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +21,8 @@ import numpy as np
 
 from jtorch import dtypes as dt
 from jtorch import op as op_module
-from jtorch.eager import messages
-from jtorch.eager.node import node_class
+from jtorch.eager import anomaly, messages
+from jtorch.eager.node import node_class, watched
 from jtorch.eager.tensor import Tensor, wrap_number
 from jtorch.op import BY_NAME, TABLE, Kind, Op
 
@@ -42,6 +44,12 @@ def _plain_source(op: Op) -> str:
     for n in names:
         lines.append(f"    {n}_is = isinstance({n}, Tensor)")
         lines.append(f"    {n}_value = {n}._data if {n}_is else {n}")
+    if len(names) > 1 and op.dtype in ("promote", "float", "compare", "floating"):
+        pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
+        for n, other in pairs:
+            # x * 2 next to floats is x * 2.0: the common promotion, without the general way
+            lines.append(f"    if {n}.__class__ is int and {other}_is and {other}_value.dtype.kind == 'f':")
+            lines.append(f"        {n} = {n}_value = float({n})")
     if op.dtype in ("promote", "float", "compare", "where", "floating"):
         lines.append(f"    if {_needs_cast(op)}:")
         lines.append(f"        {values}{comma} = cast_all(op, context, ({values},))")
@@ -56,17 +64,26 @@ def _plain_source(op: Op) -> str:
 
 
 def _needs_cast(op: Op) -> str:
-    """The test that sends the values through ``cast_all``: anything but tensors of one fit dtype."""
+    """The test that sends the values through ``cast_all``: anything but tensors of one fit dtype.
+
+    A float beside float tensors is fit, too: NumPy keeps it weak.
+    """
     names = op.arrays[1:] if op.dtype == "where" else op.arrays
     first = names[0]
-    tests = [f"not {first}_is"]
+    fit = [f"{first}_is"]
     if op.dtype in ("float", "floating"):
-        tests.append(f"{first}_value.dtype.kind != 'f'")
+        fit.append(f"{first}_value.dtype.kind == 'f'")
     for n in names[1:]:
-        number = f"({n}.__class__ is float and {first}_value.dtype.kind == 'f')"
-        same = f"({n}_is and {n}_value.dtype is {first}_value.dtype)"
-        tests.append(f"not ({same} or {number} or {n} is None)")
-    return " or ".join(tests)
+        same = f"{n}_value.dtype is {first}_value.dtype if {n}_is"
+        fit.append(f"({same} else {n} is None or {_weak(n, first)})")
+    test = f"not ({' and '.join(fit)})"
+    if len(names) == 2:
+        test += f" and not ({names[1]}_is and {_weak(first, names[1])})"
+    return test
+
+
+def _weak(number: str, tensor: str) -> str:
+    return f"({number}.__class__ is float and {tensor}_value.dtype.kind == 'f')"
 
 
 def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
@@ -92,24 +109,36 @@ def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
         lines += [f"    {o}_tensor._requires_grad = False" for o in outs[:shown]]
         return [*lines, f"    return {result}"]
     assert names, f"{op.name} has a vjp but no array argument"
-    wants = " or ".join(f"({n}_is and {n}._requires_grad)" for n in names)
-    lines.append(f"    if context.grad and ({wants}):")
-    edges = ", ".join(
-        f"({n}._node or {n}, {n}._index) if {n}_is and {n}._requires_grad else None" for n in names
-    )
+    lines += [f"    {n}_needs = {n}_is and {n}._requires_grad" for n in names]
+    wants = " or ".join(f"{n}_needs" for n in names)
+    # a cast to integers ends the tape
+    floats = " and out.dtype.kind == 'f'" if op.dtype == "static" and op.n_outputs == 1 else ""
+    lines.append(f"    if ({wants}) and context.grad{floats}:")
+    edges = ", ".join(f"({n}._node or {n}, {n}._index) if {n}_needs else None" for n in names)
     saved = ", ".join(_saved_expression(op, s, names) for s in op.save_list)
-    versions = ", ".join(_version_expression(op, s) for s in op.save_list if _is_array(op, s))
-    versions = f"({versions},)" if versions else "()"
+    versions = ", ".join(_version_expression(op, s) for s in watched(op))
     meta = ", ".join(f"({o}.shape, {o}.dtype)" for o in outs)
     meta = f"[{meta}]" if op.n_outputs > 1 else meta
     comma = "," if len(op.save_list) == 1 else ""
-    lines.append(f"        node = Node_(({edges},), ({saved}{comma}), {versions}, {meta})")
+    lines += [
+        "        node = new(Node_)",
+        f"        node.edges = ({edges},)",
+        f"        node.saved = ({saved}{comma})",
+        f"        node.versions = ({versions})",
+        f"        node.metadata = {meta}",
+        "        node.extras = None",
+        "        if ANOMALY:",
+        "            remember_stack(node)",
+    ]
     for o in outs[:shown]:
-        fits = f"{o}.dtype.kind == 'f'" if op.n_outputs > 1 else "True"
-        lines.append(f"        {o}_tensor._node = node if {fits} else None")
-        lines.append(f"        {o}_tensor._requires_grad = {fits}")
+        if op.n_outputs == 1:
+            lines += [f"        {o}_tensor._node = node", f"        {o}_tensor._requires_grad = True"]
+        else:
+            lines.append(f"        {o}_tensor._requires_grad = {o}.dtype.kind == 'f'")
+            lines.append(f"        {o}_tensor._node = node if {o}_tensor._requires_grad else None")
     if op.aliases:
-        lines.append("        note_view(out_tensor)")
+        lines += ["        cell = out_tensor._cell", "        cell.append(weak_reference(out_tensor))"]
+        lines += ["        if not len(cell) & 63:", "            forget_dead_views(cell)"]
     lines.append(f"        return {result}")
     for o in outs[:shown]:
         lines.append(f"    {o}_tensor._node = None")
@@ -117,18 +146,11 @@ def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
     return [*lines, f"    return {result}"]
 
 
-def _is_array(op: Op, name: str) -> bool:
-    """Whether a saved name is an array somebody could change: an argument or a visible output."""
-    if name in op.arrays or name == "out":
-        return True
-    return name[:3] == "out" and int(name[3:]) < op.n_outputs - op.hidden
-
-
 def _saved_expression(op: Op, name: str, names: tuple[str, ...]) -> str:
     if name in names:
         return f"{name}_value"
     if name == "needs":
-        parts = ", ".join(f"{n}_is and {n}._requires_grad" for n in names)
+        parts = ", ".join(f"{n}_needs" for n in names)
         return f"({parts},)"
     for n in names:
         if name == f"{n}_shape":
@@ -140,8 +162,8 @@ def _saved_expression(op: Op, name: str, names: tuple[str, ...]) -> str:
 
 def _version_expression(op: Op, name: str) -> str:
     if name in op.arrays:
-        return f"({name}._cell, {name}._cell[0]) if {name}_is else UNCHANGED"
-    return f"({name}_tensor._cell, 0)"
+        return f"{name}._cell if {name}_is else UNCHANGED, {name}._cell[0] + 0 if {name}_is else 0"
+    return f"{name}_tensor._cell, 0"
 
 
 def _variadic_source(op: Op) -> str:
@@ -175,12 +197,15 @@ def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
         by_name[f"{name}_shape"] = tuple(v.shape for v in value) if many else value.shape
     saved = tuple(by_name[name] for name in op.save_list)
     kept = {n for n in op.save_list if n in op.arrays}
-    watched = [t for k, t in enumerate(inputs) if op.arrays[min(k, fixed)] in kept]
-    versions = tuple((t._cell, t._cell[0]) for t in watched if isinstance(t, Tensor))
+    keepers = [t for k, t in enumerate(inputs) if op.arrays[min(k, fixed)] in kept]
+    seen = [t for t in keepers if isinstance(t, Tensor)]
+    versions = tuple(fact for t in seen for fact in (t._cell, t._cell[0] + 0))
     edges = tuple(
         (t._node or t, t._index) if isinstance(t, Tensor) and t._requires_grad else None for t in inputs
     )
     node = node_class(op)(edges, saved, versions, (out.shape, out.dtype))
+    if anomaly.ACTIVE:
+        anomaly.remember_stack(node)
     result._node, result._requires_grad = node, True
     return result
 
@@ -218,19 +243,21 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
     return messages.explain(op, values, error)
 
 
-def note_view(view: Tensor) -> None:
-    """Remember a differentiable view on the shared version cell: in-place ops must know of it."""
-    import weakref
+def forget_dead_views(cell: list) -> None:
+    """Drop the references to views that are gone: done now and then, or a parameter's cell only grows.
 
-    view._cell.append(weakref.ref(view))
+    Differentiable views are kept on the version cell they share because in-place ops must know of them.
+    """
+    cell[1:] = [r for r in cell[1:] if r() is not None]
 
 
-UNCHANGED = ([0], 0)  # the version of a number: it never changes
+UNCHANGED = [0]  # the version cell of a number: it never changes
 _CAST = BY_NAME["cast"]
 _NAMESPACE = {
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray, "new": object.__new__,
-    "cast_all": cast_all, "explain": explain, "note_view": note_view, "apply_variadic": apply_variadic,
-    "UNCHANGED": UNCHANGED,
+    "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
+    "weak_reference": weakref.ref, "forget_dead_views": forget_dead_views,
+    "ANOMALY": anomaly.ACTIVE, "remember_stack": anomaly.remember_stack,
 }  # fmt: skip
 
 
@@ -246,29 +273,70 @@ for _op in TABLE:
 
 def public_function(op: Op) -> Callable:
     """What users call: the op's face (PyTorch's signature) before its Tensor-level function."""
-    apply = APPLY[op.name]
-    face = op.face_function
+    apply, face = APPLY[op.name], op.face_function
     if face is None:
         return apply
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        call = face(*args, **kwargs)
-        if call.__class__ is not tuple:  # the face answered by itself
-            return call
-        arrays, statics = call
-        return apply(*arrays, **statics)
-
+    namespace = {"apply": apply, "face": face}
+    exec(compile(public_source(op, namespace), f"<jtorch public {op.name}>", "exec"), namespace)
+    function = namespace["function"]
     function.__name__ = function.__qualname__ = op.public or op.name
     function.__doc__ = face.__doc__ or op.body.__doc__
-    function.__wrapped__ = face  # type: ignore[attr-defined]
+    function.__wrapped__ = face
     return function
+
+
+def public_source(op: Op, namespace: dict[str, Any]) -> str:
+    """The source of the public function, in the face's own signature: for ``softmax``
+
+        def function(input, dim=dim_default, dtype=dtype_default):
+            arrays, statics = face(input, dim, dtype)
+            return apply(*arrays, axis=statics["axis"])
+
+    Spelled out, a call costs half of what ``*args`` and ``**kwargs`` would. Defaults go into ``namespace``.
+    """
+    signature, passed, star = [], [], False
+    assert op.face_function is not None
+    for p in inspect.signature(op.face_function).parameters.values():
+        if p.kind is p.KEYWORD_ONLY and not star:
+            signature.append("*")
+            star = True
+        if p.kind is p.VAR_POSITIONAL:
+            signature.append(f"*{p.name}")
+            star = True
+        elif p.default is p.empty:
+            signature.append(p.name)
+        else:
+            namespace[f"{p.name}_default"] = p.default
+            signature.append(f"{p.name}={p.name}_default")
+        only = {p.KEYWORD_ONLY: f"{p.name}={p.name}", p.VAR_POSITIONAL: f"*{p.name}"}
+        passed.append(only.get(p.kind, p.name))
+    if op.variadic:
+        call = "*arrays, " + ", ".join(f"{s}=statics[{s!r}]" for s in op.statics)
+    else:
+        values = [f"arrays[{k}]" for k in range(len(op.arrays))]
+        call = ", ".join([*values, *(f"{s}=statics[{s!r}]" for s in op.statics)])
+    return (
+        f"def function({', '.join(signature)}):\n"
+        f"    arrays, statics = face({', '.join(passed)})\n"
+        f"    return apply({call})\n"
+    )
 
 
 class _TensorNamespace:
     """``xp`` over Tensors: bodies and gradients run through it can be differentiated again."""
 
 
+def _with_numpy_dtype(function: Callable) -> Callable:
+    """``function`` for callers whose ``dtype`` is a Tensor's, where arrays have NumPy's."""
+
+    def called(*values: Any, dtype: Any, **statics: Any) -> Any:
+        return function(*values, dtype=dt.to_numpy(dtype), **statics)
+
+    return called
+
+
 TENSOR_XP = _TensorNamespace()
 for _op in TABLE:
     if _op.kind is not Kind.COMPOSITE:
-        setattr(TENSOR_XP, _op.name, APPLY[_op.name])
+        _function = APPLY[_op.name]
+        setattr(TENSOR_XP, _op.name, _with_numpy_dtype(_function) if "dtype" in _op.statics else _function)

@@ -13,6 +13,7 @@ from jtorch.ops import axes as ax
 
 _reshape = APPLY["reshape"]
 _cat = public_function(BY_NAME["cat"])
+_mm_unchecked = APPLY["mm"]
 _mm = public_function(BY_NAME["mm"])
 _bmm = public_function(BY_NAME["bmm"])
 
@@ -22,7 +23,11 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.matmul.html
     """
-    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+    if isinstance(input, Tensor) and isinstance(other, Tensor):
+        x, y = input._data, other._data
+        if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.shape[1] == y.shape[0]:  # the hot case
+            return _mm_unchecked(input, other)
+    else:
         raise TypeError(f"matmul(): expected Tensors, got {type(input).__name__} and {type(other).__name__}")
     n, m = input.ndim, other.ndim
     if n == 0 or m == 0:
@@ -221,7 +226,7 @@ METHODS["type_as"] = lambda self, other: self.to(other.dtype)
 METHODS["view_as"] = lambda self, other: view(self, other.shape)
 METHODS["reshape_as"] = lambda self, other: self.reshape(other.shape)
 METHODS["expand_as"] = lambda self, other: self.expand(other.shape)
-METHODS["T"] = property(lambda self: self.permute(*reversed(range(self.ndim))))
+METHODS["T"] = property(lambda self: APPLY["permute"](self, axes=tuple(range(self.ndim - 1, -1, -1))))
 METHODS["mT"] = property(lambda self: self.transpose(-2, -1))
 
 

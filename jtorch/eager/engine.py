@@ -3,6 +3,11 @@
 Dependencies are counted first, then a stack of ready nodes is worked off: no recursion, so a chain of
 100,000 ops goes backward. Gradients travel as raw values; the ``xp`` of the evaluator in force computes
 with them, so the same engine runs under the tracer. With ``create_graph`` they travel as Tensors.
+
+What is known of a node or leaf during one pass is its *slot*, a plain list (half the cost of an object, on
+a path that every op takes): how many edges still lead to it, the gradient so far, the node or leaf, the
+(shape, dtype) of its output or a list of them, whether this pass made the gradient's memory itself, and
+whether it is a leaf.
 """
 
 from __future__ import annotations
@@ -13,34 +18,46 @@ from typing import Any
 import numpy as np
 
 from jtorch import op as op_module
+from jtorch.eager import anomaly
+from jtorch.eager.hooks import PostAccumulate
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.op import Context
 
 NON_SCALAR = "grad can be implicitly created only for scalar outputs"
 NO_GRAD_FN = "element {k} of tensors does not require grad and does not have a grad_fn"
+NOT_USED = (
+    "One of the differentiated Tensors appears to not have been used in the graph. Set "
+    "allow_unused=True if this is the desired behavior."
+)
+
+_add_in_place = np.add  # with the third argument as its output
+LEFT, GRAD, TARGET, META, OWNED, LEAF = range(6)  # the places of a slot
 
 
 def backward(
-    tensors: Sequence[Tensor],
-    gradients: Sequence[Tensor | None],
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Accumulate d(tensors)/d(leaf) into the ``grad`` of leaves (all of them, or ``inputs``)."""
-    wanted = None
+    """Accumulate d(tensors)/d(leaf) into the ``grad`` of leaves (all of them, or ``inputs``).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
+    """
+    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    if grad_tensors is None or isinstance(grad_tensors, Tensor):
+        grad_tensors = (grad_tensors,) * len(tensors)
     if inputs is not None:
         inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-        wanted = inputs
     run = _Run(create_graph, create_graph if retain_graph is None else retain_graph)
-    found = run.play(tensors, gradients, wanted)
-    if wanted is not None:
-        for tensor, g in zip(wanted, found, strict=True):
-            if g is not None:
-                run.accumulate(tensor, g)
+    found = run.play(tensors, grad_tensors, inputs)
+    for tensor, g in zip(inputs or (), found, strict=True):
+        if g is not None:
+            run.accumulate(tensor, g)
 
 
 def grad(
@@ -54,6 +71,7 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``grad``.
 
+    Only the ops between the two are differentiated.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html
     """
     outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
@@ -70,10 +88,7 @@ def grad(
         if g is None and materialize_grads:
             g = run.zeros(t._data.shape, t._data.dtype)
         elif g is None and not allow_unused:
-            raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                "allow_unused=True if this is the desired behavior."
-            )
+            raise RuntimeError(NOT_USED)
         result.append(g if g is None else run.as_tensor(g))
     return tuple(result)
 
@@ -85,59 +100,128 @@ class _Run:
         self.context: Context = op_module.CONTEXT.get()
         self.create_graph = create_graph
         self.retain_graph = retain_graph
+        self.xp: Any = self.context.xp
         if create_graph:
             from jtorch.eager.binding import TENSOR_XP
 
-            self.xp: Any = TENSOR_XP
-        else:
-            self.xp = self.context.xp
-        self.buffers: dict[Any, Any] = {}  # node -> gradient, or list of them for several outputs
-        self.owned: set[int] = set()  # ids of sums this run made: only they are added to in place
-        self.given: set[int] = set()  # ids of arrays that became some leaf's grad
-        self.captures: dict[Any, list[int]] = {}
+            self.xp = TENSOR_XP
+        self.given: set[int] = set()  # ids of arrays that somebody else holds: no leaf may own them
+        self.slots: dict[Any, list] = {}
+        self.ready: list[list] = []
+        self.captures: dict[Any, list[tuple[int, int]]] | None = None  # target -> (output, result)
         self.captured: list[Any] = []
+        self.running: Any = None  # the nodes that lead to a captured one, where only these are wanted
 
     # -- the pass ----------------------------------------------------------------------------------------
 
     def play(
         self, tensors: Sequence[Tensor], gradients: Sequence[Any], wanted: Sequence[Tensor] | None
     ) -> list[Any]:
-        mode = self.context.replace(grad=self.create_graph)
-        token = op_module.CONTEXT.set(mode)
+        """Run backward from ``tensors``; the gradients of ``wanted`` where that is given."""
+        token = op_module.CONTEXT.set(self.context.replace(grad=self.create_graph))
         try:
-            return self._play(tensors, gradients, wanted)
+            roots = [t._node or t for t in tensors]
+            for k, t in enumerate(tensors):
+                if not t._requires_grad:
+                    raise RuntimeError(NO_GRAD_FN.format(k=k))
+            self.slots = _count_dependencies(roots)
+            if wanted is not None:
+                self._limit(wanted)
+            for t, g in zip(tensors, gradients, strict=True):
+                self._seed(t, g)
+            for root in dict.fromkeys(roots):
+                slot = self.slots.get(root)
+                if slot is not None and slot[LEFT] == 0:
+                    self.ready.append(slot)
+            self._work()
+            return self.captured
         finally:
             op_module.CONTEXT.reset(token)
 
-    def _play(self, tensors: Any, gradients: Any, wanted: Any) -> list[Any]:
-        self.only_captures = wanted is not None
-        self.captured = [None] * len(wanted or ())
-        for k, t in enumerate(wanted or ()):
-            place = (t._node, t._index) if t._node is not None else (t, 0)
-            self.captures.setdefault(place, []).append(k)
-        roots = []
-        for k, (t, g) in enumerate(zip(tensors, gradients, strict=True)):
-            if not t._requires_grad:
-                raise RuntimeError(NO_GRAD_FN.format(k=k))
-            root = (t._node or t, t._index)
-            self._deliver(root, self._seed(t, g))
-            if t._node is not None:
-                roots.append(t._node)
-        waiting = _dependencies(roots)
-        ready = [n for n in dict.fromkeys(roots) if waiting[n] == 0]
+    def _work(self) -> None:
+        """Visit slots until none is ready. This loop is what an op pays for in backward."""
+        ready, slots, xp = self.ready, self.slots, self.xp
+        plain = not self.create_graph and self.captures is None
+        keep, raw = self.retain_graph, not self.create_graph
         while ready:
-            node = ready.pop()
-            buffer = self.buffers.pop(node, None)
-            if buffer is not None:
-                self._visit(node, buffer)
-            for edge in node.edges:
-                if edge is not None and isinstance(edge[0], Node):
-                    waiting[edge[0]] -= 1
-                    if waiting[edge[0]] == 0:
-                        ready.append(edge[0])
-        return self.captured
+            slot = ready.pop()
+            g, node = slot[GRAD], slot[TARGET]
+            slot[GRAD] = None
+            if slot[LEAF]:
+                self._finish_leaf(node, g)
+                continue
+            if g is None:
+                grads: Any = (None,) * len(node.edges)
+            elif plain and node.extras is None and g.__class__ is not list:
+                grads = node.backward(xp, g)
+                if node.frees and not keep:
+                    node.release()
+            else:
+                grads = self._visit(node, g)
+            if grads.__class__ is not tuple:
+                grads = (grads,)
+            if node.foreign:  # user code may hold on to what it returned
+                self.given.update(id(p._data if isinstance(p, Tensor) else p) for p in grads)
+            for edge, part in zip(node.edges, grads):  # noqa: B905 - a vjp gives one value per edge
+                if edge is None:
+                    continue
+                target = slots.get(edge[0])
+                if target is None:  # leads to nothing that is wanted
+                    continue
+                if part is not None:
+                    meta = target[META]
+                    if meta.__class__ is list:
+                        self._add_output(target, edge[1], part)
+                    else:
+                        value = part if raw else part._data
+                        if value.shape != meta[0] or value.dtype is not meta[1]:
+                            part = self._fit(part, meta[0], meta[1])
+                        if target[GRAD] is None:
+                            target[GRAD] = part
+                        elif target[OWNED]:
+                            _add_in_place(target[GRAD], part, target[GRAD])
+                        else:
+                            self._add(target, part)
+                left = target[LEFT] = target[LEFT] - 1
+                if not left:
+                    ready.append(target)
 
-    def _seed(self, tensor: Tensor, gradient: Any) -> Any:
+    def _visit(self, node: Node, g: Any) -> Any:
+        """What ``node`` gives its inputs, where there are hooks, captures, several outputs, or Tensors."""
+        extras = node.extras
+        if extras is not None and extras.pre_hooks:
+            g = self._run_pre_hooks(node, g)
+        if self.captures is not None and not self._capture(node, g):
+            return (None,) * len(node.edges)
+        if g.__class__ is list:
+            g = self._materialize(node, g)
+        try:
+            grads = node.backward_on_tensors(self.xp, g) if self.create_graph else node.backward(self.xp, g)
+        except Exception as error:
+            anomaly.name_forward(node, error)
+            raise
+        anomaly.check(node, grads)
+        if node.frees and not self.retain_graph:
+            node.release()
+        if extras is not None and extras.post_hooks:
+            grads = self._run_post_hooks(node, grads if isinstance(grads, tuple) else (grads,), g)
+        return grads
+
+    # -- gradients on their way -----------------------------------------------------------------------------
+
+    def _seed(self, tensor: Tensor, gradient: Any) -> None:
+        slot = self.slots.get(tensor._node or tensor)
+        g = self._initial(tensor, gradient)
+        if slot is None:
+            return
+        if slot[META].__class__ is list:
+            self._add_output(slot, tensor._index, g)
+        elif slot[GRAD] is None:
+            slot[GRAD] = g
+        else:
+            self._add(slot, g)
+
+    def _initial(self, tensor: Tensor, gradient: Any) -> Any:
         data = tensor._data
         if gradient is None:
             if data.size != 1:
@@ -151,58 +235,27 @@ class _Run:
                 f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a "
                 f"shape of {tensor.shape}."
             )
-        self.given.add(id(gradient._data))  # the caller's array never becomes somebody's grad
-        return gradient if self.create_graph else gradient._data
+        self.given.add(id(gradient._data))
+        g = gradient if self.create_graph else gradient._data
+        return g if gradient._data.dtype is data.dtype else self.xp.cast(g, dtype=data.dtype)
 
-    def _visit(self, node: Node, g: Any) -> None:
-        if node.pre_hooks:
-            g = self._run_pre_hooks(node, g)
-        if self.captures:
-            self._capture(node, g)
-        if node.n_outputs() > 1:
-            g = self._materialize(node, g)
-        backward = node.backward_on_tensors if self.create_graph else node.backward
-        try:
-            grads = backward(self.xp, g)
-        except Exception as error:
-            _name_forward(node, error)
-            raise
-        if not self.retain_graph:
-            node.release()
-        if grads.__class__ is not tuple:
-            grads = (grads,)
-        if node.post_hooks:
-            grads = self._run_post_hooks(node, grads, g)
-        if node.trace is not None:
-            _check_anomaly(node, grads)
-        for edge, part in zip(node.edges, grads, strict=False):
-            if edge is not None and part is not None:
-                self._deliver(edge, part)
-
-    def _deliver(self, edge: tuple[Any, int], g: Any) -> None:
-        target, index = edge
-        if isinstance(target, Node):
-            meta = target.metadata
-            if meta.__class__ is list:
-                shape, dtype = meta[index]
-                g = self._fit(g, shape, dtype)
-                slots = self.buffers.get(target)
-                if slots is None:
-                    slots = self.buffers[target] = [None] * len(meta)
-                slots[index] = g if slots[index] is None else self._sum(slots[index], g)
-                return
-            g = self._fit(g, meta[0], meta[1])
-            before = self.buffers.get(target)
-            self.buffers[target] = g if before is None else self._sum(before, g)
-            return
-        data = target._data
-        g = self._fit(g, data.shape, data.dtype)
-        if target._hooks:
-            g = self._run_leaf_hooks(target, g)
-        if self.only_captures:
-            self._keep(edge, g)
+    def _add(self, slot: list, part: Any) -> None:
+        """Add to the gradient of ``slot``: in place only where this pass made that memory."""
+        before = slot[GRAD]
+        if slot[OWNED]:
+            _add_in_place(before, part, before)
         else:
-            self.accumulate(target, g)
+            total = slot[GRAD] = before + part
+            slot[OWNED] = total.__class__ is np.ndarray
+
+    def _add_output(self, slot: list, index: int, part: Any) -> None:
+        """The same for a node of several outputs, whose gradient is a list."""
+        shape, dtype = slot[META][index]
+        part = self._fit(part, shape, dtype)
+        if slot[GRAD] is None:
+            slot[GRAD] = [None] * len(slot[META])
+        before = slot[GRAD][index]
+        slot[GRAD][index] = part if before is None else before + part
 
     def _fit(self, g: Any, shape: Any, dtype: np.dtype) -> Any:
         """Undo broadcasting and promotion: the gradient gets its tensor's own shape and dtype."""
@@ -211,16 +264,41 @@ class _Run:
         found = g._data.dtype if self.create_graph else g.dtype
         return g if found is dtype else self.xp.cast(g, dtype=dtype)
 
-    def _sum(self, a: Any, b: Any) -> Any:
-        if id(a) in self.owned and a.__class__ is np.ndarray:
-            np.add(a, b, a)
-            return a
-        total = a + b
-        if total.__class__ is np.ndarray:
-            self.owned.add(id(total))
-        return total
+    def _materialize(self, node: Node, parts: list[Any]) -> list[Any]:
+        """Zeros for the outputs that no gradient reached, unless they are hidden or the node can do without."""
+        if not node.materializes:
+            return parts
+        shown = len(parts) - node.hidden
+        return [
+            self.zeros(shape, dtype) if g is None and k < shown and dtype.kind == "f" else g
+            for k, (g, (shape, dtype)) in enumerate(zip(parts, node.metadata, strict=True))
+        ]
+
+    def zeros(self, shape: Any, dtype: np.dtype) -> Any:
+        z = self.context.xp.full(0.0, shape=tuple(shape), dtype=dtype)
+        return wrap(z) if self.create_graph else z
+
+    def as_tensor(self, g: Any) -> Tensor:
+        return g if isinstance(g, Tensor) else Tensor(self.context.evaluator.as_value(g))
 
     # -- where gradients end -----------------------------------------------------------------------------
+
+    def _finish_leaf(self, leaf: Tensor, g: Any) -> None:
+        """All gradients of ``leaf`` are in: show the sum to its hooks and keep it."""
+        if g is None:
+            return
+        hooks = leaf._hooks
+        if hooks:
+            g = self._run_leaf_hooks(leaf, g)
+        if self.captures is not None:
+            for _, k in self.captures.get(leaf, ()):
+                self.captured[k] = g
+            return
+        self.accumulate(leaf, g)
+        if hooks:
+            for hook in list(hooks.values()):
+                if isinstance(hook, PostAccumulate):
+                    hook.function(leaf)
 
     def accumulate(self, leaf: Tensor, g: Any) -> None:
         """``leaf.grad += g``, taking the first gradient to arrive as it is."""
@@ -234,78 +312,100 @@ class _Run:
             total = Tensor(evaluator.as_value(before._data + g))
         evaluator.set_grad(leaf, total)
 
-    def _keep(self, place: tuple[Any, int], g: Any) -> None:
-        for k in self.captures.get(place, ()):
-            before = self.captured[k]
-            self.captured[k] = g if before is None else self._sum(before, g)
+    # -- only what is wanted -----------------------------------------------------------------------------
 
-    def _capture(self, node: Node, g: Any) -> None:
-        for index in range(node.n_outputs()):
-            part = g[index] if node.n_outputs() > 1 else g
-            if part is not None:
-                self._keep((node, index), part)
+    def _limit(self, wanted: Sequence[Tensor]) -> None:
+        """Keep only the slots on a way from the roots to ``wanted``, and note what to capture where."""
+        self.captured = [None] * len(wanted)
+        self.captures = {}
+        for k, t in enumerate(wanted):
+            self.captures.setdefault(t._node or t, []).append((t._index, k))
+        users: dict[Any, list[Node]] = {}
+        for target in self.slots:
+            for edge in target.edges if isinstance(target, Node) else ():
+                if edge is not None:
+                    users.setdefault(edge[0], []).append(target)
+        self.running = set()
+        stack = list(self.captures)
+        while stack:
+            for user in users.get(stack.pop(), ()):
+                if user not in self.running:
+                    self.running.add(user)
+                    stack.append(user)
+        kept = self.running.union(self.captures)
+        self.slots = {t: s for t, s in self.slots.items() if t in kept}
 
-    def as_tensor(self, g: Any) -> Tensor:
-        return g if isinstance(g, Tensor) else Tensor(self.context.evaluator.as_value(g))
-
-    def zeros(self, shape: Any, dtype: np.dtype) -> Any:
-        z = self.context.xp.full(0.0, shape=tuple(shape), dtype=dtype)
-        return wrap(z) if self.create_graph else z
-
-    def _materialize(self, node: Node, slots: list[Any]) -> list[Any]:
-        return [
-            self.zeros(shape, dtype) if g is None and dtype.kind == "f" else g
-            for g, (shape, dtype) in zip(slots, node.metadata, strict=True)
-        ]
+    def _capture(self, node: Node, g: Any) -> bool:
+        """Keep what is wanted of this node's gradients; whether the pass goes on below it."""
+        for index, k in self.captures.get(node, ()):  # type: ignore[union-attr]
+            self.captured[k] = g[index] if isinstance(node.metadata, list) else g
+        return node in self.running
 
     # -- hooks -------------------------------------------------------------------------------------------
 
+    def _shown(self, g: Any) -> Tensor:
+        """``g`` as a Tensor that a hook may keep: no leaf's ``grad`` will share its memory."""
+        tensor = self.as_tensor(g)
+        self.given.add(id(tensor._data))
+        return tensor
+
     def _back(self, tensor: Tensor) -> Any:
+        self.given.add(id(tensor._data))
         return tensor if self.create_graph else tensor._data
 
     def _run_leaf_hooks(self, leaf: Tensor, g: Any) -> Any:
         for hook in list(leaf._hooks.values()):  # type: ignore[union-attr]
-            result = hook(self.as_tensor(g))
+            if isinstance(hook, PostAccumulate):
+                self._shown(g)
+                continue
+            result = hook(self._shown(g))
             if result is not None:
                 g = self._back(result)
         return g
 
     def _run_pre_hooks(self, node: Node, g: Any) -> Any:
-        many = node.n_outputs() > 1
-        parts = tuple(p if p is None else self.as_tensor(p) for p in (g if many else (g,)))
-        for hook in list(node.pre_hooks.values()):
+        many = isinstance(node.metadata, list)
+        parts = tuple(p if p is None else self._shown(p) for p in (g if many else (g,)))
+        for hook in list(node.extras.pre_hooks.values()):
             result = hook(parts)
             if result is not None:
-                parts = tuple(result)
+                parts = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         raw = [p if p is None else self._back(p) for p in parts]
         return raw if many else raw[0]
 
     def _run_post_hooks(self, node: Node, grads: tuple, g: Any) -> tuple:
-        outputs = tuple(
-            p if p is None else self.as_tensor(p) for p in (g if isinstance(g, list) else (g,))
-        )
-        tensors = tuple(p if p is None else self.as_tensor(p) for p in grads)
-        for hook in list(node.post_hooks.values()):
+        outputs = tuple(p if p is None else self._shown(p) for p in (g if isinstance(g, list) else (g,)))
+        tensors = tuple(p if p is None else self._shown(p) for p in grads)
+        for hook in list(node.extras.post_hooks.values()):
             result = hook(tensors, outputs)
             if result is not None:
-                tensors = tuple(result)
+                tensors = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         return tuple(p if p is None else self._back(p) for p in tensors)
 
 
-def _dependencies(roots: list[Node]) -> dict[Node, int]:
-    """How many edges of the graph below ``roots`` lead to each node."""
-    waiting = dict.fromkeys(roots, 0)
-    stack = list(waiting)
+def _count_dependencies(roots: Sequence[Any]) -> dict[Any, list]:
+    """The slots of everything below ``roots``, with the number of edges that lead to each."""
+    slots = {r: _slot(r, 0) for r in roots}
+    stack = [r for r in slots if isinstance(r, Node)]
     while stack:
         for edge in stack.pop().edges:
-            if edge is not None and isinstance(edge[0], Node):
+            if edge is not None:
                 target = edge[0]
-                if target in waiting:
-                    waiting[target] += 1
-                else:
-                    waiting[target] = 1
+                slot = slots.get(target)
+                if slot is not None:
+                    slot[LEFT] += 1
+                elif isinstance(target, Node):
+                    slots[target] = [1, None, target, target.metadata, False, False]
                     stack.append(target)
-    return waiting
+                else:
+                    slots[target] = _slot(target, 1)
+    return slots
+
+
+def _slot(target: Any, left: int) -> list:
+    if isinstance(target, Node):
+        return [left, None, target, target.metadata, False, False]
+    return [left, None, target, (target._data.shape, target._data.dtype), False, True]
 
 
 def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...]) -> Any:
@@ -317,20 +417,3 @@ def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...]) -> Any:
         g = xp.sum(g, axis=tuple(range(new)), keepdims=False)
     stretched = tuple(k for k, n in enumerate(shape) if n == 1 and g.shape[k] != 1)
     return xp.sum(g, axis=stretched, keepdims=True) if stretched else g
-
-
-def _name_forward(node: Node, error: Exception) -> None:
-    if node.trace is not None:
-        error.add_note(f"the forward op was called at:\n{node.trace}")
-
-
-def _check_anomaly(node: Node, grads: tuple) -> None:
-    for k, g in enumerate(grads):
-        data = g._data if isinstance(g, Tensor) else g
-        if isinstance(data, np.ndarray) and data.dtype.kind == "f" and np.isnan(data).any():
-            raise RuntimeError(
-                f"Function '{node.name()}' returned nan values in its {k}th output. "
-                f"The forward op was called at:\n{node.trace}"
-            )
-
-

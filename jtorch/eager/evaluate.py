@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jtorch import xp
+from jtorch.lazy_grad import LazyGrad
 from jtorch.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
 
 
@@ -20,8 +21,8 @@ class Eager(Evaluator):
     def as_value(self, value: Any) -> np.ndarray:
         return np.asarray(value)
 
-    def write(self, target: np.ndarray, value: Any) -> None:
-        target[...] = value
+    def write(self, tensor: Any, value: Any) -> None:
+        tensor._data[...] = value
 
     def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
         return value
@@ -38,10 +39,14 @@ class Eager(Evaluator):
         return container[key]
 
     def get_grad(self, tensor: Any) -> Any:
-        return tensor._grad
+        grad = tensor._grad
+        return grad.resolve() if isinstance(grad, LazyGrad) else grad
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
+        before = tensor._grad
         tensor._grad = grad
+        if isinstance(before, LazyGrad):
+            before.forget()
 
     def next_call(self, generator: Any) -> tuple[int, int]:
         return generator.next_call()

@@ -41,3 +41,12 @@ def add_hook(
     if on_change is not None:
         on_change()
     return hooks, handle
+
+
+class PostAccumulate:
+    """Marks a leaf's hook that gets the leaf itself, after its ``grad`` was added to."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function

@@ -18,13 +18,49 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, as_tensor_data
 
 
+_WHOLE = slice(None)
+
+
 def getitem(self: Tensor, item: Any) -> Tensor:
     """A view for ints, slices, None and Ellipsis; a copy where tensors or lists take part."""
+    if item.__class__ is int:
+        return _select(self, 0, item)
+    view = _plain(self, item if item.__class__ is tuple else (item,))
+    if view is not None:
+        return view
     view, advanced = _basic(self, item)
     if not advanced:
         return view
     moved, arrays, axes, _ = _gathered(view, advanced)
     return APPLY["index"](moved, *arrays, axes=axes)
+
+
+def _plain(self: Tensor, item: tuple) -> Tensor | None:
+    """The view that ints and slices alone make: the common items, without the general way. None for others."""
+    shape = self._data.shape
+    if not item or len(item) > len(shape):
+        return None
+    start, stop, step = [0] * len(shape), list(shape), [1] * len(shape)
+    ints, cut = [], False
+    for k, part in enumerate(item):
+        if part.__class__ is slice:
+            if part == _WHOLE:
+                continue
+            b, e, s = part.indices(shape[k])
+            if s < 1:
+                return None
+            start[k], stop[k], step[k] = b, max(b, e), s
+            cut = True
+        elif part.__class__ is int:
+            ints.append((k, part))
+        else:
+            return None
+    view = self
+    if cut or not ints:
+        view = APPLY["slice"](self, start=tuple(start), stop=tuple(stop), step=tuple(step))
+    for k, part in reversed(ints):
+        view = APPLY["select"](view, axis=k, index=_position(part, shape[k], k))
+    return view
 
 
 def setitem(self: Tensor, item: Any, value: Any) -> None:
@@ -129,8 +165,6 @@ def _basic(
     self: Tensor, item: Any, view_only: bool = False
 ) -> tuple[Tensor, list[tuple[int, Tensor]]]:
     """(the view that slices, ints and None make, [(its axis, array)...] still to be gathered)."""
-    if item.__class__ is int:  # the hot case: x[k]
-        return _select(self, 0, item), []
     parts = _parts(self, item)
     view, advanced, axis = self, [], 0
     start, stop, step = [], [], []

@@ -77,7 +77,7 @@ def overwrite(tensor: Tensor, result: Tensor) -> None:
         result = APPLY["cast"](result, dtype=data.dtype)
     if result._data.shape != data.shape:
         result = APPLY["expand"](result, shape=tuple(data.shape))
-    op_module.CONTEXT.get().evaluator.write(data, result._data)
+    op_module.CONTEXT.get().evaluator.write(tensor, result._data)
     tensor._cell[0] += 1
     if result._requires_grad:
         tensor._node, tensor._index, tensor._requires_grad = result._node, result._index, True

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch import op as op_module
+from jtorch.eager.hooks import RemovableHandle, add_hook
 from jtorch.op import Op
 
 BACKWARD_TWICE = (
@@ -20,7 +21,30 @@ BACKWARD_TWICE = (
     "graph a second time or if you need to access saved tensors after calling backward."
 )
 
+
+def modified_in_place(data: Any, made_by: str, now: int, then: int) -> RuntimeError:
+    """PyTorch's error for a saved array that was written over; ``made_by`` is " of a node" or ""."""
+    from jtorch.eager.messages import long_name
+
+    kind = f"torch.{long_name(data.dtype)}Tensor {list(data.shape)}"
+    return RuntimeError(
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{kind}]{made_by} is at version {now}; expected version {then} instead. Hint: enable anomaly "
+        "detection to find the operation that failed to compute its gradient, with "
+        "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+    )
+
+
 Edge = tuple[Any, int] | None
+
+
+def _pairs(versions: tuple) -> Any:
+    return zip(versions[::2], versions[1::2], strict=True)
+
+
+def produced_by(edge: Any) -> str:
+    """How the error says which output of which op something is."""
+    return f", which is output {edge[1]} of {edge[0].name().partition('Backward')[0]},"
 
 
 class Node:
@@ -29,24 +53,25 @@ class Node:
     __slots__ = (
         "__weakref__",
         "edges",  # one Edge per input
+        "extras",  # Extras: hooks and the forward stack; None for nearly all
         "metadata",  # (shape, dtype) of the output, a list of them for several
-        "post_hooks",
-        "pre_hooks",
         "saved",  # what the vjp asked for, in its order; None once freed
-        "trace",  # where the op was called, under detect_anomaly
-        "versions",  # (version cell, version then) of each saved array
+        "versions",  # version cell, version then; for each saved array
     )
 
     op: Op
+    vjp: Callable  # the op's gradient
+    frees = True  # whether backward() frees what was saved: not where that holds no array
+    foreign = False  # whether user code makes the gradients
+    materializes = True  # whether outputs that no gradient reached get zeros
+    hidden = 0  # trailing outputs that only the vjp sees
 
     def __init__(self, edges: tuple[Edge, ...], saved: Any, versions: Any, metadata: Any) -> None:
         self.edges = edges
         self.saved = saved
         self.versions = versions
         self.metadata = metadata
-        self.pre_hooks: Any = None
-        self.post_hooks: Any = None
-        self.trace: Any = None
+        self.extras: Extras | None = None
 
     def name(self) -> str:
         return type(self).__name__
@@ -65,15 +90,15 @@ class Node:
         self.versions = ()
 
     def backward(self, xp: Any, g: Any) -> Any:
-        """The inputs' gradients on raw values."""
-        return op_module.CONTEXT.get().vjps[self.op.index](xp, g, *self.check_saved())
+        """The inputs' gradients on raw values. Each op's class has its own, see ``backward_source``."""
+        return self.vjp(xp, g, *self.check_saved())
 
     def backward_on_tensors(self, xp: Any, g: Any) -> Any:
         """The inputs' gradients on Tensors, so that they can be differentiated again."""
         saved = list(self.check_saved())
         for position, source in saved_arrays(self.op):
             saved[position] = self._rewrap(saved[position], source)
-        return self.op.vjp_function(xp, g, *saved)  # type: ignore[misc]
+        return self.vjp(xp, g, *saved)
 
     def _rewrap(self, value: Any, source: tuple[str, int]) -> Any:
         from jtorch.eager.tensor import Tensor, wrap
@@ -95,37 +120,52 @@ class Node:
         saved = self.saved
         if saved is None:
             raise RuntimeError(BACKWARD_TWICE)
-        for cell, version in self.versions:
+        for cell, version in _pairs(self.versions):
             if cell[0] != version:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: [{self._saved_summary(cell)}], which is an input or output of "
-                    f"{self.name()}, is at version {cell[0]}; expected version {version} instead. Hint: "
-                    "enable anomaly detection to find the operation that failed to compute its gradient, "
-                    "with torch.autograd.set_detect_anomaly(True)."
-                )
+                raise modified_in_place(*self._saved_of(cell), cell[0], version)
         return saved
 
-    def _saved_summary(self, cell: Any) -> str:
-        meta = self.metadata[0] if isinstance(self.metadata, list) else self.metadata
-        return f"jtorch.Tensor {list(meta[0])}"
+    def _saved_of(self, cell: Any) -> tuple[Any, str]:
+        """(the saved array whose version cell this is, what made it in the words of the error)"""
+        watched = [source for source in saved_arrays(self.op) if source[0] < len(self.saved)]
+        for (position, (kind, index)), (other, _) in zip(watched, _pairs(self.versions), strict=False):
+            if other is cell:
+                edge = (self, index) if kind == "out" else self.edges[index]
+                named = edge is not None and isinstance(edge[0], Node)
+                return self.saved[position], produced_by(edge) if named else ""
+        raise AssertionError(f"{self.name()}: a version cell that belongs to nothing saved")
 
-    def register_hook(self, hook: Callable) -> Any:
+    def extend(self) -> Extras:
+        """The node's extras, made where there are none yet."""
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras
+
+    def register_hook(self, hook: Callable) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node ran; it may return new grad_inputs."""
-        from jtorch.eager.hooks import add_hook
-
-        self.post_hooks, handle = add_hook(self.post_hooks, hook)
+        extras = self.extend()
+        extras.post_hooks, handle = add_hook(extras.post_hooks, hook)
         return handle
 
-    def register_prehook(self, hook: Callable) -> Any:
+    def register_prehook(self, hook: Callable) -> RemovableHandle:
         """Call ``hook(grad_outputs)`` before this node runs; it may return new grad_outputs."""
-        from jtorch.eager.hooks import add_hook
-
-        self.pre_hooks, handle = add_hook(self.pre_hooks, hook)
+        extras = self.extend()
+        extras.pre_hooks, handle = add_hook(extras.pre_hooks, hook)
         return handle
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+class Extras:
+    """What few nodes have: hooks, and under detect_anomaly the stack of the forward call."""
+
+    __slots__ = ("post_hooks", "pre_hooks", "stack")
+
+    def __init__(self) -> None:
+        self.post_hooks: dict[int, Callable] | None = None
+        self.pre_hooks: dict[int, Callable] | None = None
+        self.stack: str | None = None
 
 
 class AccumulateGrad:
@@ -166,9 +206,51 @@ def node_class(op: Op) -> type[Node]:
     """The subclass of Node for ``op``, named as PyTorch prints it."""
     found = _node_classes.get(op.name)
     if found is None:
-        found = type(op.grad_name, (Node,), {"__slots__": (), "op": op, "__module__": __name__})
+        kept = {*op.arrays, "out", *(f"out{k}" for k in range(op.n_outputs))}
+        facts = {
+            "__slots__": (), "__module__": __name__, "op": op, "vjp": staticmethod(op.vjp_function),
+            "frees": not kept.isdisjoint(op.save_list), "hidden": op.hidden,
+        }  # fmt: skip
+        if op.vjp_function is not None and not op.variadic:
+            namespace = {"vjp": op.vjp_function}
+            exec(compile(backward_source(op), f"<jtorch backward {op.name}>", "exec"), namespace)
+            facts["backward"] = namespace["backward"]
+        found = type(op.grad_name, (Node,), facts)
         _node_classes[op.name] = found
     return found
+
+
+def watched(op: Op) -> list[str]:
+    """The saved names that are arrays somebody could change: arguments and visible outputs."""
+    shown = {"out", *(f"out{k}" for k in range(op.n_outputs - op.hidden))}
+    return [n for n in op.save_list if n in op.arrays or n in shown]
+
+
+def backward_source(op: Op) -> str:
+    """The source of the node's ``backward``: every op of a backward pass takes this path. For ``div``
+
+        def backward(self, xp, g):
+            saved = self.saved
+            if saved is None:
+                self.check_saved()
+            cell0, version0, cell1, version1 = self.versions
+            if cell0[0] != version0 or cell1[0] != version1:
+                self.check_saved()
+            x, y, needs = saved
+            return vjp(xp, g, x, y, needs)
+    """
+    lines = ["def backward(self, xp, g):"]
+    kept, count = op.save_list, len(watched(op))
+    if kept:
+        lines += ["    saved = self.saved", "    if saved is None:", "        self.check_saved()"]
+    if count:
+        cells = ", ".join(f"cell{k}, version{k}" for k in range(count))
+        changed = " or ".join(f"cell{k}[0] != version{k}" for k in range(count))
+        lines += [f"    {cells} = self.versions", f"    if {changed}:", "        self.check_saved()"]
+    if kept:
+        lines.append(f"    {', '.join(kept)}{',' if len(kept) == 1 else ''} = saved")
+    lines.append(f"    return vjp({', '.join(['xp', 'g', *kept])})")
+    return "\n".join(lines) + "\n"
 
 
 def saved_arrays(op: Op) -> list[tuple[int, tuple[str, int]]]:

@@ -1,14 +1,166 @@
-"""``repr`` of tensors."""
+"""``repr`` of tensors, character for character as PyTorch prints them.
+
+Source: the rules of torch/_tensor_str.py: one width for all elements, scientific notation where the range is
+wide, the middle of large tensors left out.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from jtorch import dtypes as dt
+
+
+class _Options:
+    """The settings of ``set_printoptions``."""
+
+    def __init__(self) -> None:
+        self.precision = 4
+        self.threshold = 1000
+        self.edgeitems = 3
+        self.linewidth = 80
+        self.sci_mode: bool | None = None
+
+
+OPTIONS = _Options()
+_PROFILES = {
+    "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
+    "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
+    "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
+}
+
+
+def set_printoptions(
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
+    """How tensors print: digits, elements before summarising, elements kept at each end, columns.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.set_printoptions.html
+    """
+    changes: dict[str, Any] = dict(_PROFILES[profile]) if profile is not None else {}
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    for name, value in changes.items():
+        setattr(OPTIONS, name, value)
+    OPTIONS.sci_mode = sci_mode
+
+
+class _Formatter:
+    """One width and notation for all elements of a tensor."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.floating = data.dtype.kind == "f"
+        self.whole = True  # all elements are integers: print "1." for 1.0
+        self.scientific = False
+        self.width = 1
+        values = data.ravel().astype(np.float64) if self.floating else data.ravel()
+        if self.floating:
+            self._measure(values[np.isfinite(values) & (values != 0)])
+        else:
+            self.width = max((len(str(v)) for v in values.tolist()), default=1)
+
+    def _measure(self, values: np.ndarray) -> None:
+        if not values.size:
+            return
+        small, large = np.abs(values).min(), np.abs(values).max()
+        self.whole = bool((values == np.ceil(values)).all())
+        self.scientific = bool(large / small > 1000.0 or large > 1e8 or small < 1e-4)
+        if OPTIONS.sci_mode is not None:
+            self.scientific = OPTIONS.sci_mode
+        if self.scientific:
+            style, extra = f".{OPTIONS.precision}e", 0
+        elif self.whole:
+            style, extra = ".0f", 1
+        else:
+            style, extra = f".{OPTIONS.precision}f", 0
+        self.width = max(1, *(len(format(v, style)) + extra for v in values.tolist()))
+
+    def __call__(self, value: Any) -> str:
+        if not self.floating:
+            text = str(value)
+        elif self.scientific:
+            text = format(value, f"{self.width}.{OPTIONS.precision}e")
+        elif self.whole:
+            text = format(value, ".0f") + ("." if math.isfinite(value) else "")
+        else:
+            text = format(value, f".{OPTIONS.precision}f")
+        return text.rjust(self.width)
+
+
+def _ends(data: np.ndarray) -> np.ndarray:
+    """``data`` with the middle of each long axis left out: what is printed when summarising."""
+    edge = OPTIONS.edgeitems
+    for axis, n in enumerate(data.shape):
+        if n > 2 * edge:
+            kept = [*range(edge), *range(n - edge, n)]
+            data = np.take(data, kept, axis)
+    return data
+
+
+def _row(data: np.ndarray, indent: int, summarize: bool, form: _Formatter) -> str:
+    edge = OPTIONS.edgeitems
+    if summarize and len(data) > 2 * edge:
+        first = [form(v) for v in data[:edge].tolist()]
+        texts = [*first, " ...", *(form(v) for v in data[len(data) - edge :].tolist())]
+    else:
+        texts = [form(v) for v in data.tolist()]
+    per_line = max(1, (OPTIONS.linewidth - indent) // (form.width + 2))
+    lines = [", ".join(texts[k : k + per_line]) for k in range(0, len(texts), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def _nested(data: np.ndarray, indent: int, summarize: bool, form: _Formatter) -> str:
+    if data.ndim == 0:
+        return form(data.item())
+    if data.ndim == 1:
+        return _row(data, indent, summarize, form)
+    edge, n = OPTIONS.edgeitems, len(data)
+    if summarize and n > 2 * edge:
+        head = [_nested(data[k], indent + 1, summarize, form) for k in range(edge)]
+        parts = [*head, "...", *(_nested(data[k], indent + 1, summarize, form) for k in range(n - edge, n))]
+    else:
+        parts = [_nested(part, indent + 1, summarize, form) for part in data]
+    return "[" + ("," + "\n" * (data.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+
+
+def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+    """The facts after the elements, on a new line where the last one is full."""
+    length = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if length + len(suffix) + 2 > OPTIONS.linewidth:
+            text += ",\n" + " " * indent + suffix
+            length = indent + len(suffix)
+        else:
+            text += ", " + suffix
+            length += len(suffix) + 2
+    return text + ")"
+
 
 def tensor_text(tensor: Any) -> str:
-    data = tensor._data
+    """What ``repr(tensor)`` is. A traced tensor has no elements: its shape and dtype stand for them."""
+    data, prefix = tensor._data, "tensor("
     if data.__class__ is not np.ndarray:
-        return f"tensor(..., shape={list(data.shape)}, dtype={tensor.dtype})"
-    return f"tensor({np.array2string(data, separator=', ', precision=4, prefix='tensor(')})"
+        return f"{prefix}..., shape={tuple(data.shape)}, dtype={tensor.dtype})"
+    suffixes = []
+    default = dt.get_default_dtype()
+    if data.size == 0:
+        body = "[]"
+        if data.ndim != 1:
+            suffixes.append(f"size={tuple(data.shape)}")
+        if tensor.dtype is not default:
+            suffixes.append(f"dtype={tensor.dtype}")
+    else:
+        if tensor.dtype not in (default, dt.int64, dt.bool_):
+            suffixes.append(f"dtype={tensor.dtype}")
+        summarize = data.size > OPTIONS.threshold
+        form = _Formatter(_ends(data) if summarize else data)
+        body = _nested(data, len(prefix), summarize, form)
+    if tensor.grad_fn is not None:
+        suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        suffixes.append("requires_grad=True")
+    return _with_suffixes(prefix + body, suffixes, len(prefix))

@@ -32,20 +32,6 @@ class Size(tuple):
         return f"torch.Size({list(self)})"
 
 
-class LazyGrad:
-    """A gradient that lies in a compiled plan's memory until somebody asks for it."""
-
-    __slots__ = ()
-
-    def resolve(self) -> Tensor:
-        """The gradient as a Tensor whose memory no later replay changes."""
-        raise NotImplementedError
-
-    def forget(self) -> None:
-        """The tensor's ``grad`` was set to something else."""
-        raise NotImplementedError
-
-
 class Tensor:
     """A multi-dimensional array that records the ops applied to it.
 
@@ -132,7 +118,7 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        return self._cell[0]
+        return int(self._cell[0])
 
     # -- autograd --------------------------------------------------------------------------------------
 
@@ -234,7 +220,8 @@ class Tensor:
         def keep(g: Tensor) -> None:
             tensor = reference()
             if tensor is not None:
-                tensor.grad = g.detach()
+                before = tensor.grad
+                tensor.grad = g.detach() if before is None else before + g.detach()
 
         self.register_hook(keep)
 
@@ -245,9 +232,20 @@ class Tensor:
         if not self._requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
-            self._node.pre_hooks, handle = add_hook(self._node.pre_hooks, _on_output(hook, self._index))
-            return handle
+            return self._node.register_prehook(_on_output(hook, self._index))
         self._hooks, handle = add_hook(self._hooks, hook)
+        watch.touched(self._data)
+        return handle
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
+        """Call ``hook(self)`` after ``backward()`` added to this leaf's ``grad``."""
+        from jtorch.eager.hooks import PostAccumulate, add_hook
+
+        if not self._requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._node is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        self._hooks, handle = add_hook(self._hooks, PostAccumulate(hook))
         watch.touched(self._data)
         return handle
 
@@ -319,8 +317,7 @@ class Tensor:
     def __contains__(self, element: Any) -> bool:
         return bool((self == element).any())
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__  # by identity, in C: the engine looks leaves up
 
     def __repr__(self) -> str:
         from jtorch.eager.printing import tensor_text

@@ -3,7 +3,7 @@
 Source: https://docs.pytorch.org/docs/stable/nn.html
 """
 
-from jtorch.nn import functional, init
+from jtorch.nn import functional, init, utils
 from jtorch.nn.activation import (
     ELU,
     GELU,
@@ -17,6 +17,9 @@ from jtorch.nn.activation import (
     Tanh,
 )
 from jtorch.nn.container import ModuleDict, ModuleList, ParameterList, Sequential
+from jtorch.nn.conv import AvgPool2d, Conv2d, MaxPool2d
+from jtorch.nn.dropout import Dropout
+from jtorch.nn.embedding import Embedding
 from jtorch.nn.linear import Identity, Linear
 from jtorch.nn.loss import (
     BCELoss,
@@ -30,4 +33,6 @@ from jtorch.nn.loss import (
     SmoothL1Loss,
 )
 from jtorch.nn.module import Module
+from jtorch.nn.normalization import LayerNorm
 from jtorch.nn.parameter import Parameter
+from jtorch.nn.shape import Flatten

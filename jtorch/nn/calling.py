@@ -54,7 +54,7 @@ def with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:
     """What ``module(*args, **kwargs)`` gives with its hooks around ``forward``."""
     for hook in tuple(module._forward_pre_hooks.values()):
         args, kwargs = hook(module, args, kwargs)
-    backward = None
+    backward: _Backward | None = None
     if module._backward_hooks or module._backward_pre_hooks:
         backward = _Backward(module)
         args = backward.around_inputs(args)
@@ -74,7 +74,7 @@ class BackwardHookFunctionBackward(Node):
     def backward(self, xp: Any, g: Any) -> Any:
         return tuple(g) if self.n_outputs() > 1 else g
 
-    backward_on_tensors = backward
+    backward_on_tensors = backward  # the same on Tensors
 
 
 class _Backward:
@@ -111,8 +111,8 @@ class _Backward:
             for hook in self.hooks:
                 if hook(self.module, nothing, self.grad_outputs) is not None:
                     raise RuntimeError(
-                        "Backward hook for Modules where no input requires gradient should always return None "
-                        "or None for all gradients."
+                        "Backward hook for Modules where no input requires gradient should always "
+                        "return None or None for all gradients."
                     )
         return tuple(self.grad_outputs[k] for k in self.output_places)
 
@@ -137,7 +137,8 @@ def _as_gradients(changed: Any, before: tuple, name: str) -> tuple:
     changed = changed if isinstance(changed, tuple) else (changed,)
     if len(changed) != len(before):
         raise RuntimeError(
-            f"Backward hook returned an invalid number of {name}, got {len(changed)}, but expected {len(before)}"
+            f"Backward hook returned an invalid number of {name}, got {len(changed)}, but expected "
+            f"{len(before)}"
         )
     return changed
 
@@ -150,7 +151,9 @@ def _through_identity(values: tuple, pre_hook: Callable) -> tuple[tuple, list[in
     tensors = [values[k] for k in places]
     metadata = [(t._data.shape, t._data.dtype) for t in tensors]
     edges = tuple((t._node or t, t._index) for t in tensors)
-    node = BackwardHookFunctionBackward(edges, (), (), metadata if len(places) > 1 else metadata[0])
+    node: Any = BackwardHookFunctionBackward(
+        edges, (), (), metadata if len(places) > 1 else metadata[0]
+    )
     node.register_prehook(pre_hook)
     passed = list(values)
     for index, (k, t) in enumerate(zip(places, tensors, strict=True)):

@@ -95,7 +95,7 @@ class Sequential(_Indexed):
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
-            named = args[0].items()
+            named: Iterable[tuple[str, Any]] = args[0].items()
         else:
             named = ((str(k), module) for k, module in enumerate(args))
         for name, module in named:
@@ -160,8 +160,7 @@ class ModuleDict(Module):
             self.update(modules)
 
     def __getitem__(self, key: str) -> Module:
-        found = self._modules[key]
-        return found
+        return self._modules[key]
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)

@@ -62,13 +62,13 @@ def _overwrite(target: Tensor, values: Tensor) -> Tensor:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform on [a, b)."""
-    values = rand(*tensor.shape, dtype=tensor.dtype, generator=generator)
+    values: Any = rand(*tensor.shape, dtype=tensor.dtype, generator=generator)
     return _overwrite(tensor, values * (b - a) + a)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal with the given mean and standard deviation."""
-    values = randn(*tensor.shape, dtype=tensor.dtype, generator=generator)
+    values: Any = randn(*tensor.shape, dtype=tensor.dtype, generator=generator)
     return _overwrite(tensor, values * std + mean)
 
 

@@ -86,7 +86,11 @@ class NLLLoss(_WeightedLoss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.nll_loss(
-            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
         )
 
 
@@ -126,7 +130,10 @@ class BCEWithLogitsLoss(_WeightedLoss):
     """Binary cross entropy of scores; ``pos_weight`` scales the loss of positive targets."""
 
     def __init__(
-        self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
+        self,
+        weight: Tensor | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
     ) -> None:
         super().__init__(weight, reduction)
         self.register_buffer("pos_weight", pos_weight)

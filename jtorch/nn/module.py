@@ -85,7 +85,10 @@ class Module:
             if target.get(name) is value:
                 return
             self._forget(name, target)
-            (self.register_parameter if is_parameter else self._set_module)(name, value)
+            if isinstance(value, Parameter):
+                self.register_parameter(name, value)
+            else:
+                self._set_module(name, value)
             return
         if self._set_registered(name, value):
             return
@@ -105,7 +108,8 @@ class Module:
                 continue
             if value is not None and not (place == "_buffers" and isinstance(value, Tensor)):
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as {_KIND[place]} '{name}' ({allowed} or None expected)"
+                    f"cannot assign '{_typename(value)}' as {_KIND[place]} '{name}' "
+                    f"({allowed} or None expected)"
                 )
             if held[name] is not value:
                 held[name] = value
@@ -158,7 +162,8 @@ class Module:
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
+                "(torch Tensor or None required)"
             )
         self._buffers[name] = tensor
         if persistent:
@@ -355,7 +360,9 @@ class Module:
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        return self._apply(lambda t: t.to(device, dtype if t.is_floating_point() else None))
+        return self._apply(
+            lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None)
+        )
 
     def float(self) -> Self:
         return self.to(dt.float32)
@@ -457,4 +464,8 @@ def _indent(text: str) -> str:
 def _typename(value: Any) -> str:
     cls = type(value)
     module = cls.__module__
-    return cls.__qualname__ if module in ("builtins", "__builtin__") else f"{module}.{cls.__qualname__}"
+    return (
+        cls.__qualname__
+        if module in ("builtins", "__builtin__")
+        else f"{module}.{cls.__qualname__}"
+    )

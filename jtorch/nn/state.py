@@ -23,8 +23,6 @@ class IncompatibleKeys(NamedTuple):
             return "<All keys matched successfully>"
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
-    __str__ = __repr__
-
 
 def _entries(module: Any, prefix: str) -> Iterator[tuple[str, Any, str, Tensor]]:
     """(key, owner, name, tensor) of everything persistent, in PyTorch's order."""
@@ -72,7 +70,9 @@ def load(module: Any, given: Mapping[str, Tensor], strict: bool, assign: bool) -
             pairs.append((owner, name, tensor, value))
     if errors:
         joined = "\n\t".join(errors)
-        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{joined}")
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{joined}"
+        )
     with no_grad():
         for owner, name, tensor, value in pairs:
             if assign:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from jtorch import dtypes as dt
 
 
@@ -15,27 +17,44 @@ def one(dim: int, ndim: int) -> int:
     return dim + bound if dim < 0 else dim
 
 
+_ALL = tuple(tuple(range(n)) for n in range(65))  # NumPy's arrays have at most 64 axes
+
+
 def many(dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int, ...]:
     """The axes to reduce: all for None. Raises RuntimeError where one is named twice."""
-    if dim is None or dim == () or dim == []:
-        return tuple(range(ndim))
+    if dim is None:
+        return _ALL[ndim]
     if isinstance(dim, int):
-        return (one(dim, ndim),) if ndim else ()
+        return (one(dim, ndim),) if ndim else _scalar_axis(dim)
+    if not dim:
+        return _ALL[ndim]
     axes = tuple(sorted(one(d, ndim) for d in dim))
     if len(set(axes)) != len(axes):
         raise RuntimeError(f"dim {axes[0]} appears multiple times in the list of dims")
     return axes if ndim else ()
 
 
+def _scalar_axis(dim: int) -> tuple[int, ...]:
+    """A 0-d tensor has one dim to name, 0 or -1, and no axis behind it."""
+    one(dim, 0)
+    return ()
+
+
 def sizes(given: tuple) -> tuple[int, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` alike."""
-    if len(given) == 1 and not isinstance(given[0], int):
-        given = tuple(given[0])
-    return tuple(n if n.__class__ is int else n.__index__() for n in given)
+    if len(given) == 1 and given[0].__class__ is not int:
+        first = given[0]
+        given = (first,) if hasattr(first, "__index__") else tuple(first)
+    for n in given:
+        if n.__class__ is not int:
+            return tuple(n.__index__() for n in given)
+    return given
 
 
 def infer_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """``shape`` with its -1 replaced so that it holds ``size`` elements, or PyTorch's error."""
+    if -1 not in shape and math.prod(shape) == size and (not shape or min(shape) >= 0):
+        return shape
     known = 1
     unknown = None
     for k, n in enumerate(shape):

@@ -107,7 +107,7 @@ def _(xp, g, x, y, out, needs):
     return gx, gy
 
 
-@elementwise(text="sqrt_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="sqrt({x})", dtype="float", in_place=True)
 def sqrt(xp, x):
     return xp.sqrt(x)
 
@@ -137,7 +137,7 @@ def _(xp, g, x):
     return g * xp.sign(x)
 
 
-@elementwise(text="sign_{t}({x})", integer_text="({x} > 0) - ({x} < 0)", differentiable=False)
+@elementwise(text="sign_{t}({x})", integer_text="({x} > 0) - ({x} < 0)")
 def sign(xp, x):
     return xp.sign(x)
 
@@ -175,7 +175,7 @@ def _(xp, g, x):
     return g / x
 
 
-@elementwise(text="log1p_{t}({x})", dtype="float")
+@elementwise(text="log1p_{t}({x})", dtype="float", grad_name="Log1PBackward0")
 def log1p(xp, x):
     return xp.log1p(x)
 
@@ -238,7 +238,7 @@ def _(xp, g, x):
 # -- selection -------------------------------------------------------------------------------------------
 
 
-@elementwise(text="maximum_{t}({x}, 0)", integer_text="max({x}, 0)", in_place=True)
+@elementwise(text="maximum({x}, {zero})", integer_text="max({x}, 0)", in_place=True)
 def relu(xp, x):
     return xp.relu(x)
 
@@ -248,31 +248,30 @@ def _(xp, g, out):
     return xp.where(xp.gt(out, 0), g, 0.0)
 
 
-@elementwise(text="maximum_{t}({x}, {y})", integer_text="max({x}, {y})", commutes=True)
+@elementwise(text="maximum({x}, {y})", integer_text="max({x}, {y})", commutes=True)
 def maximum(xp, x, y):
     return xp.maximum(x, y)
 
 
 @maximum.vjp
 def _(xp, g, x, y):
-    return _share(xp, g, xp.gt(x, y), xp.eq(x, y))
+    return _share(xp, g, xp.lt(x, y), xp.gt(x, y), xp.eq(x, y))
 
 
-@elementwise(text="minimum_{t}({x}, {y})", integer_text="min({x}, {y})", commutes=True)
+@elementwise(text="minimum({x}, {y})", integer_text="min({x}, {y})", commutes=True)
 def minimum(xp, x, y):
     return xp.minimum(x, y)
 
 
 @minimum.vjp
 def _(xp, g, x, y):
-    return _share(xp, g, xp.lt(x, y), xp.eq(x, y))
+    return _share(xp, g, xp.gt(x, y), xp.lt(x, y), xp.eq(x, y))
 
 
-def _share(xp, g, first, tie):
-    """The gradient to the chosen side; half to each where both are equal, as in PyTorch."""
-    half = g * 0.5
-    gx = xp.where(tie, half, xp.where(first, g, 0.0))
-    return gx, g - gx
+def _share(xp, g, not_x, not_y, tie):
+    """g to the chosen side, half to each where both are equal, and to both beside a NaN, as in PyTorch."""
+    g = xp.where(tie, g * 0.5, g)
+    return xp.where(not_x, 0.0, g), xp.where(not_y, 0.0, g)
 
 
 @elementwise(text="{x} if {condition} else {y}", dtype="where", methods=())
@@ -323,17 +322,17 @@ def ge(xp, x, y):
     return xp.ge(x, y)
 
 
-@elementwise(text="{x} == 0", dtype="logical", differentiable=False)
+@elementwise(text="not {x}", dtype="logical", differentiable=False)
 def logical_not(xp, x):
     return xp.logical_not(x)
 
 
-@elementwise(text="({x} != 0) and ({y} != 0)", dtype="logical", differentiable=False, commutes=True)
+@elementwise(text="{x} and {y}", dtype="logical", differentiable=False, commutes=True)
 def logical_and(xp, x, y):
     return xp.logical_and(x, y)
 
 
-@elementwise(text="({x} != 0) or ({y} != 0)", dtype="logical", differentiable=False, commutes=True)
+@elementwise(text="{x} or {y}", dtype="logical", differentiable=False, commutes=True)
 def logical_or(xp, x, y):
     return xp.logical_or(x, y)
 
@@ -343,7 +342,7 @@ def isnan(xp, x):
     return xp.isnan(x)
 
 
-@elementwise(text="({x} - {x}) == 0", dtype="logical", differentiable=False)
+@elementwise(text="({x} - {x}) == {zero}", dtype="logical", differentiable=False)
 def isfinite(xp, x):
     return xp.isfinite(x)
 
@@ -351,31 +350,31 @@ def isfinite(xp, x):
 # -- rounding ----------------------------------------------------------------------------------------------
 
 
-@elementwise(text="floor_{t}({x})", integer_text="{x}")
+@elementwise(text="floor({x})", integer_text="{x}")
 def floor(xp, x):
     return xp.floor(x)
 
 
-@elementwise(text="ceil_{t}({x})", integer_text="{x}")
+@elementwise(text="ceil({x})", integer_text="{x}")
 def ceil(xp, x):
     return xp.ceil(x)
 
 
-@elementwise(text="rint_{t}({x})", integer_text="{x}")
+@elementwise(text="rint({x})", integer_text="{x}")
 def round(xp, x):
     return xp.round(x)
 
 
-@elementwise(text="trunc_{t}({x})", integer_text="{x}")
+@elementwise(text="trunc({x})", integer_text="{x}")
 def trunc(xp, x):
     return xp.trunc(x)
 
 
-for _flat in (floor, ceil, round, trunc):
+for _flat in (floor, ceil, round, trunc, sign):
 
     @_flat.vjp
     def _(xp, g):
-        return g * 0.0
+        return xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype)
 
 
 # -- conversion and position ---------------------------------------------------------------------------------
@@ -414,7 +413,7 @@ def iota(xp, *, shape, axis, dtype):
 # -- limits: with a tie the gradient goes to the input, as in PyTorch's clamp -----------------------------------
 
 
-@elementwise(text="maximum_{t}({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1")
+@elementwise(text="maximum({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1")
 def clamp_min(xp, x, low):
     return xp.maximum(x, low)
 
@@ -425,7 +424,7 @@ def _(xp, g, x, low, needs):
     return xp.where(kept, g, 0.0), xp.where(kept, 0.0, g) if needs[1] else None
 
 
-@elementwise(text="minimum_{t}({x}, {high})", integer_text="min({x}, {high})", grad_name="ClampBackward1")
+@elementwise(text="minimum({x}, {high})", integer_text="min({x}, {high})", grad_name="ClampBackward1")
 def clamp_max(xp, x, high):
     return xp.minimum(x, high)
 

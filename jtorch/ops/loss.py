@@ -119,23 +119,30 @@ def _(input, target, reduction="mean", delta=1.0):
 # -- probabilities -----------------------------------------------------------------------------------------
 
 
+def _weighted(losses, weight):
+    return losses if weight is None else losses * weight
+
+
+def _log_loss(xp, x, target):
+    hit = xp.clamp_min(xp.log(x), -100.0)
+    miss = xp.clamp_min(xp.log1p(-x), -100.0)
+    return (target - 1.0) * miss - target * hit
+
+
 @_loss("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(xp, x, target, weight, *, reduction):
     """-(t log x + (1 - t) log(1 - x)), each logarithm at least -100."""
-    hit = xp.clamp_min(xp.log(x), -100.0)
-    miss = xp.clamp_min(xp.log1p(-x), -100.0)
-    losses = (target - 1.0) * miss - target * hit
-    return reduced(xp, losses if weight is None else losses * weight, reduction)
+    return reduced(xp, _weighted(_log_loss(xp, x, target), weight), reduction)
 
 
 @binary_cross_entropy.vjp
 def _(xp, g, x, target, weight, needs, reduction):
     g = scaled(g, x.shape, reduction)
-    if weight is not None:
-        g = g * weight
+    gw = g * _log_loss(xp, x, target) if needs[2] else None
+    g = _weighted(g, weight)
     gx = g * ((x - target) / xp.clamp_min(x * (1.0 - x), 1e-12)) if needs[0] else None
     gt = g * (xp.log1p(-x) - xp.log(x)) if needs[1] else None
-    return gx, gt, None
+    return gx, gt, gw
 
 
 @binary_cross_entropy.face
@@ -150,32 +157,36 @@ def _(input, target, weight=None, reduction="mean"):
     return (input, target, weight), {"reduction": reduction}
 
 
+def _minus_log_sigmoid(xp, x):
+    return xp.log1p(xp.exp(-xp.abs(x))) + xp.clamp_min(-x, 0.0)
+
+
+def _logit_loss(xp, x, target, pos_weight):
+    rest = _minus_log_sigmoid(xp, x)
+    if pos_weight is not None:
+        rest = rest * ((pos_weight - 1.0) * target + 1.0)
+    return (1.0 - target) * x + rest
+
+
 @_loss("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(xp, x, target, weight, pos_weight, *, reduction):
     """The binary cross entropy of sigmoid(x), without overflow."""
-    rest = xp.log1p(xp.exp(-xp.abs(x))) + xp.clamp_min(-x, 0.0)
-    if pos_weight is not None:
-        rest = rest * ((pos_weight - 1.0) * target + 1.0)
-    losses = (1.0 - target) * x + rest
-    return reduced(xp, losses if weight is None else losses * weight, reduction)
+    return reduced(xp, _weighted(_logit_loss(xp, x, target, pos_weight), weight), reduction)
 
 
 @binary_cross_entropy_with_logits.vjp
 def _(xp, g, x, target, weight, pos_weight, needs, reduction):
-    shape = x.shape
-    g = scaled(g, shape, reduction)
-    if weight is not None:
-        g = g * weight
-    gx = gt = None
+    g = scaled(g, x.shape, reduction)
+    gw = g * _logit_loss(xp, x, target, pos_weight) if needs[2] else None
+    g = _weighted(g, weight)
     if pos_weight is None:
         gx = g * (xp.sigmoid(x) - target) if needs[0] else None
-        gt = -g * x if needs[1] else None
-    else:
-        positive = pos_weight * target
-        gx = g * ((positive + 1.0 - target) * xp.sigmoid(x) - positive) if needs[0] else None
-        rest = xp.log1p(xp.exp(-xp.abs(x))) + xp.clamp_min(-x, 0.0)
-        gt = g * ((pos_weight - 1.0) * rest - x) if needs[1] else None
-    return gx, gt, None, None
+        return gx, -g * x if needs[1] else None, gw, None
+    positive = pos_weight * target
+    gx = g * ((positive + 1.0 - target) * xp.sigmoid(x) - positive) if needs[0] else None
+    gt = g * ((pos_weight - 1.0) * _minus_log_sigmoid(xp, x) - x) if needs[1] else None
+    gp = g * target * _minus_log_sigmoid(xp, x) if needs[3] else None
+    return gx, gt, gw, gp
 
 
 @binary_cross_entropy_with_logits.face

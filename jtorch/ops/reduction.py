@@ -37,7 +37,9 @@ def _(xp, g, x_shape, axis, keepdims):
 
 @sum.face
 def _(input, dim=None, keepdim=False, *, dtype=None):
-    return _axis_face(ax.widened(input, dtype), dim, keepdim)
+    if dtype is not None or not input.is_floating_point():
+        input = ax.widened(input, dtype)
+    return (input,), {"axis": ax.many(dim, input.ndim), "keepdims": keepdim}
 
 
 @reduction(combine="mul", identity=1)
@@ -67,12 +69,16 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
     return _axis_face(ax.widened(input, dtype), dim, keepdim)
 
 
-@reduction(combine="maximum", identity="lowest", public="amax", methods=("amax",))
+@reduction(
+    combine="maximum", identity="lowest", public="amax", methods=("amax",), grad_name="AmaxBackward0"
+)
 def max(xp, x, *, axis, keepdims):
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-@reduction(combine="minimum", identity="highest", public="amin", methods=("amin",))
+@reduction(
+    combine="minimum", identity="highest", public="amin", methods=("amin",), grad_name="AminBackward0"
+)
 def min(xp, x, *, axis, keepdims):
     return xp.min(x, axis=axis, keepdims=keepdims)
 
@@ -130,11 +136,15 @@ def argmin(xp, x, *, axis, keepdims):
     return xp.argmin(x, axis=axis, keepdims=keepdims)
 
 
-for _arg in (argmax, argmin):
+def _position_face(name):
+    def face(input, dim=None, keepdim=False):
+        return _axis_face(ax.not_empty(input, name, dim), dim, keepdim)
 
-    @_arg.face
-    def _(input, dim=None, keepdim=False, _name=_arg.name):
-        return _axis_face(ax.not_empty(input, _name, dim), dim, keepdim)
+    return face
+
+
+argmax.face(_position_face("argmax"))
+argmin.face(_position_face("argmin"))
 
 
 @reduction(combine="logical_or", identity=False, dtype="logical", differentiable=False)

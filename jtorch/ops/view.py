@@ -29,6 +29,8 @@ def _contiguous(shape, strides):
 
 def contiguous_strides(shape):
     """Strides in elements of a row-major array of ``shape``."""
+    if not shape:
+        return ()
     return tuple(itertools.accumulate(reversed((*shape[1:], 1)), lambda a, b: a * b))[::-1]
 
 
@@ -40,6 +42,7 @@ def _reshape_strides(x_shape, strides, *, shape):
 @view(
     shape=lambda x, shape: shape,
     affine=_reshape_strides,
+    relabels=True,
     put=lambda xp, base, value, shape: xp.reshape(value, shape=base.shape),
     methods=("reshape",),
 )
@@ -310,16 +313,26 @@ def _(xp, g, value_shape, start, stop, step):
     return xp.slice_put(g, hole, **where), xp.slice(g, **where)
 
 
-def _select_where(shape, axis, index):
-    start = tuple(index if k == axis else 0 for k in range(len(shape)))
-    stop = tuple(index + 1 if k == axis else n for k, n in enumerate(shape))
-    return {"start": start, "stop": stop, "step": (1,) * len(shape)}
+def _without(values, axis):
+    return values[:axis] + values[axis + 1 :]
 
 
-@composite(aliases=True, public=None)
+def _select_put(xp, base, value, axis, index):
+    start = tuple(index if k == axis else 0 for k in range(base.ndim))
+    stop = tuple(index + 1 if k == axis else n for k, n in enumerate(base.shape))
+    value = xp.unsqueeze(value, axes=(axis,))
+    return xp.slice_put(base, value, start=start, stop=stop, step=(1,) * base.ndim)
+
+
+@view(
+    shape=lambda x, axis, index: _without(x, axis),
+    affine=lambda shape, strides, axis, index: (index * strides[axis], _without(strides, axis)),
+    put=_select_put,
+    public=None,
+)
 def select(xp, x, *, axis, index):
     """One position along ``axis``, which disappears."""
-    return xp.squeeze(xp.slice(x, **_select_where(x.shape, axis, index)), axes=(axis,))
+    return xp.select(x, axis=axis, index=index)
 
 
 @select.vjp

@@ -51,7 +51,9 @@ class Adam(Optimizer):
         if amsgrad:
             raise NotImplementedError(f"{name}(amsgrad=True) is not there yet; leave it False")
         if differentiable:
-            raise NotImplementedError(f"{name}(differentiable=True) is not there yet; leave it False")
+            raise NotImplementedError(
+                f"{name}(differentiable=True) is not there yet; leave it False"
+            )
         options = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "foreach": foreach, "capturable": capturable,
@@ -82,7 +84,17 @@ class Adam(Optimizer):
             state = self.state[p]
             step, m, v = state["step"], state["exp_avg"], state["exp_avg_sq"]
             values = table[_ADAM](
-                p._data, g, m._data, v._data, step._data, lr, beta1, beta2, eps, weight_decay, decay=decay
+                p._data,
+                g,
+                m._data,
+                v._data,
+                step._data,
+                lr,
+                beta1,
+                beta2,
+                eps,
+                weight_decay,
+                decay=decay,
             )
             for tensor, value in zip((p, m, v, step), values, strict=True):
                 overwrite(evaluator, tensor, value)

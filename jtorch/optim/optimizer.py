@@ -72,9 +72,10 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        if not self._has_state:
-            self.init_state()
         context = op.CONTEXT.get()
+        if not self._has_state:
+            with context.evaluator.outside():
+                self.init_state()
         for group in self.param_groups:
             self._update(group, context)
         return loss
@@ -162,7 +163,8 @@ class Optimizer:
         pairs = list(zip(self.param_groups, saved_groups, strict=True))
         if any(len(group["params"]) != len(saved["params"]) for group, saved in pairs):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
             )
         numbers = [k for _, saved in pairs for k in saved["params"]]
         by_number = dict(zip(numbers, self._params(), strict=True))
@@ -197,7 +199,9 @@ def _named(params: Any) -> tuple[list[Any], list[str]]:
     items: list[Any] = list(params)
     names = [item[0] for item in items if isinstance(item, tuple)]
     if names and len(names) != len(items):
-        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        raise ValueError(
+            "all optimizer params should be with/without names. Some param names are missing"
+        )
     return [item[1] if isinstance(item, tuple) else item for item in items], names
 
 
@@ -221,11 +225,13 @@ def not_negative(name: str, value: float, inclusive: bool = True) -> None:
 
 def overwrite(evaluator: op.Evaluator, tensor: Tensor, value: Any) -> None:
     """Write a raw value over a tensor's memory: ``copy_`` for where shape, dtype and tape are known."""
-    evaluator.write(tensor._data, value)
+    evaluator.write(tensor, value)
     tensor._cell[0] += 1
 
 
-def with_gradients(evaluator: op.Evaluator, params: Iterable[Tensor]) -> Iterator[tuple[Tensor, Any]]:
+def with_gradients(
+    evaluator: op.Evaluator, params: Iterable[Tensor]
+) -> Iterator[tuple[Tensor, Any]]:
     """(parameter, raw gradient) of those that have one."""
     for p in params:
         g = evaluator.get_grad(p)
@@ -235,4 +241,6 @@ def with_gradients(evaluator: op.Evaluator, params: Iterable[Tensor]) -> Iterato
 
 def _typename(value: Any) -> str:
     cls = type(value)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )

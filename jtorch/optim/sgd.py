@@ -74,7 +74,7 @@ class SGD(Optimizer):
         decay = bool(weight_decay != 0)
         momentum = evaluator.scalar(group, "momentum")
         if momentum != 0:
-            self._update_with_momentum(group, context, lr, weight_decay, decay, momentum)
+            self._update_with_momentum(group, context, (lr, weight_decay, momentum), decay)
             return
         for p, g in with_gradients(evaluator, group["params"]):
             if group["maximize"]:
@@ -82,7 +82,7 @@ class SGD(Optimizer):
             overwrite(evaluator, p, table[_PLAIN](p._data, g, lr, weight_decay, decay=decay))
 
     def _update_with_momentum(
-        self, group: dict[str, Any], context: op.Context, lr: Any, weight_decay: Any, decay: bool, momentum: Any
+        self, group: dict[str, Any], context: op.Context, numbers: tuple, decay: bool
     ) -> None:
         evaluator, table = context.evaluator, context.table
         dampening = evaluator.scalar(group, "dampening")
@@ -93,7 +93,7 @@ class SGD(Optimizer):
                 self.init_state()
             buffer = self.state[p]["momentum_buffer"]
             value, new = table[_MOMENTUM](
-                p._data, g, buffer._data, lr, weight_decay, momentum, dampening,
+                p._data, g, buffer._data, *numbers, dampening,
                 decay=decay, nesterov=group["nesterov"], first=self._first_use(p),
             )  # fmt: skip
             overwrite(evaluator, p, value)

@@ -25,7 +25,6 @@ class Sample:
 
     args: tuple[Any, ...]
     statics: dict[str, Any] = field(default_factory=dict)
-    smooth: bool = True  # False where a kink or tie lies at the inputs: finite differences don't apply
 
     def cast(self, dtype: Any) -> Sample:
         """This sample with its floating-point arrays in ``dtype``."""
@@ -37,7 +36,7 @@ class Sample:
             k: np.dtype(dtype) if k == "dtype" and v == np.dtype(np.float64) else v
             for k, v in self.statics.items()
         }
-        return Sample(args, statics, self.smooth)
+        return Sample(args, statics)
 
 
 class Draw:
@@ -49,10 +48,10 @@ class Draw:
     def floats(self, *shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
         return np.asarray(self.rng.uniform(low, high, shape))
 
-    def apart(self, *shape: int) -> np.ndarray:
+    def apart(self, *shape: int, shift: float = 0.0) -> np.ndarray:
         """Distinct values at least 0.05 apart and away from 0: no ties and no kinks."""
         n = math.prod(shape)
-        values = (self.rng.permutation(n) - n / 2 + 0.37) * 0.05
+        values = (self.rng.permutation(n) - n / 2 + 0.37) * 0.05 + shift
         return values.reshape(shape)
 
     def ints(self, *shape: int, low: int, high: int) -> np.ndarray:
@@ -138,7 +137,7 @@ def _(draw):
 @entry("add", "sub", "mul", "maximum", "minimum")
 def _(draw):
     shapes = [((3, 4), (3, 4)), ((), ()), ((2, 3, 4), (3, 1)), ((1, 4), (3, 1)), ((0, 3), (3,))]
-    found = [Sample((draw.apart(*a), draw.apart(*b) + 0.013)) for a, b in shapes]
+    found = [Sample((draw.apart(*a), draw.apart(*b, shift=0.013))) for a, b in shapes]
     return [*found, Sample((draw.apart(5), 0.51))]
 
 
@@ -155,7 +154,7 @@ def _(draw):
 def _(draw):
     return [
         Sample((draw.apart(3, 4), 0.11)),
-        Sample((draw.apart(3, 4), draw.apart(3, 4) + 0.013)),
+        Sample((draw.apart(3, 4), draw.apart(3, 4, shift=0.013))),
         Sample((draw.apart(0, 4), 0.0)),
     ]
 
@@ -491,12 +490,12 @@ def _reductions_of(make: Callable[[], tuple], **statics: Any) -> list[Sample]:
 
 @entry("mse_loss", "l1_loss")
 def _(draw):
-    return _reductions_of(lambda: (draw.apart(3, 4), draw.apart(3, 4) + 0.013))
+    return _reductions_of(lambda: (draw.apart(3, 4), draw.apart(3, 4, shift=0.013)))
 
 
 @entry("smooth_l1_loss", "huber_loss")
 def _(draw):
-    return _reductions_of(lambda: (draw.apart(3, 4), draw.apart(3, 4) + 0.013, 0.2))
+    return _reductions_of(lambda: (draw.apart(3, 4), draw.apart(3, 4, shift=0.013), 0.2))
 
 
 @entry("binary_cross_entropy")

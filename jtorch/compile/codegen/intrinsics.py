@@ -2,13 +2,15 @@
 
 Every function here is a *primitive*: one name with three meanings.
 
-* Called with NumPy scalars or arrays it computes with NumPy: this is the twin, used when a kernel runs unjitted.
-* Called with a `Symbolic` it records itself there. `jit_names.py` hands in symbolics that write LLVM IR.
+* Called with NumPy scalars or arrays it computes with NumPy: this is the twin, used when a kernel
+  runs unjitted.
+* Called with a `Symbolic` it records itself there. `llvm_values.py` holds the ones that write LLVM
+  IR.
 * Called in a function that Numba compiles (after `jit_names.register()`) it becomes one or two LLVM
   instructions that the loop vectoriser understands.
 
-Arguments of one call have one dtype, and literals are typed: `fma(x, np.float32(2.0), y)`. Mixing float32
-and float64 is an error when compiled, so that no double sneaks into a float32 kernel.
+Arguments of one call have one dtype, and literals are typed: `fma(x, np.float32(2.0), y)`. Mixing
+float32 and float64 is an error when compiled, so that no double sneaks into a float32 kernel.
 """
 
 from __future__ import annotations
@@ -23,16 +25,9 @@ import numpy as np
 
 from jtorch import philox
 
-__all__ = [
-    "POINTER_DTYPES", "PRIMITIVES", "Symbolic", "add_reassoc", "bits_i32", "bits_i64", "ceil",
-    "copysign", "fabs", "floor", "fma", "float_from_i32", "float_from_i64", "fmod", "lookup", "max_reassoc", "maximum",
-    "min_reassoc", "minimum", "mul_reassoc", "mulhi_u64", "primitive", "rint", "select", "sqrt",
-    "to_f32", "to_f64", "to_i32", "to_i64", "to_u32", "to_u64", "trunc",
-]  # fmt: skip
-
 
 class Symbolic:
-    """A value that records primitives instead of computing them; see `jit_names.LLVMValue`."""
+    """A value that records primitives instead of computing them; see `llvm_values.LLVMValue`."""
 
     __array_ufunc__ = None  # np.float32(2) * symbolic must come to symbolic.__rmul__
 
@@ -44,7 +39,8 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
 
 def primitive(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare `twin` as a primitive: recorded for symbolic arguments, computed by NumPy for others."""
+    """Declare `twin` as a primitive: recorded for symbolic arguments, computed by NumPy for
+    others."""
     name = twin.__name__
 
     @functools.wraps(twin)
@@ -120,7 +116,8 @@ def select(condition: Any, a: Any, b: Any) -> Any:
 
 @primitive
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """`a * b + c` with a single rounding, for float32 and float64; the twin is exactly rounded too."""
+    """`a * b + c` with a single rounding, for float32 and float64; the twin is exactly rounded
+    too."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) or isinstance(c, np.ndarray):
         a, b, c = np.broadcast_arrays(a, b, c)
         return _fma_f32(a, b, c) if a.dtype == np.float32 else _fma_f64(a, b, c)
@@ -133,7 +130,8 @@ def _fma_f32(a: Any, b: Any, c: Any) -> Any:
     """float32 `fma` through float64.
 
     The product of two float32 is exact in float64. The sum is rounded to odd (Boldo and Melquiond,
-    "Emulation of FMA and correctly rounded sums", 2008), so that rounding it again to float32 is innocuous.
+    "Emulation of FMA and correctly rounded sums", 2008), so that rounding it again to float32 is
+    innocuous.
     """
     with np.errstate(all="ignore"):
         product = to_f64(a) * to_f64(b)
@@ -152,7 +150,8 @@ _SPLIT = np.float64(134217729.0)  # 2**27 + 1, Dekker's splitter for 53 bits
 
 
 def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """float64 `fma`: error-free transforms where no exponent can overflow or underflow, else fractions."""
+    """float64 `fma`: error-free transforms where no exponent can overflow or underflow, else
+    fractions."""
     with np.errstate(all="ignore"):
         product = a * b
         low_a, low_b = np.abs(a), np.abs(b)
@@ -248,14 +247,16 @@ def copysign(magnitude: Any, sign: Any) -> Any:
 
 @primitive
 def fmod(x: Any, y: Any) -> Any:
-    """The remainder of `x / y` cut towards zero, exact; a libm call per element (there is no instruction)."""
+    """The remainder of `x / y` cut towards zero, exact; a libm call per element (there is no
+    instruction)."""
     with np.errstate(invalid="ignore"):
         return np.fmod(x, y)
 
 
 @primitive
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two floats; NaN if either is NaN. Equal zeros give `b`, as NumPy and PyTorch do on x86."""
+    """The larger of two floats; NaN if either is NaN. Equal zeros give `b`, as NumPy and PyTorch do
+    on x86."""
     return np.where((a > b) | (a != a), a, b)[()]
 
 
@@ -267,7 +268,8 @@ def minimum(a: Any, b: Any) -> Any:
 
 # --- reductions ----------------------------------------------------------------------------------
 # A float sum in program order cannot be vectorised. These four allow *this* instruction to be
-# reordered and nothing else: NaN, infinities and signed zeros of the rest of the kernel keep their meaning.
+# reordered and nothing else: NaN, infinities and signed zeros of the rest of the kernel keep their
+# meaning.
 
 
 @primitive
@@ -284,7 +286,8 @@ def mul_reassoc(accumulator: Any, x: Any) -> Any:
 
 @primitive
 def max_reassoc(accumulator: Any, x: Any) -> Any:
-    """The larger, for accumulators; NaN if either is NaN, and +0.0 over -0.0, so that no order shows."""
+    """The larger, for accumulators; NaN if either is NaN, and +0.0 over -0.0, so that no order
+    shows."""
     zeros = (accumulator == 0) & (x == 0) & np.signbit(x)
     return np.where(zeros, accumulator, maximum(accumulator, x))[()]
 
@@ -308,15 +311,17 @@ def mulhi_u64(a: Any, b: Any) -> Any:
 
 @primitive
 def lookup(table: np.ndarray, index: Any) -> Any:
-    """`table[index]` for a constant float64 table and an int64 index within it; vectorises as a gather."""
+    """`table[index]` for a constant float64 table and an int64 index within it; vectorises as a
+    gather."""
     return table[index]
 
 
 # --- pointers ------------------------------------------------------------------------------------
 
 POINTER_DTYPES: dict[str, Any] = {
-    "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "bool": np.bool_,
+    "f32": np.float32, "f64": np.float64, "bool": np.bool_,
+    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
 }  # fmt: skip
 
 _UNBOUNDED = 1 << 40  # items of the array a twin returns: a pointer knows no length
@@ -332,8 +337,9 @@ def _pointer(suffix: str, dtype: Any) -> Callable[..., Any]:
     twin.__name__ = twin.__qualname__ = f"as_pointer_{suffix}"
     twin.__doc__ = f"""The {np.dtype(dtype).name} buffer at the int64 `address`.
 
-    `scope` (a literal, 0 to 63) promises that memory written through this pointer is not reached through a
-    pointer of another scope: see `jit_names.ScopedPointer`. The twin is an array without a true length."""
+    `scope` (a literal, 0 to 63) promises that memory written through this pointer is not reached
+    through a pointer of another scope: see `jit_names.ScopedPointer`. The twin is an array without
+    a true length."""
     return twin
 
 

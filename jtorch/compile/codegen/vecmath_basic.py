@@ -1,6 +1,8 @@
-"""Roundings, extrema, sign and division with Python's signs, under the names that kernels use (`<op>_f32`, `<op>_f64`).
+"""Roundings, extrema, sign and division with Python's signs, under the names that kernels use
+(`<op>_f32`, `<op>_f64`).
 
-`remainder` and `floor_divide` follow NumPy's `npy_divmod` step for step, so that both modes agree in every bit.
+`remainder` and `floor_divide` follow NumPy's `npy_divmod` step for step, so that both modes agree
+in every bit.
 """
 
 from __future__ import annotations
@@ -8,12 +10,24 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.compile.codegen.intrinsics import (
-    ceil, copysign, fabs, floor, fmod, maximum, minimum, rint, select, sqrt, trunc,
-)  # fmt: skip
+    ceil,
+    copysign,
+    fabs,
+    floor,
+    fmod,
+    maximum,
+    minimum,
+    rint,
+    select,
+    sqrt,
+    trunc,
+)
 from jtorch.compile.codegen.vecmath_core import f32, f64, quiet
 
-_SHARED = {"ceil": ceil, "fabs": fabs, "floor": floor, "maximum": maximum, "minimum": minimum, "rint": rint,
-           "sqrt": sqrt, "trunc": trunc}  # fmt: skip
+_SHARED = {
+    "ceil": ceil, "fabs": fabs, "floor": floor, "maximum": maximum, "minimum": minimum,
+    "rint": rint, "sqrt": sqrt, "trunc": trunc,
+}  # fmt: skip
 globals().update({f"{name}_{kind}": f for name, f in _SHARED.items() for kind in ("f32", "f64")})
 
 _OWN = ("floor_divide", "remainder", "sign")

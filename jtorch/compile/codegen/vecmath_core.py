@@ -14,7 +14,8 @@ f32, f64, i32, i64 = np.float32, np.float64, np.int32, np.int64
 
 
 def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep NumPy's floating-point warnings out of the twin: a select computes the side it drops, too."""
+    """Keep NumPy's floating-point warnings out of the twin: a select computes the side it drops,
+    too."""
 
     @functools.wraps(function)
     def wrapper(*args: Any) -> Any:

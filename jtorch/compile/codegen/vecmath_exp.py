@@ -1,8 +1,9 @@
 """exp, exp2, expm1, sigmoid, tanh, sinh, cosh for kernels.
 
-All start the same way (Cody and Waite, "Software Manual for the Elementary Functions", 1980): x = n ln2 + r with
-|r| <= ln2 / 2, exp(r) by a minimax polynomial, times 2**n in two factors, so that subnormal results round once.
-n comes from adding 1.5 * 2**(mantissa bits), which rounds to an integer and leaves it in the low bits.
+All start the same way (Cody and Waite, "Software Manual for the Elementary Functions", 1980): x = n
+ln2 + r with |r| <= ln2 / 2, exp(r) by a minimax polynomial, times 2**n in two factors, so that
+subnormal results round once. n comes from adding 1.5 * 2**(mantissa bits), which rounds to an
+integer and leaves it in the low bits.
 """
 
 from __future__ import annotations
@@ -10,8 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.compile.codegen.intrinsics import (
-    bits_i32, bits_i64, copysign, fabs, float_from_i32, float_from_i64, fma, select,
-)  # fmt: skip
+    bits_i32,
+    bits_i64,
+    copysign,
+    fabs,
+    float_from_i32,
+    float_from_i64,
+    fma,
+    select,
+)
 from jtorch.compile.codegen.vecmath_core import f32, f64, i32, i64, polynomial, quiet, typed
 
 __all__ = [
@@ -28,18 +36,20 @@ MAGIC_F64, LOG2E_F64 = typed(f64, 6755399441055744.0, "0x1.71547652b82fep+0")
 LN2_HIGH_F64, LN2_LOW_F64 = typed(f64, "0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")
 
 # (exp(r) - 1 - r) / r**2 on |r| <= ln2 / 2, error 2**-28 and 2**-61 of exp(r)
-EXP_F32 = typed(f32, 0.0013820932945236564, 0.008368702605366707, 0.04166826605796814, 0.1666652113199234,
-                0.4999999403953552)  # fmt: skip
-EXP_F64 = typed(f64, 2.091755118633959e-09, 2.510919142409464e-08, 2.7557265706701934e-07,
-                2.7557243741511368e-06, 2.480158733282761e-05, 0.00019841269886617483, 0.0013888888888881376,
-                0.008333333333321426, 0.04166666666666667, 0.16666666666666677, 0.5)  # fmt: skip
+EXP_F32 = typed(f32, 0.0013820932945236564, 0.008368702605366707, 0.04166826605796814,
+                0.1666652113199234, 0.4999999403953552)  # fmt: skip
+EXP_F64 = typed(f64, 2.091755118633959e-09, 2.510919142409464e-08,
+                2.7557265706701934e-07, 2.7557243741511368e-06, 2.480158733282761e-05,
+                0.00019841269886617483, 0.0013888888888881376, 0.008333333333321426,
+                0.04166666666666667, 0.16666666666666677, 0.5)  # fmt: skip
 
 LOWEST_F32, HIGHEST_F32 = typed(f32, -104.0, 89.0)
 LOWEST_F64, HIGHEST_F64 = typed(f64, -746.0, 710.0)
 
 
 def reduce_f32(x: Any) -> tuple[Any, Any, Any]:
-    """n (int32), r and its rounding error (`correction`) with x = n ln2 + r + correction; NaN goes to r."""
+    """n (int32), r and its rounding error (`correction`) with x = n ln2 + r + correction; NaN goes
+    to r."""
     shifted = fma(x, LOG2E_F32, MAGIC_F32)
     n = shifted - MAGIC_F32
     high = fma(n, -LN2_HIGH_F32, x)  # exact: both are multiples of one small power of two
@@ -48,7 +58,8 @@ def reduce_f32(x: Any) -> tuple[Any, Any, Any]:
 
 
 def reduce_f64(x: Any) -> tuple[Any, Any, Any]:
-    """n (int64), r and its rounding error (`correction`) with x = n ln2 + r + correction; NaN goes to r."""
+    """n (int64), r and its rounding error (`correction`) with x = n ln2 + r + correction; NaN goes
+    to r."""
     shifted = fma(x, LOG2E_F64, MAGIC_F64)
     n = shifted - MAGIC_F64
     high = fma(n, -LN2_HIGH_F64, x)  # exact: both are multiples of one small power of two
@@ -134,7 +145,8 @@ def exp2_f64(x: Any) -> Any:
 
 @quiet
 def sigmoid_f32(x: Any) -> Any:
-    """1 / (1 + e**-x), as e**x / (1 + e**x) below zero: no overflow, and subnormal results are right."""
+    """1 / (1 + e**-x), as e**x / (1 + e**x) below zero: no overflow, and subnormal results are
+    right."""
     e = exp_f32(-fabs(x))
     numerator = select(x < ZERO_F32, e, ONE_F32)
     s = ONE_F32 + e
@@ -155,11 +167,12 @@ def sigmoid_f64(x: Any) -> Any:
 
 
 # (tanh(x) / x - 1) / x**2 in x**2 for |x| <= 0.6, errors 2**-32 and 2**-62 of tanh(x)
-TANH_F32 = typed(f32, 0.002169515937566757, -0.008206784725189209, 0.02171284519135952, -0.053949058055877686,
-                 0.1333322525024414, -0.3333333134651184)  # fmt: skip
-TANH_F64 = typed(f64, 6.511897025838151e-06, -3.1196789897211697e-05, 9.250646906666126e-05,
-                 -0.00023752196333178964, 0.0005896254357841558, -0.0014557648342422786, 0.003592119781387666,
-                 -0.008863234874658413, 0.02186948850301034, -0.053968253967272416, 0.13333333333331882,
+TANH_F32 = typed(f32, 0.002169515937566757, -0.008206784725189209, 0.02171284519135952,
+                 -0.053949058055877686, 0.1333322525024414, -0.3333333134651184)  # fmt: skip
+TANH_F64 = typed(f64, 6.511897025838151e-06, -3.1196789897211697e-05,
+                 9.250646906666126e-05, -0.00023752196333178964, 0.0005896254357841558,
+                 -0.0014557648342422786, 0.003592119781387666, -0.008863234874658413,
+                 0.02186948850301034, -0.053968253967272416, 0.13333333333331882,
                  -0.33333333333333326)  # fmt: skip
 TANH_EDGE_F32, TANH_EDGE_F64 = f32(0.6), f64(0.6)
 TANH_ONE_F32, TANH_ONE_F64 = f32(10.0), f64(22.0)  # tanh rounds to 1 from here on
@@ -204,7 +217,9 @@ def expm1_parts_f32(x: Any) -> tuple[Any, Any]:
 def expm1_f32(x: Any) -> Any:
     """e**x - 1, accurate near 0."""
     n, p = expm1_parts_f32(clamp(x, f32(-20.0), f32(89.0)))
-    scale = power_of_two_f32(n - i32(1))  # half the scale, which for the largest n does not overflow
+    scale = power_of_two_f32(
+        n - i32(1)
+    )  # half the scale, which for the largest n does not overflow
     result = fma(p, scale, scale - HALF_F32) * TWO_F32
     return select(fabs(x) < f32(float.fromhex("0x1p-25")), x, result)
 
@@ -219,7 +234,9 @@ def expm1_parts_f64(x: Any) -> tuple[Any, Any]:
 def expm1_f64(x: Any) -> Any:
     """e**x - 1, accurate near 0."""
     n, p = expm1_parts_f64(clamp(x, f64(-40.0), f64(710.0)))
-    scale = power_of_two_f64(n - i64(1))  # half the scale, which for the largest n does not overflow
+    scale = power_of_two_f64(
+        n - i64(1)
+    )  # half the scale, which for the largest n does not overflow
     result = fma(p, scale, scale - HALF_F64) * TWO_F64
     return select(fabs(x) < f64(float.fromhex("0x1p-54")), x, result)
 
@@ -227,13 +244,14 @@ def expm1_f64(x: Any) -> Any:
 # (sinh(x) / x - 1) / x**2 in x**2 for |x| <= 1
 SINH_F32 = typed(f32, 2.7839264475915115e-06, 0.00019842635083477944, 0.008333311416208744,
                  0.1666666716337204)  # fmt: skip
-SINH_F64 = typed(f64, 6.4718928230092194e-15, 7.503189506528672e-13, 1.606134435694666e-10,
-                 2.505208933304995e-08, 2.7557319310621786e-06, 0.0001984126984105956, 0.008333333333333574,
-                 0.16666666666666666)  # fmt: skip
+SINH_F64 = typed(f64, 6.4718928230092194e-15, 7.503189506528672e-13,
+                 1.606134435694666e-10, 2.505208933304995e-08, 2.7557319310621786e-06,
+                 0.0001984126984105956, 0.008333333333333574, 0.16666666666666666)  # fmt: skip
 
 
 def half_exponentials_f32(x: Any) -> tuple[Any, Any, Any]:
-    """p, a, b with e**x / 2 = p a b and e**-x / 2 = (1 / p) / (4 a b), for x >= 0: the product overflows last."""
+    """p, a, b with e**x / 2 = p a b and e**-x / 2 = (1 / p) / (4 a b), for x >= 0: the product
+    overflows last."""
     x = clamp(x, ZERO_F32, f32(90.5))
     n, r, correction = reduce_f32(x)
     half = n >> i32(1)
@@ -260,7 +278,8 @@ def sinh_f32(x: Any) -> Any:
 
 
 def half_exponentials_f64(x: Any) -> tuple[Any, Any, Any]:
-    """p, a, b with e**x / 2 = p a b and e**-x / 2 = (1 / p) / (4 a b), for x >= 0: the product overflows last."""
+    """p, a, b with e**x / 2 = p a b and e**-x / 2 = (1 / p) / (4 a b), for x >= 0: the product
+    overflows last."""
     x = clamp(x, ZERO_F64, f64(711.5))
     n, r, correction = reduce_f64(x)
     half = n >> i64(1)

@@ -1,7 +1,7 @@
 """log, log2, log10, log1p for kernels.
 
-x = 2**e (1 + f) with 1 + f in [2/3, 4/3) for float32 and [sqrt(1/2), sqrt(2)) for float64, so that the logarithm of a number
-near 1 keeps its relative accuracy: there e = 0 and f is exact.
+x = 2**e (1 + f) with 1 + f in [2/3, 4/3) for float32 and [sqrt(1/2), sqrt(2)) for float64, so that
+the logarithm of a number near 1 keeps its relative accuracy: there e = 0 and f is exact.
 """
 
 from __future__ import annotations
@@ -9,12 +9,29 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.compile.codegen.intrinsics import (
-    bits_i32, bits_i64, fabs, float_from_i32, float_from_i64, fma, select, to_f32, to_f64, to_i32, to_i64,
-)  # fmt: skip
+    bits_i32,
+    bits_i64,
+    fabs,
+    float_from_i32,
+    float_from_i64,
+    fma,
+    select,
+    to_f32,
+    to_f64,
+    to_i32,
+    to_i64,
+)
 from jtorch.compile.codegen.vecmath_core import f32, f64, i32, i64, polynomial, quiet, typed
 
 __all__ = [
-    "log10_f32", "log10_f64", "log1p_f32", "log1p_f64", "log2_f32", "log2_f64", "log_f32", "log_f64",
+    "log1p_f32",
+    "log1p_f64",
+    "log2_f32",
+    "log2_f64",
+    "log10_f32",
+    "log10_f64",
+    "log_f32",
+    "log_f64",
 ]  # fmt: skip
 
 ONE_F32, ZERO_F32, INF_F32, NAN_F32 = typed(f32, 1.0, 0.0, float("inf"), float("nan"))
@@ -25,10 +42,11 @@ LN2_F32 = f32(0.6931471805599453)
 LN2_HIGH_F64, LN2_LOW_F64 = typed(f64, "0x1.62e42feep-1", "0x1.a39ef35793c76p-33")
 
 # (log(1 + f) - f) / f**2 on [-1/3, 1/3], error 2**-30 of log(1 + f)
-LOG_F32 = typed(f32, 0.12307184934616089, -0.12833157181739807, 0.10677357017993927, -0.12198664993047714,
-                0.1431102752685547, -0.166793555021286, 0.19999392330646515, -0.24999825656414032,
-                0.3333333730697632, -0.5)  # fmt: skip
-# FreeBSD msun e_log.c: R(z) with log(1 + f) = f - f**2 / 2 + s (f**2 / 2 + R), s = f / (2 + f), z = s**2
+LOG_F32 = typed(f32, 0.12307184934616089, -0.12833157181739807, 0.10677357017993927,
+                -0.12198664993047714, 0.1431102752685547, -0.166793555021286,
+                0.19999392330646515, -0.24999825656414032, 0.3333333730697632, -0.5)  # fmt: skip
+# FreeBSD msun e_log.c: R(z) with log(1 + f) = f - f**2 / 2 + s (f**2 / 2 + R), s = f / (2 + f), z =
+# s**2
 LOG_F64 = typed(f64, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
                 2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
                 6.666666666666735130e-01)  # fmt: skip
@@ -89,12 +107,14 @@ def log_f64(x: Any) -> Any:
 
 
 # (log2(1 + f) - f log2(e)) / f**2 and the same for log10, on [-1/3, 1/3]
-LOG2_F32 = typed(f32, 0.1643328070640564, -0.19344651699066162, 0.15744736790657043, -0.17392019927501678,
-                 0.20617038011550903, -0.2408057302236557, 0.28853973746299744, -0.3606657385826111,
-                 0.48089832067489624, -0.7213475704193115)  # fmt: skip
+LOG2_F32 = typed(f32, 0.1643328070640564, -0.19344651699066162, 0.15744736790657043,
+                 -0.17392019927501678, 0.20617038011550903, -0.2408057302236557,
+                 0.28853973746299744, -0.3606657385826111, 0.48089832067489624,
+                 -0.7213475704193115)  # fmt: skip
 LOG10_F32 = typed(f32, 0.053788792341947556, -0.05630527436733246, 0.04625895991921425,
-                  -0.052826184779405594, 0.062165260314941406, -0.07245131582021713, 0.08685560524463654,
-                  -0.10857237875461578, 0.14476485550403595, -0.21714724600315094)  # fmt: skip
+                  -0.052826184779405594, 0.062165260314941406, -0.07245131582021713,
+                  0.08685560524463654, -0.10857237875461578, 0.14476485550403595,
+                  -0.21714724600315094)  # fmt: skip
 LOG2E_HIGH_F32, LOG2E_LOW_F32 = typed(f32, 1.4426950216293335, 1.925963033500948e-08)
 LOG10E_HIGH_F32, LOG10E_LOW_F32 = typed(f32, 0.4342944920063019, -1.0103049952192578e-08)
 LOG10_2_HIGH_F32, LOG10_2_LOW_F32 = typed(f32, "0x1.344p-2", 4.605039066518657e-06)
@@ -117,13 +137,20 @@ def log10_f32(x: Any) -> Any:
 
 
 # FreeBSD msun e_log2.c and e_log10.c: 1 / ln2 and 1 / ln10 in two parts, the first with 21 bits
-INV_LN2_HIGH_F64, INV_LN2_LOW_F64 = typed(f64, 1.44269504072144627571e00, 1.67517131648865118353e-10)
-INV_LN10_HIGH_F64, INV_LN10_LOW_F64 = typed(f64, 4.34294481878168880939e-01, 2.50829467116452752298e-11)
-LOG10_2_HIGH_F64, LOG10_2_LOW_F64 = typed(f64, 3.01029995663611771306e-01, 3.69423907715893078616e-13)
+INV_LN2_HIGH_F64, INV_LN2_LOW_F64 = typed(
+    f64, 1.44269504072144627571e00, 1.67517131648865118353e-10
+)
+INV_LN10_HIGH_F64, INV_LN10_LOW_F64 = typed(
+    f64, 4.34294481878168880939e-01, 2.50829467116452752298e-11
+)
+LOG10_2_HIGH_F64, LOG10_2_LOW_F64 = typed(
+    f64, 3.01029995663611771306e-01, 3.69423907715893078616e-13
+)
 
 
 def log1p_two_f64(f: Any) -> tuple[Any, Any]:
-    """log(1 + f) as a sum of two; the first has its low 32 bits clear, so its products with e are exact."""
+    """log(1 + f) as a sum of two; the first has its low 32 bits clear, so its products with e are
+    exact."""
     half, tail = log1p_parts_f64(f)
     high = float_from_i64(bits_i64(f - half) & i64(-0x100000000))
     return high, (f - high) - half + tail
@@ -148,11 +175,14 @@ def log10_f64(x: Any) -> Any:
     scaled, shift = high * INV_LN10_HIGH_F64, e * LOG10_2_HIGH_F64
     total = shift + scaled
     rest = (shift - total) + scaled
-    rest = rest + fma(e, LOG10_2_LOW_F64, fma(low + high, INV_LN10_LOW_F64, low * INV_LN10_HIGH_F64))
+    rest = rest + fma(
+        e, LOG10_2_LOW_F64, fma(low + high, INV_LN10_LOW_F64, low * INV_LN10_HIGH_F64)
+    )
     return finish_f64(x, total + rest)
 
 
-# log1p: f = (1 + x) 2**-e - 1 is formed as x 2**-e + (2**-e - 1), which rounds once; for huge x, 1 + x = x serves
+# log1p: f = (1 + x) 2**-e - 1 is formed as x 2**-e + (2**-e - 1), which rounds once; for huge x, 1
+# + x = x serves
 HUGE_F32, HUGE_F64 = typed(f32, "0x1p60")[0], typed(f64, "0x1p200")[0]
 
 

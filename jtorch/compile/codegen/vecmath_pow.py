@@ -1,6 +1,7 @@
 """pow for kernels: exp(y log|x|) with enough digits in between, and C99's special cases as selects.
 
-float32 computes in float64. float64 carries log|x| as an unevaluated sum of two float64 (about 2**-66 relative).
+float32 computes in float64. float64 carries log|x| as an unevaluated sum of two float64 (about
+2**-66 relative).
 """
 
 from __future__ import annotations
@@ -8,12 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.compile.codegen.intrinsics import (
-    bits_i64, copysign, fabs, float_from_i64, fma, rint, select, to_f32, to_f64,
-)  # fmt: skip
-from jtorch.compile.codegen.vecmath_core import f32, f64, i64, polynomial, quiet, typed
+    copysign,
+    fabs,
+    fma,
+    rint,
+    select,
+    to_f32,
+    to_f64,
+)
+from jtorch.compile.codegen.vecmath_core import f32, f64, polynomial, quiet, typed
 from jtorch.compile.codegen.vecmath_exp import (
-    HIGHEST_F64, LN2_HIGH_F64, LOWEST_F64, clamp, exp_small_f64, power_of_two_f64, reduce_f64, scale_f64,
-)  # fmt: skip
+    HIGHEST_F64,
+    LN2_HIGH_F64,
+    LOWEST_F64,
+    clamp,
+    exp_small_f64,
+    power_of_two_f64,
+    reduce_f64,
+    scale_f64,
+)
 from jtorch.compile.codegen.vecmath_log import split_f64
 
 __all__ = ["pow_f32", "pow_f64"]
@@ -24,7 +38,8 @@ ONE_F64, TWO_F64, HALF_F64, ZERO_F64, INF_F64, NAN_F64 = typed(
 
 
 def special_cases(x: Any, y: Any, result: Any, dtype: Any) -> Any:
-    """C99 F.9.4.4 for `result` = |x|**y, where |x| of 0 and infinity and infinite y are right already."""
+    """C99 F.9.4.4 for `result` = |x|**y, where |x| of 0 and infinity and infinite y are right
+    already."""
     zero, one, half, infinity = typed(dtype, 0.0, 1.0, 0.5, float("inf"))
     whole = rint(y) == y
     odd = whole & (rint(y * half) * dtype(2.0) != y)
@@ -37,8 +52,8 @@ def special_cases(x: Any, y: Any, result: Any, dtype: Any) -> Any:
 
 
 # 2 atanh(s) / s - 2 over s**2, in s**2, for s = f / (2 + f) and x = 2**e (1 + f); error 2**-43
-LOG_F32 = typed(f64, 0.1949800895787404, 0.22182603153884758, 0.2857194251048481, 0.39999997361534384,
-                0.6666666666995529)  # fmt: skip
+LOG_F32 = typed(f64, 0.1949800895787404, 0.22182603153884758, 0.2857194251048481,
+                0.39999997361534384, 0.6666666666995529)  # fmt: skip
 # (exp(r) - 1 - r) / r**2, error 2**-32
 EXP_F32 = typed(f64, 0.00019909202800011327, 0.0013940954277933222, 0.008333281806963246,
                 0.041666355507666474, 0.16666666781504336, 0.5000000046140057)  # fmt: skip
@@ -60,9 +75,12 @@ def pow_f32(x: Any, y: Any) -> Any:
 
 
 # (2 atanh(s) / s - 2 - 2/3 s**2) / s**4 in s**2; 2/3 itself is needed to 2**-60
-LOG_TAIL_F64 = typed(f64, 0.11303985844480352, 0.11752574328743892, 0.13332768973161205, 0.1538463996886874,
-                     0.18181817814678644, 0.22222222224599994, 0.28571428571422897, 0.4)  # fmt: skip
-TWO_THIRDS_HIGH_F64, TWO_THIRDS_LOW_F64 = typed(f64, "0x1.5555555555555p-1", "0x1.5555555555555p-55")
+LOG_TAIL_F64 = typed(f64, 0.11303985844480352, 0.11752574328743892,
+                     0.13332768973161205, 0.1538463996886874, 0.18181817814678644,
+                     0.22222222224599994, 0.28571428571422897, 0.4)  # fmt: skip
+TWO_THIRDS_HIGH_F64, TWO_THIRDS_LOW_F64 = typed(
+    f64, "0x1.5555555555555p-1", "0x1.5555555555555p-55"
+)
 LN2_SHORT_F64, LN2_REST_F64 = typed(f64, "0x1.62e42fefap-1", "0x1.cf79abc9e3b39p-40")
 
 
@@ -91,7 +109,9 @@ def logarithm_two_f64(x: Any) -> tuple[Any, Any]:
     total, low = _quick_sum(s + s, cubic[0])
     low = low + (cubic[1] + (s_low + s_low))
     shift = e * LN2_SHORT_F64  # exact: 11 bits of e, 37 of the constant
-    head, rest = _quick_sum(select(e == ZERO_F64, total, shift), select(e == ZERO_F64, ZERO_F64, total))
+    head, rest = _quick_sum(
+        select(e == ZERO_F64, total, shift), select(e == ZERO_F64, ZERO_F64, total)
+    )
     return _quick_sum(head, fma(e, LN2_REST_F64, rest + low))
 
 

@@ -1,8 +1,9 @@
 """sin, cos, tan, atan for kernels.
 
-The argument is reduced by multiplying with as many bits of 2/pi as its size asks for (Payne and Hanek, "Radian reduction for
-trigonometric functions", 1983), in floating point: bits of 2/pi whose product with x is a multiple of 4 (whole turns) are left out,
-products are kept as unevaluated sums through FMA. So every finite argument has full accuracy, without a branch and without libm.
+The argument is reduced by multiplying with as many bits of 2/pi as its size asks for (Payne and
+Hanek, "Radian reduction for trigonometric functions", 1983), in floating point: bits of 2/pi whose
+product with x is a multiple of 4 (whole turns) are left out, products are kept as unevaluated sums
+through FMA. So every finite argument has full accuracy, without a branch and without libm.
 """
 
 from __future__ import annotations
@@ -12,8 +13,18 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.codegen.intrinsics import (
-    bits_i64, copysign, fabs, fma, lookup, rint, select, to_f32, to_f64, to_i32, to_i64,
-)  # fmt: skip
+    bits_i64,
+    copysign,
+    fabs,
+    fma,
+    lookup,
+    rint,
+    select,
+    to_f32,
+    to_f64,
+    to_i32,
+    to_i64,
+)
 from jtorch.compile.codegen.vecmath_core import f32, f64, i32, i64, polynomial, quiet, typed
 
 __all__ = ["atan_f32", "atan_f64", "cos_f32", "cos_f64", "sin_f32", "sin_f64", "tan_f32", "tan_f64"]
@@ -37,14 +48,17 @@ def two_over_pi(skip: int, parts: int, lift: int = 0) -> list[float]:
         drop = max(abs(rest).bit_length() - 53, 0)
         head = (abs(rest) + ((1 << drop) >> 1)) >> drop << drop  # the nearest number of 53 bits
         head = head if rest >= 0 else -head
-        result.append(float(head >> drop if head >= 0 else -(-head >> drop)) * 2.0 ** (drop - BITS + lift))
+        result.append(
+            float(head >> drop if head >= 0 else -(-head >> drop)) * 2.0 ** (drop - BITS + lift)
+        )
         rest -= head
     return result
 
 
 # --- float32: reduced in float64 -----------------------------------------------------------------
 
-# |x| from which on the first 19, 40, 61, 82 bits of 2/pi yield whole turns, and 106 bits of the rest
+# |x| from which on the first 19, 40, 61, 82 bits of 2/pi yield whole turns, and 106 bits of the
+# rest
 WINDOWS_F32 = [(f64(2.0**exponent), *typed(f64, *two_over_pi(skip, 2)))
                for exponent, skip in ((44, 19), (65, 40), (86, 61), (107, 82))]  # fmt: skip
 FIRST_WINDOW_F32 = typed(f64, *two_over_pi(0, 2))
@@ -111,7 +125,12 @@ def tan_f32(x: Any) -> Any:
 
 # --- float64 -------------------------------------------------------------------------------------
 
-STEP, ROWS, LIFT_ROW, LIFT = 32, 31, 15, 300  # rows from LIFT_ROW on are stored times 2**LIFT: no subnormals
+STEP, ROWS, LIFT_ROW, LIFT = (
+    32,
+    31,
+    15,
+    300,
+)  # rows from LIFT_ROW on are stored times 2**LIFT: no subnormals
 TABLES_F64 = [np.array(column) for column in zip(
     *[two_over_pi(STEP * k, 4, LIFT if k >= LIFT_ROW else 0) for k in range(ROWS)], strict=True
 )]  # fmt: skip
@@ -128,6 +147,12 @@ def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
     total = a + b
     back = total - a
     return total, (a - (total - back)) + (b - back)
+
+
+def _quick_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """a + b as a sum of two, for |a| >= |b|."""
+    total = a + b
+    return total, (a - total) + b
 
 
 def whole_turns_off(x: Any) -> Any:
@@ -162,21 +187,24 @@ def quarter_turns_f64(x: Any) -> tuple[Any, Any, Any]:
     return bits_i64(shifted), r, error
 
 
-def sine_f64(r: Any, error: Any) -> Any:
+def sine_f64(r: Any, error: Any) -> tuple[Any, Any]:
+    """sin(r + error) as a sum of two, the second small but not rounding-error small."""
     z = r * r
-    return r + fma(polynomial(z, SIN_F64) * z, r, fma(f64(-0.5) * z, error, error))
+    return r, fma(polynomial(z, SIN_F64) * z, r, fma(f64(-0.5) * z, error, error))
 
 
-def cosine_f64(r: Any, error: Any) -> Any:
+def cosine_f64(r: Any, error: Any) -> tuple[Any, Any]:
+    """cos(r + error) as a sum of two."""
     z = r * r
     half = f64(0.5) * z
     head = f64(1.0) - half
-    return head + (((f64(1.0) - head) - half) + fma(polynomial(z, COS_F64), z * z, -r * error))
+    return head, ((f64(1.0) - head) - half) + fma(polynomial(z, COS_F64), z * z, -r * error)
 
 
 def sin_cos_f64(n: Any, r: Any, error: Any) -> Any:
     """sin(n pi/2 + r + error)."""
-    result = select((n & i64(1)) == i64(0), sine_f64(r, error), cosine_f64(r, error))
+    sine, cosine = sine_f64(r, error), cosine_f64(r, error)
+    result = select((n & i64(1)) == i64(0), sine[0] + sine[1], cosine[0] + cosine[1])
     return select((n & i64(2)) == i64(0), result, -result)
 
 
@@ -195,22 +223,28 @@ def cos_f64(x: Any) -> Any:
 
 @quiet
 def tan_f64(x: Any) -> Any:
-    """Tangent."""
+    """Tangent: one reciprocal, and one Newton step with the low parts of both sides."""
     n, r, error = quarter_turns_f64(x)
-    sine, cosine = sine_f64(r, error), cosine_f64(r, error)
+    sine, sine_low = _quick_sum(*sine_f64(r, error))
+    cosine, cosine_low = _quick_sum(*cosine_f64(r, error))
     even = (n & i64(1)) == i64(0)
-    result = select(even, sine, -cosine) / select(even, cosine, sine)
-    return select(fabs(x) < f64(2.0**-30), x, result)
+    top, top_low = select(even, sine, -cosine), select(even, sine_low, -cosine_low)
+    bottom, bottom_low = select(even, cosine, sine), select(even, cosine_low, sine_low)
+    inverse = f64(1.0) / bottom
+    q = top * inverse
+    rest = fma(-q, bottom, top) + fma(-q, bottom_low, top_low)
+    return select(fabs(x) < f64(2.0**-30), x, fma(rest, inverse, q))
 
 
 # --- atan ----------------------------------------------------------------------------------------
 
 # (atan(t) / t - 1) / t**2 in t**2 for t <= tan(pi/8)
-ATAN_F32 = typed(f32, -0.06125788390636444, 0.10614773631095886, -0.14246776700019836, 0.1999867558479309,
-                 -0.33333319425582886)  # fmt: skip
-ATAN_F64 = typed(f64, 0.015415959948466177, -0.033705970906039565, 0.045141957509173554,
-                 -0.05221225012968948, 0.058774973290501825, -0.06666279924558036, 0.07692286743018831,
-                 -0.09090908342159634, 0.11111111094428186, -0.14285714285505138, 0.19999999999998797,
+ATAN_F32 = typed(f32, -0.06125788390636444, 0.10614773631095886, -0.14246776700019836,
+                 0.1999867558479309, -0.33333319425582886)  # fmt: skip
+ATAN_F64 = typed(f64, 0.015415959948466177, -0.033705970906039565,
+                 0.045141957509173554, -0.05221225012968948, 0.058774973290501825,
+                 -0.06666279924558036, 0.07692286743018831, -0.09090908342159634,
+                 0.11111111094428186, -0.14285714285505138, 0.19999999999998797,
                  -0.3333333333333333)  # fmt: skip
 TAN_PI_8, TAN_3PI_8 = 0.41421356237309503, 2.414213562373095
 
@@ -233,7 +267,9 @@ def _arctangent(x: Any, dtype: Any, coefficients: tuple[Any, ...], low: tuple[An
 @quiet
 def atan_f32(x: Any) -> Any:
     """Arctangent."""
-    return _arctangent(x, f32, ATAN_F32, typed(f32, -4.371139000186241e-08, -2.1855695000931206e-08))
+    return _arctangent(
+        x, f32, ATAN_F32, typed(f32, -4.371139000186241e-08, -2.1855695000931206e-08)
+    )
 
 
 @quiet

@@ -36,7 +36,9 @@ def compiled(text, **names):
 
 def map_kernel(name, kinds, out_kind):
     """A kernel that applies `name` to arrays, one of `kinds` each."""
-    loads = "\n".join(f"    x{k} = as_pointer_{kind}(args[{k + 2}], {k})" for k, kind in enumerate(kinds))
+    loads = "\n".join(
+        f"    x{k} = as_pointer_{kind}(args[{k + 2}], {k})" for k, kind in enumerate(kinds)
+    )
     arguments = ", ".join(f"x{k}[i]" for k in range(len(kinds)))
     return f"""
 def kernel(args):
@@ -51,7 +53,9 @@ def kernel(args):
 
 def apply_compiled(name, arrays, kinds, out_kind):
     out = np.empty(len(arrays[0]), intrinsics.POINTER_DTYPES[out_kind])
-    compiled(map_kernel(name, kinds, out_kind))(len(out), out.ctypes.data, *[a.ctypes.data for a in arrays])
+    compiled(map_kernel(name, kinds, out_kind))(
+        len(out), out.ctypes.data, *[a.ctypes.data for a in arrays]
+    )
     return out
 
 
@@ -73,14 +77,26 @@ def test_unary_primitives_match_their_twins(name, kind):
 
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize(
-    "name", ["maximum", "minimum", "copysign", "fmod", "add_reassoc", "mul_reassoc", "max_reassoc", "min_reassoc"]
+    "name",
+    [
+        "maximum",
+        "minimum",
+        "copysign",
+        "fmod",
+        "add_reassoc",
+        "mul_reassoc",
+        "max_reassoc",
+        "min_reassoc",
+    ],
 )
 def test_binary_primitives_match_their_twins(name, kind):
     x, y = (a.ravel().copy() for a in np.meshgrid(SPECIAL, SPECIAL))
     x, y = x.astype(DTYPES[kind]), y.astype(DTYPES[kind])
     with np.errstate(all="ignore"):
         twin = PRIMITIVES[name](x, y)
-        scalars = np.array([PRIMITIVES[name](a, b) for a, b in zip(x, y, strict=True)], DTYPES[kind])
+        scalars = np.array(
+            [PRIMITIVES[name](a, b) for a, b in zip(x, y, strict=True)], DTYPES[kind]
+        )
     assert same_bits(apply_compiled(name, [x, y], [kind, kind], kind), twin)
     assert same_bits(scalars, twin)
 
@@ -97,8 +113,14 @@ def exact_fma(a, b, c, dtype):
     if dtype is np.float64:
         return float(exact)
     nearby = np.float32(float(exact))
-    candidates = [nearby, np.nextafter(nearby, np.float32(np.inf)), np.nextafter(nearby, np.float32(-np.inf))]
-    return min(candidates, key=lambda v: (abs(Fraction(float(v)) - exact), int(v.view(np.int32)) & 1))
+    candidates = [
+        nearby,
+        np.nextafter(nearby, np.float32(np.inf)),
+        np.nextafter(nearby, np.float32(-np.inf)),
+    ]
+    return min(
+        candidates, key=lambda v: (abs(Fraction(float(v)) - exact), int(v.view(np.int32)) & 1)
+    )
 
 
 @pytest.mark.parametrize("kind", DTYPES)
@@ -106,7 +128,9 @@ def test_fma_twin_rounds_once(kind):
     dtype, rng = DTYPES[kind], np.random.default_rng(0)
     a, b = (rng.standard_normal(600) * 10.0 ** rng.uniform(-12, 12, 600) for _ in range(2))
     a, b = a.astype(dtype), b.astype(dtype)
-    c = np.where(rng.random(600) < 0.5, -a * b, rng.standard_normal(600)).astype(dtype)  # cancels half the time
+    c = np.where(rng.random(600) < 0.5, -a * b, rng.standard_normal(600)).astype(
+        dtype
+    )  # cancels half the time
     c[:20] = (a * b)[:20] * dtype(2.0) ** rng.integers(-60, 60, 20).astype(dtype)
     expected = np.array([exact_fma(*abc, dtype) for abc in zip(a, b, c, strict=True)], dtype)
     assert np.array_equal(fma(a, b, c), expected)
@@ -118,7 +142,14 @@ def test_fma_twin_rounds_once(kind):
 def test_fma_compiled_equals_its_twin(kind):
     dtype, rng = DTYPES[kind], np.random.default_rng(1)
     tiny = float(np.finfo(dtype).tiny)
-    values = [*SPECIAL, float(np.finfo(dtype).max), tiny, tiny / 8, -tiny, 1 + float(np.finfo(dtype).eps)]
+    values = [
+        *SPECIAL,
+        float(np.finfo(dtype).max),
+        tiny,
+        tiny / 8,
+        -tiny,
+        1 + float(np.finfo(dtype).eps),
+    ]
     grid = [g.ravel() for g in np.meshgrid(values, values, values)]
     a, b, c = (np.concatenate([g, rng.standard_normal(500)]).astype(dtype) for g in grid)
     assert same_bits(apply_compiled("fma", [a, b, c], [kind] * 3, kind), fma(a, b, c))
@@ -130,7 +161,9 @@ def test_bit_casts_and_conversions():
     assert np.array_equal(apply_compiled("float_from_i32", [x.view(np.int32)], ["i32"], "f32"), x)
     wide = x.astype(np.float64)
     assert np.array_equal(apply_compiled("bits_i64", [wide], ["f64"], "i64"), wide.view(np.int64))
-    assert np.array_equal(apply_compiled("float_from_i64", [wide.view(np.int64)], ["i64"], "f64"), wide)
+    assert np.array_equal(
+        apply_compiled("float_from_i64", [wide.view(np.int64)], ["i64"], "f64"), wide
+    )
     ints = np.array([-5, 0, 7, 2**31 - 1], np.int32)
     for name, kind in {"to_f32": "f32", "to_f64": "f64", "to_i64": "i64", "to_u64": "u64"}.items():
         assert np.array_equal(apply_compiled(name, [ints], ["i32"], kind), PRIMITIVES[name](ints))
@@ -186,7 +219,9 @@ def test_reductions_vectorise_and_keep_nan(step, start, reference):
 
 def test_only_the_marked_instruction_is_reordered():
     plain = compiled(REDUCE.format(step="accumulator + x[i]", start="0.0"))
-    marked = compiled(REDUCE.format(step="add_reassoc(accumulator, x[i]) - np.float32(0.0)", start="0.0"))
+    marked = compiled(
+        REDUCE.format(step="add_reassoc(accumulator, x[i]) - np.float32(0.0)", start="0.0")
+    )
     assert "vector.body" not in plain.llvm
     assert "fast" not in marked.llvm and "nnan" not in marked.llvm
 
@@ -262,7 +297,11 @@ def test_scopes_spare_the_overlap_checks():
     ],
 )
 def test_mixed_dtypes_are_errors(expression, message):
-    text = map_kernel("IDENTITY", ["f32"], "f32").replace("x0", "x").replace("IDENTITY(x[i])", expression)
+    text = (
+        map_kernel("IDENTITY", ["f32"], "f32")
+        .replace("x0", "x")
+        .replace("IDENTITY(x[i])", expression)
+    )
     with pytest.raises(numba.core.errors.TypingError, match=message):
         compiled(text)
 
@@ -281,7 +320,7 @@ def test_registering_twice_is_harmless():
 
 
 def test_branches_in_kernel_math_are_errors():
-    from jtorch.compile.codegen.jit_names import LLVMValue
+    from jtorch.compile.codegen.llvm_values import LLVMValue
 
     with pytest.raises(TypeError, match="use select"):
         bool(LLVMValue(None, "b1", None))

@@ -1,0 +1,149 @@
+"""The command line of the benchmark. Nothing here imports NumPy before the threads are set."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.machine import describe, thread_variables
+
+if TYPE_CHECKING:
+    from benchmarks.measure import Row
+    from benchmarks.peers import Peer
+
+NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Time jtorch eager against compiled, in interleaved runs of the same program. "
+        "A row whose modes compute different numbers is an error, and the exit status is 1.",
+    )
+    p.add_argument(
+        "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(NAMES)}; default: all"
+    )
+    p.add_argument(
+        "--json", type=Path, metavar="FILE", help="write machine, settings and all samples here"
+    )
+    p.add_argument(
+        "--quick", action="store_true", help="few short samples: shows that it works, no figures"
+    )
+    p.add_argument(
+        "--peers", metavar="NAMES", help="comma list of torch, jax; default: those installed"
+    )
+    p.add_argument(
+        "--threads", type=int, default=1, metavar="N", help="for every library (default: 1)"
+    )
+    return p
+
+
+def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
+    """Run the benchmark; 0 if every row has its figures, 1 if one is an error."""
+    p = parser()
+    options = p.parse_args(arguments)
+    unknown = [name for name in options.workloads if name not in NAMES]
+    if unknown:
+        p.error(f"no workload named {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    if options.threads < 1:
+        p.error(f"--threads takes a number from 1, not {options.threads}")
+    try:
+        import rich  # noqa: F401 - asked for early, so that its absence is told before the work
+    except ModuleNotFoundError:
+        p.error('the tables need rich: python -m pip install -e ".[bench]"')
+    with _environment(thread_variables(options.threads)):
+        return _run(p, options, compiler)
+
+
+def _run(p: argparse.ArgumentParser, options: argparse.Namespace, compiler: Any) -> int:
+    from rich.console import Console
+
+    from benchmarks import report
+    from benchmarks.timing import FULL, QUICK
+
+    peers = _peer_names(p, options.peers)
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    machine = describe(options.threads)
+    rows = _measure_all(options, peers, QUICK if options.quick else FULL, compiler)
+    report.show(console, machine, rows, peers)
+    if options.quick:
+        console.print(
+            "--quick: samples are too few and too short for figures; kernels are shared by rows"
+        )
+    if options.json:
+        settings = {
+            "quick": options.quick,
+            "workloads": options.workloads or list(NAMES),
+            "peers": peers,
+        }
+        report.write_json(options.json, machine, rows, settings)
+    return 1 if any(row.errors for row in rows) else 0
+
+
+def _peer_names(p: argparse.ArgumentParser, asked: str | None) -> list[str]:
+    from benchmarks.peers import PEERS, installed
+
+    here = installed()
+    if asked is None:
+        return list(here)
+    names = [name for name in asked.split(",") if name]
+    for name in names:
+        if name not in PEERS:
+            p.error(f"no peer named {name!r}; there are {', '.join(PEERS)}")
+        if name not in here:
+            p.error(f"{name} is not installed in this environment: python -m pip install {name}")
+    return names
+
+
+def _measure_all(
+    options: argparse.Namespace, peers: list[str], effort: Any, compiler: Any
+) -> list[Row]:
+    from benchmarks.measure import measure
+    from benchmarks.report import one_line
+    from benchmarks.workloads import WORKLOADS
+
+    chosen = [row for name in options.workloads or NAMES for row in WORKLOADS[name]]
+    rows = []
+    with _peers(peers, options.threads) as processes, _empty_cache():
+        for workload in chosen:
+            start = time.perf_counter()
+            row = measure(workload, effort, processes, compiler, own_process=not options.quick)
+            rows.append(row)
+            print(one_line(row, time.perf_counter() - start), file=sys.stderr, flush=True)
+    return rows
+
+
+@contextlib.contextmanager
+def _peers(names: list[str], threads: int) -> Iterator[dict[str, Peer]]:
+    from benchmarks.peers import Peer
+
+    with contextlib.ExitStack() as stack:
+        yield {name: stack.enter_context(Peer(name, threads)) for name in names}
+
+
+@contextlib.contextmanager
+def _empty_cache() -> Iterator[None]:
+    """A kernel cache of this run's own: compiling is measured, not a cache from before."""
+    with tempfile.TemporaryDirectory() as folder, _environment({"JTORCH_CACHE": folder}):
+        yield
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

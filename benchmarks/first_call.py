@@ -1,0 +1,75 @@
+"""What the first call of a compiled function costs, in a process that has compiled nothing before.
+
+``python -m benchmarks.first_call ROW`` makes that call and prints its timings as JSON. ``measure``
+runs it twice with one cache folder: empty at first, then holding the kernels, as in a user's second
+process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+STAGES = ("trace", "passes", "fuse", "plan", "build")
+
+
+@dataclass(frozen=True)
+class FirstCall:
+    """``seconds`` and ``stages`` with an empty kernel cache; ``second_process`` with a full one."""
+
+    seconds: float
+    stages: dict[str, float]
+    second_process: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        stages = {f"{name}_s": seconds for name, seconds in self.stages.items()}
+        return {"first_call_s": self.seconds, "second_process_s": self.second_process, **stages}
+
+
+def of_function(compiled: Any, seconds: float) -> FirstCall:
+    """The latest compilation of a function in this process, whose first call took ``seconds``."""
+    return FirstCall(seconds, {name: getattr(compiled.timings, name) for name in STAGES})
+
+
+def measure(row: str) -> FirstCall:
+    """Measure one row in two new processes; RuntimeError with its last words if one fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold, warm = _process(row, folder), _process(row, folder)
+    return FirstCall(cold.pop("seconds"), cold, warm["seconds"])
+
+
+def _process(row: str, cache: str) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.first_call", row],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "JTORCH_CACHE": cache},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise RuntimeError(f"the first call in a new process: {last}")
+    return json.loads(done.stdout)
+
+
+def _main(row: str) -> None:
+    import jtorch
+    from benchmarks.workloads import ROWS
+
+    program = ROWS[row].torch_like(jtorch)
+    compiled = jtorch.compile(program.step)
+    start = time.perf_counter()
+    compiled(*program.arguments[0])
+    found = of_function(compiled, time.perf_counter() - start)
+    print(json.dumps({"seconds": found.seconds, **found.stages}))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

@@ -1,0 +1,68 @@
+"""What the figures were measured on: machine, versions, threads."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "llvmlite",
+    "scipy-openblas32",
+    "scikit-learn",
+    "torch",
+    "jax",
+)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_variables(threads: int) -> dict[str, str]:
+    """The environment that holds every library to ``threads``. Read when the libraries load."""
+    names = ("JTORCH_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+def describe(threads: int) -> dict[str, Any]:
+    """The facts a reader needs to place the figures; all of it goes into the JSON."""
+    return {
+        "cpu": _cpu(),
+        "cores": cores(),
+        "threads": threads,
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "versions": {p: v for p in _PACKAGES if (v := _version(p))},
+        "load_1min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    facts = [line.partition(":")[::2] for line in lines]
+    named = {key.strip(): value.strip() for key, value in facts}
+    flags = set(named.get("flags", "").split())
+    wide = next((name for flag, name in _VECTORS if flag in flags), "no AVX")
+    return f"{named.get('model name', platform.machine())}, {wide}"
+
+
+_VECTORS = (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("avx", "AVX"))

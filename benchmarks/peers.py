@@ -1,0 +1,125 @@
+"""The same programs in PyTorch and JAX, each library in a process of its own.
+
+A process apart, since thread pools of two libraries in one process disturb each other (OpenMP
+workers spin for a while after each parallel region). Only one process computes at a time: the
+parent asks for a sample and waits for it, so peers take their turns in the same interleaved rounds.
+All get the same number of threads.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import multiprocessing
+import os
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any
+
+from benchmarks.agree import Record, record
+from benchmarks.machine import thread_variables
+from benchmarks.program import Program
+from benchmarks.timing import Calls
+
+PEERS = {"torch": "PyTorch eager", "jax": "jax.jit"}
+
+
+class PeerError(Exception):
+    """A peer failed; the message is its own."""
+
+
+def installed() -> dict[str, str]:
+    """name -> version of each peer that can be imported here"""
+    return {n: importlib.metadata.version(n) for n in PEERS if importlib.util.find_spec(n)}
+
+
+class Peer:
+    """A peer's process. Prepare a workload, then use it as a contestant; a context manager."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        environment = dict(os.environ)
+        os.environ.update(thread_variables(threads))  # inherited by the new process
+        if name == "jax":
+            os.environ["XLA_FLAGS"] = _xla_flags(threads)
+            os.environ["JAX_PLATFORMS"] = "cpu"
+        try:
+            self._process = context.Process(
+                target=_serve, args=(theirs, name, threads), daemon=True
+            )
+            self._process.start()
+        finally:
+            os.environ.clear()
+            os.environ.update(environment)
+        theirs.close()
+
+    def prepare(self, row: str, steps: int) -> Record:
+        """Build a workload's program; what its first steps compute."""
+        return self._ask("prepare", row, steps)
+
+    def run(self, calls: int) -> float:
+        return self._ask("run", calls)
+
+    def _ask(self, *question: Any) -> Any:
+        try:
+            self._pipe.send(question)
+            good, answer = self._pipe.recv()
+        except (EOFError, OSError):
+            raise PeerError("its process ended without an answer") from None
+        if not good:
+            raise PeerError(answer)
+        return answer
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pipe.close()
+        self._process.join(timeout=5)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
+
+
+def _xla_flags(threads: int) -> str:
+    flags = os.environ.get("XLA_FLAGS", "")
+    return f"{flags} --xla_cpu_multi_thread_eigen=false".strip() if threads == 1 else flags
+
+
+def _serve(pipe: Connection, name: str, threads: int) -> None:
+    """Answer questions until the other end closes: what the peer's process runs."""
+    program: Program | None = None
+    while True:
+        try:
+            question, *arguments = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            if question == "prepare":
+                row, steps = arguments
+                program = _build(name, row, threads)
+                answer: Any = record(program, program.step, steps)
+            else:
+                assert program is not None
+                calls = Calls(program.step, program.arguments, program.reset, program.settle)
+                answer = calls.run(*arguments)
+            pipe.send((True, answer))
+        except Exception as error:
+            pipe.send((False, f"{type(error).__name__}: {error}"))
+
+
+def _build(name: str, row: str, threads: int) -> Program:
+    from benchmarks.workloads import ROWS
+
+    if name == "jax":
+        return ROWS[row].jax()
+    import torch
+
+    torch.set_num_threads(threads)
+    return ROWS[row].torch_like(torch)

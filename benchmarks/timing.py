@@ -1,0 +1,115 @@
+"""Interleaved timing of several contestants, by pyperf's method.
+
+Each contestant runs a calibrated number of calls per sample, the samples of all contestants take
+turns (A B A B ...), and medians, minima and quartiles are reported: a machine that slows down for a
+while slows down all of them. Source: https://pyperf.readthedocs.io/en/latest/run_benchmark.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Contestant(Protocol):
+    """Something whose calls can be timed, here or in another process."""
+
+    def run(self, calls: int) -> float:
+        """Make that many calls from the initial state; the seconds they took."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure: ``rounds`` samples of about ``seconds`` each."""
+
+    rounds: int
+    seconds: float
+
+
+FULL = Effort(rounds=15, seconds=0.04)
+QUICK = Effort(rounds=3, seconds=0.004)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call, one number for each sample, of ``calls`` calls each."""
+
+    samples: tuple[float, ...]
+    calls: int
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def minimum(self) -> float:
+        return min(self.samples)
+
+    @property
+    def spread(self) -> float:
+        """The interquartile range: the width of the middle half of the samples."""
+        if len(self.samples) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
+        return high - low
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "median_s": self.median,
+            "min_s": self.minimum,
+            "iqr_s": self.spread,
+            "calls_per_sample": self.calls,
+            "samples_s": list(self.samples),
+        }
+
+
+@dataclass
+class Calls:
+    """A contestant in this process: ``function`` called with each of ``arguments`` in turn.
+
+    ``reset`` restores the initial state before each sample, outside the timed part. ``settle``
+    waits for a result that is still being computed, inside it. ``mode`` makes a context manager
+    that holds during a sample, entered outside the timed part.
+    """
+
+    function: Callable[..., Any]
+    arguments: Sequence[tuple]
+    reset: Callable[[], None] = lambda: None
+    settle: Callable[[Any], Any] = lambda result: result
+    mode: Callable[[], Any] = contextlib.nullcontext
+
+    def run(self, calls: int) -> float:
+        self.reset()
+        todo = list(itertools.islice(itertools.cycle(self.arguments), calls))
+        function, result = self.function, None
+        with self.mode():
+            start = time.perf_counter()
+            for arguments in todo:
+                result = function(*arguments)
+            self.settle(result)
+            return time.perf_counter() - start
+
+
+def calibrate(contestant: Contestant, seconds: float) -> int:
+    """How many calls take about ``seconds``. Also warms the contestant up."""
+    calls, took = 1, contestant.run(1)
+    took = min(took, contestant.run(1))  # the first call of all may compile or allocate
+    while took < seconds / 2:
+        calls = max(calls + 1, min(10 * calls, int(calls * seconds / max(took, 1e-9))))
+        took = contestant.run(calls)
+    return max(1, round(calls * seconds / took))
+
+
+def interleave(contestants: Mapping[str, Contestant], effort: Effort) -> dict[str, Timing]:
+    """Time all contestants in turns, one sample of each per round."""
+    calls = {name: calibrate(c, effort.seconds) for name, c in contestants.items()}
+    samples: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(effort.rounds):
+        for name, contestant in contestants.items():
+            samples[name].append(contestant.run(calls[name]) / calls[name])
+    return {name: Timing(tuple(s), calls[name]) for name, s in samples.items()}

@@ -1,0 +1,42 @@
+"""A perceptron with one hidden layer on the digits, 64-64-10, batch 32, Adam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import batches, uniform
+from benchmarks.program import Program, Workload
+from benchmarks.workloads.training import jax_training, torch_training
+
+BATCH = 32
+
+
+def values(hidden: int) -> dict[str, np.ndarray]:
+    shapes = {
+        "0.weight": (hidden, 64),
+        "0.bias": (hidden,),
+        "2.weight": (10, hidden),
+        "2.bias": (10,),
+    }
+    return uniform(0, shapes)
+
+
+def torch_like(torch: Any, hidden: int = 64) -> Program:
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10))
+    return torch_training(torch, model, values(hidden), batches(BATCH, (64,)))
+
+
+def jax(hidden: int = 64) -> Program:
+    import jax
+
+    def model(p: dict, x: Any) -> Any:
+        h = jax.nn.relu(x @ p["0.weight"].T + p["0.bias"])
+        return h @ p["2.weight"].T + p["2.bias"]
+
+    return jax_training(model, values(hidden), batches(BATCH, (64,)))
+
+
+WORKLOAD = Workload("mlp", "MLP 64-64-10, batch 32, Adam", torch_like, jax)

@@ -1,0 +1,23 @@
+"""The compiler: records a function once, optimises the graph as a whole, generates kernels, replays them.
+
+    function -trace-> Graph -passes-> Graph -fuse-> [Step] -memory-> Plan -codegen-> source -runtime-> callable
+
+This package is also the decorator: ``@jtorch.compile``. A module cannot be called, so it gives itself a class
+that can; of the ways to do this, it is the one that survives every form of import.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+
+class _CallableModule(types.ModuleType):
+    def __call__(self, function: Any = None, **options: Any) -> Any:
+        from jtorch.compile.api import compile
+
+        return compile(function, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule

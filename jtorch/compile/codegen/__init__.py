@@ -1,0 +1,1 @@
+"""From fused kernels to object code: source text, scalar math, compilation."""

@@ -1,0 +1,193 @@
+"""One compiled capture: its program, its state, and the guards under which it may be replayed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import watch
+from jtorch.compile import caller
+from jtorch.compile.capture import Capture
+from jtorch.compile.inputs import (
+    ArrayInput,
+    ConstantInput,
+    CounterInput,
+    GradInput,
+    Input,
+    ScalarInput,
+)
+from jtorch.compile.ir import Var
+from jtorch.compile.memory import Place, Target
+from jtorch.compile.pipeline import Program, address_of, compile_graph
+from jtorch.compile.state import Clock, Gradients, follow
+from jtorch.compile.timings import Timings
+from jtorch.op import Context
+
+
+class Layout:
+    """Where the inputs and outputs of a capture come from and go to, as the executor sees them."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.fixed: dict[Place, int] = {}
+        self.dynamic: dict[Place, int] = {}
+        self.numbers: dict[int, int] = {}  # executor argument -> address of a runtime scalar
+        self.keep: list[Any] = []  # arrays whose addresses are in use
+        self.order: list[Any] = []  # what each executor argument is: an input, or ("result", index)
+        self.counters: list[tuple[np.ndarray, CounterInput]] = []
+        for k, entry in enumerate(capture.inputs):
+            self._place(Place("input", k), entry)
+
+    def _place(self, place: Place, entry: Input) -> None:
+        if isinstance(entry, ArrayInput) and entry.argument is None and _in_order(entry.array):
+            self._fix(place, entry.array)
+        elif isinstance(entry, (ArrayInput, GradInput)):
+            self._bring(place, entry)
+        elif isinstance(entry, ConstantInput):
+            self._fix(place, entry.array)
+        elif isinstance(entry, ScalarInput):
+            word = np.zeros((), np.float64)
+            self._fix(place, word)
+            self.numbers[len(self.order)] = address_of(word)
+            self.order.append(entry)
+        elif isinstance(entry, CounterInput):
+            word = np.zeros(1, np.uint64)
+            self._fix(place, word)
+            self.counters.append((word, entry))
+
+    def _fix(self, place: Place, array: np.ndarray) -> None:
+        self.keep.append(array)
+        self.fixed[place] = address_of(array)
+
+    def _bring(self, place: Place, entry: Any) -> None:
+        self.dynamic[place] = len(self.order)
+        self.order.append(entry)
+
+    def add_result(self, index: int) -> Place:
+        place = Place("result", index)
+        self._bring(place, ("result", index))
+        return place
+
+
+def _in_order(array: np.ndarray) -> bool:
+    return bool(array.flags.c_contiguous) and bool(array.flags.aligned)
+
+
+class CompiledPlan:
+    """A capture made executable. ``call(leaves)`` runs it, or answers ``caller.MISS``."""
+
+    def __init__(self, capture: Capture, leaves: list[Any], context: Context, timings: Timings) -> None:
+        self.capture = capture
+        self.timings = timings
+        self.gradients = Gradients()
+        self.clock = Clock()
+        self.layout = Layout(capture)
+        self.grad_outputs: list[tuple[Any, Any]] = []  # (argument tensor's position, result index)
+        self.cleared: list[Any] = []  # tensors whose grad the function leaves None
+        self.backward: Any = None  # for a capture whose results are differentiated outside
+        self.targets = self._targets()
+        self.program: Program = compile_graph(
+            capture.graph, self.targets, self.layout.fixed, self.layout.dynamic, len(self.layout.order),
+            self.layout.numbers, timings,
+        )  # fmt: skip
+        self.replay = self.program.replay
+        self.gradients.move = lambda k, address: self.replay.move(Place("grad", k), address)
+        self._follow_versions()
+        self._watch()
+        self.epoch = watch.structure[0]
+        self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
+
+    def _targets(self) -> list[Target]:
+        capture, targets = self.capture, []
+        for k in range(capture.n_results):
+            self.layout.add_result(k)
+            targets.append(Target("result", k))
+        index_of = {id(e): k for k, e in enumerate(capture.inputs)}
+        targets += [Target("write", index_of[id(e)]) for e in capture.effects.writes]
+        position = {
+            id(e.array): e.argument
+            for e in capture.inputs
+            if isinstance(e, ArrayInput) and e.argument is not None
+        }
+        self.n_results = capture.n_results
+        for tensor, atom in capture.effects.grads:
+            if atom is None:
+                self.cleared.append(tensor)
+            elif id(tensor._data) in position:  # an argument's grad: another tensor at each call
+                self.layout.add_result(self.n_results)
+                targets.append(Target("result", self.n_results))
+                self.grad_outputs.append((position[id(tensor._data)], self.n_results))
+                self.n_results += 1
+            else:
+                targets.append(self._grad_target(tensor, atom))
+        return targets
+
+    def _grad_target(self, tensor: Any, atom: Any) -> Target:
+        slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
+        self.layout.fixed[Place("grad", slot.index)] = address_of(slot.buffer)
+        return Target("grad", slot.index)
+
+    def _follow_versions(self) -> None:
+        for entry in self.capture.effects.writes:
+            if entry.argument is None:
+                for cell in entry.cells.values():
+                    follow(cell, self.clock)
+
+    def _watch(self) -> None:
+        for entry in self.capture.inputs:
+            if isinstance(entry, ArrayInput) and entry.argument is None:
+                key = id(entry.array)
+                watch.captured[key] = watch.captured.get(key, 0) + 1
+                weakref.finalize(self, _unwatch, key)
+
+    # -- being asked ----------------------------------------------------------------------------------------
+
+    def accepts_again(self, capture: Capture, leaves: list[Any], context: Context) -> bool:
+        """After something outside changed: whether this plan still is what recording gives. If so it is
+        stamped again."""
+        if self.epoch == watch.structure[0] or not self.same_program(capture):
+            return False
+        before, self.epoch = self.epoch, watch.structure[0]
+        call = caller.make(self, leaves, context)
+        if call.source != self.call.source:  # type: ignore[attr-defined]
+            self.epoch = before
+            return False
+        return True
+
+    def same_program(self, capture: Capture) -> bool:
+        """Whether a new recording is this plan's own program over the same memory."""
+        mine, other = self.capture, capture
+        if len(mine.inputs) != len(other.inputs) or str(mine.graph) != str(other.graph):
+            return False
+        same_inputs = all(_identity(a) == _identity(b) for a, b in zip(mine.inputs, other.inputs, strict=True))
+        same_grads = [(id(t), a is None) for t, a in mine.effects.grads] == [
+            (id(t), a is None) for t, a in other.effects.grads
+        ]
+        return same_inputs and same_grads and mine.structure == other.structure
+
+
+def _unwatch(key: int) -> None:
+    watch.captured[key] = watch.captured.get(key, 1) - 1
+    if not watch.captured[key]:
+        del watch.captured[key]
+
+
+def _identity(entry: Input) -> Any:
+    if isinstance(entry, ArrayInput):
+        return ("argument", entry.argument) if entry.argument is not None else ("array", id(entry.array))
+    if isinstance(entry, ScalarInput):
+        return ("scalar", entry.identity, tuple(entry.guards))
+    if isinstance(entry, GradInput):
+        return ("grad", id(entry.tensor), entry.present)
+    if isinstance(entry, ConstantInput):
+        return ("constant", entry.array.tobytes())
+    assert isinstance(entry, CounterInput)
+    return ("counter", id(entry.generator), entry.attribute)
+
+
+def _type_of(tensor: Any) -> Any:
+    from jtorch.compile.trace import tensor_type
+
+    return tensor_type(tensor)

@@ -1,0 +1,63 @@
+"""Looking inside: plans and kernels as text, and ``JTORCH_DUMP``, which writes every stage to files."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from jtorch import config
+from jtorch.compile.ir import Var, names_of
+from jtorch.compile.memory import Plan
+
+_runs = itertools.count()
+
+
+class Dump:
+    """Writes the stages of one compilation as numbered files, where ``JTORCH_DUMP`` names a folder."""
+
+    def __init__(self, name: str) -> None:
+        folder = str(config.get("DUMP"))
+        self.log = logging.getLogger("jtorch.compile")
+        self.wanted = set(str(config.get("LOG")).split(","))
+        self.folder = Path(folder) / f"{next(_runs):03d}_{_safe(name)}" if folder else None
+        self.numbers = itertools.count()
+
+    def __call__(self, stage: str, make: Callable[[], str], suffix: str = "txt") -> None:
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / f"{next(self.numbers):02d}_{stage}.{suffix}"
+            path.write_text(make(), encoding="utf-8")
+        if stage in self.wanted or (stage == "final" and "graph" in self.wanted):
+            self.log.warning("%s:\n%s", stage, make())
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def kernel_text(plan: Plan) -> str:
+    """The source of every kernel, each once, in the order they run."""
+    return "\n\n".join(dict.fromkeys(t.kernel.source for t in plan.tasks if t.kernel is not None))
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan as a table: each step, what it reads and writes, and where that lies."""
+    names = names_of(plan.fused.graph)
+    for task in plan.tasks:
+        for var in (*task.reads, *task.writes):
+            names.setdefault(var, var.hint or "copy")
+
+    def place(var: Var) -> str:
+        where = plan.places[var]
+        at = f"+{where.at}" if where.kind == "arena" else f" {where.at}"
+        return f"{names[var]} @ {where.kind}{at}"
+
+    rows = [f"arena: {plan.arena_bytes} bytes, steps: {len(plan.tasks)}"]
+    for k, task in enumerate(plan.tasks):
+        kind = task.kernel.entry if task.kernel else f"{task.step.kind} {task.step.eqns[0].op.name}"
+        reads = ", ".join(sorted(map(place, task.reads)))
+        writes = ", ".join(sorted(map(place, task.writes)))
+        rows.append(f"{k:3d} {kind}\n      reads  {reads}\n      writes {writes}")
+    return "\n".join(rows)

@@ -1,0 +1,93 @@
+"""The last step before fusion: copies where memory needs them, made explicit.
+
+After it each output of the graph is a variable of its own with memory of its own, each reshape relabels memory
+in order, and each operand of a matrix product is something BLAS can walk.
+"""
+
+from __future__ import annotations
+
+from jtorch.compile.access import Layout, is_alias, layout_of
+from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var
+from jtorch.op import BY_NAME, Kind
+
+_CLONE, _FULL = BY_NAME["clone"], BY_NAME["full"]
+
+
+def finalise(graph: Graph) -> Graph:
+    """``graph`` with the copies that memory needs as equations of their own."""
+    made_by: dict[Var, Eqn] = {}
+    eqns: list[Eqn] = []
+
+    def add(eqn: Eqn) -> None:
+        eqns.append(eqn)
+        made_by.update((v, eqn) for v in eqn.outputs)
+
+    def copied(var: Var, like: Eqn | None) -> Var:
+        out = Var(var.type, var.hint)
+        add(Eqn(_CLONE, (var,), {}, (out,), like.source if like else None))
+        return out
+
+    for eqn in graph.eqns:
+        if eqn.op.relabels and _must_copy(eqn, made_by):
+            add(eqn.replace(inputs=(copied(_var(eqn.inputs[0]), eqn),)))
+        elif eqn.op.kind is Kind.CONTRACTION:
+            operands = (_materialised(a, add) for a in eqn.inputs)
+            fit = tuple(a if _walkable(a, made_by) else copied(a, eqn) for a in operands)
+            add(eqn.replace(inputs=fit))
+        elif eqn.op.kind is Kind.OPAQUE:
+            add(eqn.replace(inputs=tuple(_materialised(a, add) for a in eqn.inputs)))
+        else:
+            add(eqn)
+    outputs: list[Var] = []
+    for atom in graph.outputs:
+        if isinstance(atom, Literal):
+            outputs.append(_materialised(atom, add))
+        elif atom in outputs or atom not in made_by or is_alias(made_by[atom]):
+            outputs.append(copied(atom, made_by.get(atom)))
+        else:
+            outputs.append(atom)
+    return graph.replace(eqns=tuple(eqns), outputs=tuple(outputs))
+
+
+def _var(atom: Atom) -> Var:
+    assert isinstance(atom, Var)
+    return atom
+
+
+def _materialised(atom: Atom, add: object) -> Var:
+    if isinstance(atom, Var):
+        return atom
+    out = Var(Type(atom.dtype, ()))
+    add(Eqn(_FULL, (atom,), {"shape": (), "dtype": atom.dtype}, (out,)))  # type: ignore[operator]
+    return out
+
+
+def _must_copy(eqn: Eqn, made_by: dict[Var, Eqn]) -> bool:
+    """Whether a reshape's input is not in memory order."""
+    source = layout_of(_var(eqn.inputs[0]), made_by.get)
+    assert source is not None and eqn.op.affine is not None
+    return eqn.op.affine(eqn.inputs[0].shape, source.strides, **eqn.statics) is None
+
+
+def _walkable(var: Var, made_by: dict[Var, Eqn]) -> bool:
+    layout = layout_of(var, made_by.get)
+    return layout is not None and blas_operand(var, layout) is not None
+
+
+def blas_operand(var: Var, layout: Layout) -> tuple[bool, int, int] | None:
+    """(transposed, leading dimension, batch stride) by which BLAS can walk a stack of matrices, or None."""
+    *batch_shape, rows, columns = var.shape
+    *batch, row, column = layout.strides
+    batch_stride = 0
+    for k in range(len(batch) - 1, -1, -1):  # all batch axes must be one line of memory
+        if k == len(batch) - 1:
+            batch_stride = batch[k]
+        elif batch[k] != batch[k + 1] * batch_shape[k + 1]:
+            return None
+    if column == 1 and row >= max(columns, 1):
+        return False, row, batch_stride
+    if row == 1 and column >= max(rows, 1):
+        return True, column, batch_stride
+    if columns == 1 and row >= 1:
+        return False, row, batch_stride
+    return None

@@ -1,0 +1,99 @@
+"""Running a plan's generated source as plain Python: ``JTORCH_JIT=0``.
+
+Slow, and made to be stepped through: each kernel is the same text that Numba would compile, called with
+flat NumPy arrays where the compiled one gets pointers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch import xp
+from jtorch.compile.access import layout_of
+from jtorch.compile.codegen.source import Number, Pointer
+from jtorch.compile.ir import Var
+from jtorch.compile.memory import Place, Plan, Task
+from jtorch.compile.runtime import arena
+from jtorch.compile.runtime.host import view_of
+
+FAR = 1 << 40  # a flat array over memory whose end the kernel alone knows
+
+
+class Unjitted:
+    """The same duties as ``Replay``, without native code."""
+
+    compiled = 0
+
+    def __init__(
+        self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int], n_arguments: int,
+        numbers: dict[int, int],
+    ) -> None:  # fmt: skip
+        self.plan = plan
+        self.numbers = numbers
+        self.fixed = fixed
+        self.dynamic = dynamic
+        self.memory, self.arena = arena.allocate(max(plan.arena_bytes, 64))
+        self.functions: dict[str, Any] = {}
+        self.kernels = {t.kernel.source: t.kernel for t in plan.tasks if t.kernel is not None}
+        for source, kernel in self.kernels.items():
+            namespace: dict[str, Any] = {}
+            exec(compile(source, f"<kernel {kernel.entry}>", "exec"), namespace)
+            self.functions[source] = namespace[kernel.entry]
+
+    def move(self, place: Place, address: int) -> None:
+        self.fixed[place] = address
+
+    def run(self, *arguments: Any) -> int:
+        for k, address in self.numbers.items():
+            ctypes.c_double.from_address(address).value = arguments[k]
+        with np.errstate(all="ignore"):
+            for row, task in enumerate(self.plan.tasks):
+                code = self._run_task(task, arguments)
+                if code:
+                    self.failed = task
+                    return (row << 16) | int(code)
+        return 0
+
+    def _run_task(self, task: Task, arguments: Sequence[Any]) -> int:
+        if task.kernel is None:
+            (eqn,) = task.step.eqns
+            values = [self._array(a, arguments) for a in eqn.inputs if isinstance(a, Var)]
+            outs = eqn.op.body(xp, *values, **eqn.statics)
+            for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
+                self._array(var, arguments)[...] = value
+            return 0
+        values = [self._argument(a, arguments) for a in task.kernel.arguments]
+        return self.functions[task.kernel.source](*values) or 0
+
+    def _argument(self, argument: Pointer | Number, arguments: Sequence[Any]) -> Any:
+        if isinstance(argument, Number):
+            return argument.dtype.type(argument.value)
+        dtype = argument.var.dtype
+        address = self._address(self.plan.places[argument.var], arguments)
+        return _flat(address + argument.offset * dtype.itemsize, dtype)
+
+    def _address(self, place: Place, arguments: Sequence[Any]) -> int:
+        if place.kind == "arena":
+            return self.arena + place.at
+        if place in self.fixed:
+            return self.fixed[place]
+        value = arguments[self.dynamic[place]]
+        return value.__array_interface__["data"][0]
+
+    def _array(self, var: Var, arguments: Sequence[Any]) -> np.ndarray:
+        layout = layout_of(var, self.plan.fused.find)
+        assert layout is not None
+        return view_of(self._address(self.plan.places[layout.owner], arguments), var, layout)
+
+    def status_text(self, status: int) -> tuple[str, Any]:
+        errors = self.failed.kernel.errors if self.failed.kernel else ()
+        return errors[(status & 0xFFFF) - 1], self.failed.step.eqns[0].source
+
+
+def _flat(address: int, dtype: np.dtype) -> np.ndarray:
+    raw = (ctypes.c_char * FAR).from_address(address)
+    return np.frombuffer(raw, dtype, count=FAR // dtype.itemsize)

@@ -1,0 +1,121 @@
+"""What a plan owns between calls: gradient buffers, and the versions of the tensors it writes.
+
+A replay does no Python work per parameter. ``tensor._grad`` holds a ``PlanGrad`` that finds the gradient in the
+plan's memory when somebody asks for it; a buffer that was handed out is replaced before the next
+replay, so a kept gradient stays what it was. Versions advance by one count per plan.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.ir import Type
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.tensor import Tensor
+from jtorch.lazy_grad import LazyGrad
+
+
+class Clock:
+    """How often a plan has run."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class PlanVersion:
+    """The version of a tensor that a plan writes: a number plus the plan's count. Stands in a version cell
+    where an int stood; ``cell[0] + 0`` reads it, ``cell[0] += 1`` moves it."""
+
+    __slots__ = ("base", "clocks")
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.clocks: list[Clock] = []
+
+    def __int__(self) -> int:
+        return self.base + sum(c.count for c in self.clocks)
+
+    __index__ = __int__
+
+    def __add__(self, other: int) -> int:
+        return int(self) + other
+
+    def __iadd__(self, other: int) -> PlanVersion:
+        self.base += other
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return str(int(self))
+
+    def follow(self, clock: Clock) -> None:
+        if clock not in self.clocks:
+            self.base -= clock.count
+            self.clocks.append(clock)
+
+
+def follow(cell: list, clock: Clock) -> None:
+    """Let the version in ``cell`` advance with ``clock``."""
+    if not isinstance(cell[0], PlanVersion):
+        cell[0] = PlanVersion(int(cell[0]))
+    cell[0].follow(clock)
+
+
+class PlanGrad(LazyGrad):
+    """The gradient of one tensor in a plan's memory."""
+
+    __slots__ = ("buffer", "escaped", "index", "owner", "tensor", "view")
+
+    def __init__(self, owner: Gradients, index: int, tensor: Tensor, type: Type) -> None:
+        self.owner = owner
+        self.index = index
+        self.tensor = tensor
+        self.buffer = np.zeros(type.shape, type.dtype)
+        self.view: Tensor | None = None
+        self.escaped = False
+
+    def resolve(self) -> Tensor:
+        if self.view is None:
+            self.view = Tensor(self.buffer)
+            self.escaped = True
+            self.owner.stale = True
+        return self.view
+
+    def forget(self) -> None:
+        self.owner.unbound = self.owner.stale = True
+
+
+class Gradients:
+    """The gradients that a plan sets. ``stale`` says that ``refresh`` has something to do."""
+
+    def __init__(self) -> None:
+        self.slots: list[PlanGrad] = []
+        self.stale = self.unbound = True
+        self.move: Any = None  # replay's move(place, address), by slot
+
+    def add(self, tensor: Tensor, type: Type) -> PlanGrad:
+        slot = PlanGrad(self, len(self.slots), tensor, type)
+        self.slots.append(slot)
+        return slot
+
+    def refresh(self) -> None:
+        """Replace the buffers that were handed out; put each slot back where it was taken from."""
+        for slot in self.slots:
+            if slot.escaped:
+                slot.buffer = np.empty_like(slot.buffer)
+                slot.view, slot.escaped = None, False
+                self.move(slot.index, slot.buffer.__array_interface__["data"][0])
+        if self.unbound:
+            for slot in self.slots:
+                if slot.tensor._grad is not slot:
+                    EAGER.set_grad(slot.tensor, slot)
+        self.stale = self.unbound = False

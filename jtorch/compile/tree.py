@@ -1,0 +1,44 @@
+"""Nested arguments and results as a flat list of leaves and a hashable structure."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+_LEAF = "*"
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """(leaves in order, structure). Lists, tuples, named tuples, dicts and dataclasses are opened."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves)
+
+
+def _flatten(tree: Any, leaves: list[Any]) -> Any:
+    cls = tree.__class__
+    if cls is tuple or cls is list or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
+        return (cls, None, tuple(_flatten(t, leaves) for t in tree))
+    if cls is dict:
+        return (cls, tuple(tree), tuple(_flatten(t, leaves) for t in tree.values()))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = tuple(f.name for f in dataclasses.fields(tree))
+        return (cls, names, tuple(_flatten(getattr(tree, n), leaves) for n in names))
+    leaves.append(tree)
+    return _LEAF
+
+
+def unflatten(structure: Any, leaves: list[Any]) -> Any:
+    """The tree of ``structure`` with ``leaves`` in their places."""
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Any, leaves: Any) -> Any:
+    if structure == _LEAF:
+        return next(leaves)
+    cls, names, parts = structure
+    values = [_unflatten(p, leaves) for p in parts]
+    if names is None:
+        return cls(*values) if hasattr(cls, "_fields") else cls(values)
+    if cls is dict:
+        return dict(zip(names, values, strict=True))
+    return cls(**dict(zip(names, values, strict=True)))

@@ -1,0 +1,299 @@
+"""Custom gradients: ``Function`` in both of PyTorch's styles.
+
+    class Cube(Function):                      class Cube(Function):       # the early style
+        @staticmethod                              def forward(self, x):
+        def forward(ctx, x):                           self.save_for_backward(x)
+            ctx.save_for_backward(x)                   return x ** 3
+            return x ** 3                          def backward(self, g):
+        @staticmethod                                  (x,) = self.saved_tensors
+        def backward(ctx, g):                          return 3 * g * x ** 2
+            (x,) = ctx.saved_tensors
+            return 3 * g * x ** 2              y = Cube()(x)
+    y = Cube.apply(x)
+
+Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.Function
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import op as op_module
+from jtorch.eager import anomaly
+from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.node import BACKWARD_TWICE, Node, modified_in_place, produced_by
+from jtorch.eager.tensor import Tensor, wrap
+
+_NO_GRADIENT = np.dtype(np.bool_)  # the dtype noted for an output that is no tensor
+_TWICE = "trying to differentiate twice a function that was marked with @once_differentiable"
+
+
+class FunctionCtx:
+    """What ``forward`` and ``backward`` share. Any attribute may be set on it."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+    _to_save: tuple[Tensor | None, ...] = ()
+    _saved: tuple[Any, ...] | None = ()
+    _dirty: tuple[Tensor, ...] = ()
+    _non_differentiable: tuple[Tensor, ...] = ()
+    _materialize = True
+    _node: FunctionNode | None = None  # while backward runs: kept longer, it would be a cycle
+    _input_shapes: tuple[Any, ...] = ()
+    _used = False
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs, outputs or intermediates for ``backward``, safe from cycles and in-place changes."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}"
+                )
+        self._to_save = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs ``forward`` changed in place; each must be returned, too."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs have no gradient."""
+        self._non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether ``backward`` gets zeros (True) or None for outputs that no gradient reached."""
+        self._materialize = bool(value)
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was saved. Raises RuntimeError once freed, or where it was changed in place since."""
+        if self._saved is None:
+            raise RuntimeError(BACKWARD_TWICE)
+        return tuple(entry and entry.unpack(self._node) for entry in self._saved)
+
+
+class _Saved:
+    """A saved tensor. An output is kept without its node, which would hold this in turn."""
+
+    __slots__ = ("cell", "data", "output", "tensor", "version")
+
+    def __init__(self, tensor: Tensor, output: int | None) -> None:
+        self.tensor = tensor if output is None else None
+        self.data = tensor._data
+        self.output = output
+        self.cell = tensor._cell
+        self.version = tensor._cell[0]
+
+    def unpack(self, node: FunctionNode | None) -> Tensor:
+        if self.cell[0] != self.version:
+            made = None if self.tensor is None or self.tensor._node is None else self.tensor
+            by = produced_by((made._node, made._index)) if made is not None else ""
+            raise modified_in_place(self.data, by, self.cell[0], self.version)
+        if self.tensor is not None:
+            return self.tensor
+        return wrap(self.data, None if node is None else (node, self.output))
+
+
+class FunctionNode(Node):
+    """The tape's node of a custom Function; made into a subclass per Function for its name."""
+
+    __slots__ = ("ctx",)
+    foreign = True
+    function: type  # the Function
+
+    @property
+    def materializes(self) -> bool:  # type: ignore[override]
+        return self.ctx._materialize
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        return self.ctx.saved_tensors
+
+    def release(self) -> None:
+        if self.ctx._saved:
+            self.ctx._saved = None
+
+    def backward(self, xp: Any, g: Any) -> Any:
+        evaluator = op_module.CONTEXT.get().evaluator
+        grads = self.backward_on_tensors(xp, _tensors(g, evaluator.as_value))
+        return tuple(p if p is None else p._data for p in grads)
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> tuple[Tensor | None, ...]:
+        parts = g if isinstance(g, list) else [g]
+        self.ctx._node = self
+        try:
+            found = self.function.backward(self.ctx, *parts)  # type: ignore[attr-defined]
+        finally:
+            self.ctx._node = None
+        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        return self._checked(found)
+
+    def _checked(self, grads: tuple) -> tuple[Tensor | None, ...]:
+        """``grads``, one per input and each of its input's shape and dtype; or PyTorch's error."""
+        count = len(self.edges)
+        if len(grads) > count and all(p is None for p in grads[count:]):
+            grads = grads[:count]
+        if len(grads) != count:
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {count}, got "
+                f"{len(grads)})"
+            )
+        return tuple(self._fitted(k, p) for k, p in enumerate(grads))
+
+    def _fitted(self, k: int, g: Any) -> Tensor | None:
+        if g is None or self.edges[k] is None:
+            return None
+        if not isinstance(g, Tensor):
+            raise TypeError(
+                f"function {self.name()} returned a {type(g).__name__} as gradient {k}: return a Tensor or None"
+            )
+        shape = self.ctx._input_shapes[k]
+        have = tuple(g.shape)
+        if have == shape:
+            return g
+        back = len(have) - len(shape)
+        if back < 0 or any(n != m and n != 1 for n, m in zip(shape, have[back:], strict=True)):
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {k} - got {list(have)} but "
+                f"expected shape compatible with {list(shape)}"
+            )
+        return g
+
+
+def _tensors(g: Any, as_value: Callable) -> Any:
+    if isinstance(g, list):
+        return [p if p is None else Tensor(as_value(p)) for p in g]
+    return Tensor(as_value(g))
+
+
+class Function(FunctionCtx):
+    """Base class of custom ops. See this module for the two ways to write one."""
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs; runs with gradients off."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def backward(*args: Any) -> Any:
+        """Give one gradient (or None) per argument of ``forward``, from one per output."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use "
+            "it with backward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run ``forward`` and hang it on the tape."""
+        ctx = FunctionCtx()
+        setup = getattr(cls, "setup_context", None)
+        if setup is None:
+            return _call(cls, ctx, functools.partial(cls.forward, ctx), args)
+
+        def forward(*given: Any) -> Any:
+            output = cls.forward(*given)
+            setup(ctx, given, output)
+            return output
+
+        return _call(cls, ctx, forward, args)
+
+    def __call__(self, *args: Any) -> Any:
+        """The early style: ``forward(self, ...)`` and ``backward(self, ...)`` of this instance."""
+        ctx = copy.copy(self) if self._used else self
+        ctx._used = True
+        return _call(type(self), ctx, functools.partial(type(self).forward, ctx), args)
+
+
+_node_classes: dict[type, type[FunctionNode]] = {}
+
+
+def _node_class(function: type) -> type[FunctionNode]:
+    found = _node_classes.get(function)
+    if found is None:
+        facts = {"__slots__": (), "__module__": function.__module__, "function": function}
+        found = _node_classes[function] = type(f"{function.__name__}Backward", (FunctionNode,), facts)
+    return found
+
+
+def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple) -> Any:
+    context = op_module.CONTEXT.get()
+    needs = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
+    ctx.needs_input_grad = needs
+    ctx._input_shapes = tuple(tuple(a.shape) if isinstance(a, Tensor) else None for a in args)
+    # where the inputs are on the tape, before forward may change one of them in place
+    edges = tuple((a._node or a, a._index) if n else None for a, n in zip(args, needs, strict=True))
+    with no_grad():
+        result = forward(*args)
+    many = isinstance(result, (tuple, list))
+    outputs = list(result) if many else [result]
+    recorded = context.grad and any(needs)
+    if recorded:
+        node = object.__new__(_node_class(function))
+        metadata = [_metadata(t) for t in outputs]
+        Node.__init__(node, edges, (), (), metadata if many else metadata[0])
+        node.ctx = ctx
+        if anomaly.ACTIVE:
+            anomaly.remember_stack(node)
+        made = [_hung(ctx, node, k, t, args) for k, t in enumerate(outputs)]
+    else:
+        made = outputs
+    places = {id(t): k for k, t in enumerate(outputs) if recorded}
+    ctx._saved = tuple(t if t is None else _Saved(t, places.get(id(t))) for t in ctx._to_save)
+    ctx._to_save = ctx._dirty = ctx._non_differentiable = ()
+    return tuple(made) if many else made[0]
+
+
+def _metadata(output: Any) -> tuple[Any, Any]:
+    if isinstance(output, Tensor):
+        return output._data.shape, output._data.dtype
+    return (), _NO_GRADIENT
+
+
+def _hung(ctx: FunctionCtx, node: FunctionNode, index: int, output: Any, args: tuple) -> Any:
+    """``output`` as a tensor whose gradient ``node`` makes."""
+    if not isinstance(output, Tensor) or any(output is t for t in ctx._non_differentiable):
+        return output
+    if output._data.dtype.kind != "f":
+        return output
+    dirty = any(output is t for t in ctx._dirty)
+    given = any(output is a for a in args)
+    if (given and not dirty) or output._requires_grad and not dirty:
+        output = output.detach()  # another name for the same memory, on the tape as this op
+    output._node, output._index, output._requires_grad = node, index, True
+    return output
+
+
+def once_differentiable(backward: Callable) -> Callable:
+    """For a ``backward`` that is no op on tensors: differentiating its result again is an error."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: FunctionCtx, *grads: Tensor | None) -> Any:
+        with no_grad():
+            found = backward(ctx, *grads)
+        tracked = [g for g in grads if g is not None and g._requires_grad]
+        if not (op_module.CONTEXT.get().grad and tracked):
+            return found
+        many = isinstance(found, (tuple, list))
+        marked = tuple(
+            g if g is None else _Forbidden.apply(g.detach(), *tracked) for g in (found if many else (found,))
+        )
+        return marked if many else marked[0]
+
+    return wrapped
+
+
+class _Forbidden(Function):
+    """The identity, on the tape only to raise."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, *tracked: Tensor) -> Tensor:
+        return g.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise RuntimeError(_TWICE)

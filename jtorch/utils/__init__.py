@@ -1,0 +1,3 @@
+"""Helpers around training: data loading."""
+
+from jtorch.utils import data

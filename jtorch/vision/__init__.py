@@ -1,0 +1,3 @@
+"""Image datasets."""
+
+from jtorch.vision import datasets

@@ -1,0 +1,56 @@
+import pytest
+
+from benchmarks.timing import Calls, Effort, Timing, calibrate, interleave
+
+
+class Fake:
+    """A contestant whose calls take a known time; writes down who ran."""
+
+    def __init__(self, name, seconds, log):
+        self.name, self.seconds, self.log = name, seconds, log
+
+    def run(self, calls):
+        self.log.append((self.name, calls))
+        return self.seconds * calls
+
+
+def test_statistics_of_known_samples():
+    timing = Timing((5.0, 1.0, 2.0, 3.0, 4.0), calls=7)
+    assert timing.median == 3.0
+    assert timing.minimum == 1.0
+    assert timing.spread == 2.0  # between 2 and 4
+    assert timing.as_dict()["calls_per_sample"] == 7
+
+
+def test_a_single_sample_has_no_spread():
+    assert Timing((1.0,), calls=1).spread == 0.0
+
+
+@pytest.mark.parametrize("seconds", [1e-7, 1e-4, 0.3])
+def test_calibration_finds_the_calls_that_take_the_time_asked_for(seconds):
+    calls = calibrate(Fake("a", seconds, []), 0.05)
+    assert calls == max(1, round(0.05 / seconds))
+
+
+def test_samples_take_turns():
+    log = []
+    contestants = {"a": Fake("a", 1e-3, log), "b": Fake("b", 2e-3, log)}
+    timings = interleave(contestants, Effort(rounds=4, seconds=0.01))
+    assert log[-8:] == [("a", 10), ("b", 5)] * 4
+    assert timings["a"].samples == pytest.approx((1e-3,) * 4)
+    assert timings["b"].median == pytest.approx(2e-3)
+
+
+def test_calls_go_through_the_arguments_in_turn_and_reset_before_each_sample():
+    seen, resets = [], []
+    calls = Calls(seen.append, [(1,), (2,), (3,)], reset=lambda: resets.append(len(seen)))
+    calls.run(5)
+    calls.run(2)
+    assert seen == [1, 2, 3, 1, 2, 1, 2]
+    assert resets == [0, 5]
+
+
+def test_a_result_still_being_computed_is_waited_for():
+    settled = []
+    Calls(lambda x: x + 1, [(1,), (5,)], settle=settled.append).run(2)
+    assert settled == [6]

@@ -1,0 +1,10 @@
+"""One thread for each process that pytest-xdist starts, unless the environment says otherwise.
+
+Two processes with two BLAS threads each on two cores wait for each other: small products then take
+milliseconds instead of microseconds. Set here, before the first import of NumPy, which reads it.
+"""
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")

@@ -1,0 +1,119 @@
+"""Hooks on leaves, intermediates, nodes and accumulated gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+
+
+def leaf(*values):
+    return jtorch.tensor(values, dtype=jtorch.float64, requires_grad=True)
+
+
+def test_leaf_hook_sees_the_whole_gradient_once():
+    x = leaf(1.0)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.item()))
+    (x * 2 + x * 3).backward()
+    assert seen == [5.0]
+
+
+def test_hook_replaces_the_gradient():
+    x = leaf(1.0)
+    x.register_hook(lambda g: g * 10)
+    (x * 2).backward()
+    assert x.grad.item() == 20.0
+
+
+def test_hook_on_an_intermediate():
+    x = leaf(3.0)
+    y = x * 2
+    seen = []
+
+    def double(g):
+        seen.append(g.item())
+        return g * 2
+
+    handle = y.register_hook(double)
+    (y * y).backward()
+    assert (seen, x.grad.item()) == ([12.0], 48.0)
+    handle.remove()
+    x.grad = None
+    y = x * 2
+    (y * y).backward()
+    assert x.grad.item() == 24.0
+
+
+def test_what_a_hook_keeps_is_not_some_leafs_gradient():
+    x = leaf(1.0, 2.0)
+    kept = []
+    x.register_hook(lambda g: kept.append(g))
+    x.exp().sum().backward()
+    x.grad.zero_()
+    np.testing.assert_allclose(kept[0].numpy(), np.exp([1.0, 2.0]))
+
+
+def test_handle_removes_in_a_with_block():
+    x = leaf(1.0)
+    with x.register_hook(lambda g: g * 0):
+        (x * 2).backward()
+    assert x.grad.item() == 0.0
+    (x * 2).backward()
+    assert x.grad.item() == 2.0
+
+
+def test_node_hooks():
+    x = leaf(3.0)
+    y = x * x
+    seen = []
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append((inputs[0].item(), outputs[0].item())))
+    y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 2,))
+    y.backward()
+    assert seen == [(6.0, 2.0)]
+    assert x.grad.item() == 12.0
+
+
+def test_post_accumulate_hook_runs_after_grad_is_there():
+    x = leaf(1.0)
+    seen = []
+
+    def step(p):
+        seen.append(p.grad.item())
+        p.grad = None
+
+    x.register_post_accumulate_grad_hook(step)
+    (x * 2 + x * 3).backward()
+    assert (seen, x.grad) == ([5.0], None)
+
+
+def test_post_accumulate_hook_may_change_the_gradient_in_place():
+    x, y = leaf(1.0), leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda p: p.grad.zero_())
+    (x + y).backward()
+    assert (x.grad.item(), y.grad.item()) == (0.0, 1.0)
+
+
+def test_hooks_need_a_gradient():
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        jtorch.ones(1).register_hook(lambda g: g)
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        (leaf(1.0) * 2).register_post_accumulate_grad_hook(lambda p: None)
+
+
+def test_retain_grad():
+    x = leaf(3.0)
+    y = x * 2
+    y.retain_grad()
+    (y * y).backward()
+    assert y.grad.item() == 12.0
+
+
+def test_hooks_work_with_create_graph():
+    x = leaf(2.0)
+    y = x * x
+    y.register_hook(lambda g: g * 3)
+    (g,) = jtorch.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = jtorch.autograd.grad(g.sum(), x)
+    assert (g.item(), second.item()) == (12.0, 6.0)

@@ -1,0 +1,144 @@
+"""Layers against PyTorch: repr, state dict keys, outputs and gradients from the same weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch import nn
+
+IMAGE = (2, 4, 9, 8)
+LAYERS = [
+    ("Linear", (5, 3), {}, (4, 5)),
+    ("Linear", (5, 3), {"bias": False}, (2, 4, 5)),
+    ("Linear", (5, 3), {}, (5,)),
+    ("Conv2d", (4, 6, 3), {}, IMAGE),
+    ("Conv2d", (4, 6, (3, 2)), {"stride": 2, "padding": (1, 0), "bias": False}, IMAGE),
+    ("Conv2d", (4, 6, 3), {"padding": "same", "groups": 2, "dilation": 2}, IMAGE),
+    ("MaxPool2d", (2,), {}, IMAGE),
+    ("MaxPool2d", (3, 2, 1), {}, IMAGE),
+    ("AvgPool2d", (2,), {}, IMAGE),
+    ("AvgPool2d", ((2, 3),), {"stride": 2, "padding": 1}, IMAGE),
+    ("Flatten", (), {}, IMAGE),
+    ("Flatten", (2, 3), {}, IMAGE),
+    ("ReLU", (), {}, (3, 4)),
+    ("Tanh", (), {}, (3, 4)),
+    ("Sigmoid", (), {}, (3, 4)),
+    ("GELU", (), {}, (3, 4)),
+    ("GELU", ("tanh",), {}, (3, 4)),
+    ("SiLU", (), {}, (3, 4)),
+    ("ELU", (0.5,), {}, (3, 4)),
+    ("LeakyReLU", (0.2,), {}, (3, 4)),
+    ("Softplus", (), {}, (3, 4)),
+    ("Softmax", (-1,), {}, (3, 4)),
+    ("LogSoftmax", (1,), {}, (3, 4)),
+    ("LayerNorm", (4,), {}, (3, 4)),
+    ("LayerNorm", ((3, 4),), {"bias": False}, (2, 3, 4)),
+    ("LayerNorm", ((3, 4),), {"elementwise_affine": False}, (2, 3, 4)),
+    ("Identity", (), {}, (3,)),
+]
+
+
+def named(case):
+    name, args, options, _ = case
+    return f"{name}{args}{options or ''}"
+
+
+def twins(torch, case):
+    """(ours, theirs) with equal weights."""
+    name, args, options, _ = case
+    ours, theirs = getattr(nn, name)(*args, **options), getattr(torch.nn, name)(*args, **options)
+    ours.load_state_dict({k: jtorch.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
+    return ours, theirs
+
+
+@pytest.mark.parametrize("case", LAYERS, ids=named)
+def test_layer_equals_pytorch(torch, case):
+    ours, theirs = twins(torch, case)
+    assert repr(ours) == repr(theirs)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    x = np.random.default_rng(0).standard_normal(case[3]).astype(np.float32)
+    a = jtorch.tensor(x, requires_grad=True)
+    b = torch.tensor(x, requires_grad=True)
+    out, expected = ours(a), theirs(b)
+    np.testing.assert_allclose(
+        out.detach().numpy(), expected.detach().numpy(), rtol=2e-5, atol=2e-6
+    )
+    g = np.random.default_rng(1).standard_normal(expected.shape).astype(np.float32)
+    out.backward(jtorch.tensor(g))
+    expected.backward(torch.tensor(g))
+    np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=2e-5, atol=2e-6)
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding_idx", [None, 2, -1])
+def test_embedding_equals_pytorch(torch, padding_idx):
+    ours, theirs = twins(torch, ("Embedding", (7, 3), {"padding_idx": padding_idx}, None))
+    ids = np.array([[0, 2, 6], [2, 2, 5]])
+    out, expected = ours(jtorch.tensor(ids)), theirs(torch.tensor(ids))
+    (out * out).sum().backward()
+    (expected * expected).sum().backward()
+    np.testing.assert_array_equal(out.detach().numpy(), expected.detach().numpy())
+    np.testing.assert_allclose(ours.weight.grad.numpy(), theirs.weight.grad.numpy(), rtol=1e-6)
+    assert repr(ours) == repr(theirs)
+
+
+def test_embedding_row_of_padding_idx_starts_at_zero():
+    layer = nn.Embedding(4, 3, padding_idx=-1)
+    assert layer.padding_idx == 3
+    assert layer.weight[3].tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(AssertionError, match="within num_embeddings"):
+        nn.Embedding(4, 3, padding_idx=4)
+
+
+def test_embedding_from_pretrained_is_frozen():
+    table = jtorch.arange(6.0).reshape(3, 2)
+    layer = nn.Embedding.from_pretrained(table)
+    assert layer(jtorch.tensor([2])).tolist() == [[4.0, 5.0]]
+    assert not layer.weight.requires_grad
+
+
+def test_dropout_zeroes_only_while_training():
+    jtorch.manual_seed(0)
+    layer, x = nn.Dropout(0.25), jtorch.ones(1000)
+    kept = (layer(x) != 0).float().mean().item()
+    assert 0.7 < kept < 0.8
+    assert set(layer(x).tolist()) == {0.0, float(np.float32(1 / 0.75))}
+    assert layer.eval()(x) is x
+    assert repr(layer) == "Dropout(p=0.25, inplace=False)"
+    with pytest.raises(ValueError, match=r"between 0 and 1, but got 1\.5"):
+        nn.Dropout(1.5)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "text"),
+    [
+        (
+            lambda: nn.Conv2d(3, 4, 2, groups=2),
+            ValueError,
+            "in_channels must be divisible by groups",
+        ),
+        (
+            lambda: nn.Conv2d(4, 3, 2, groups=2),
+            ValueError,
+            "out_channels must be divisible by groups",
+        ),
+        (lambda: nn.Conv2d(4, 4, 2, padding="sme"), ValueError, "Invalid padding string 'sme'"),
+        (lambda: nn.Conv2d(4, 4, 2, 2, padding="same"), ValueError, "not supported for strided"),
+        (lambda: nn.Conv2d(4, 4, 2, padding_mode="reflect"), NotImplementedError, "use 'zeros'"),
+        (lambda: nn.Linear(3, 2)(jtorch.ones(4, 5)), RuntimeError, r"\(4x5 and 3x2\)"),
+    ],
+)
+def test_errors(build, error, text):
+    with pytest.raises(error, match=text):
+        build()
+
+
+def test_empty_batch():
+    layer = nn.Linear(3, 2)
+    out = layer(jtorch.zeros(0, 3))
+    out.sum().backward()
+    assert out.shape == (0, 2)
+    assert layer.weight.grad.tolist() == [[0.0] * 3] * 2

@@ -1,0 +1,43 @@
+"""What the tests of ops share: samples as Tensors, and calls of ops by name."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jtorch.eager.binding import APPLY
+from jtorch.eager.tensor import Tensor
+from jtorch.op import BY_NAME, TABLE
+from tests.ops.samples import Sample, samples
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="PyTorch, the oracle, is not installed")
+
+
+def tensors(sample: Sample, requires_grad: bool = False) -> list[Any]:
+    """The arguments with arrays as Tensors of their own memory; floats require grad if asked."""
+    return [
+        Tensor(np.array(a), requires_grad and a.dtype.kind == "f") if isinstance(a, np.ndarray) else a
+        for a in sample.args
+    ]
+
+
+def call(name: str, arguments: list[Any], sample: Sample) -> tuple[Tensor, ...]:
+    """The visible outputs of the op, as a tuple."""
+    out = APPLY[name](*arguments, **sample.statics)
+    return out if isinstance(out, tuple) else (out,)
+
+
+def _has_gradient(name: str, k: int) -> bool:
+    """Whether gradients flow through this sample: not for a cast to int, or where all arguments are ints."""
+    op, sample = BY_NAME[name], samples(name)[k]
+    return op.differentiable and any(t.requires_grad for t in call(name, tensors(sample, True), sample))
+
+
+CASES = [
+    pytest.param(op.name, k, id=f"{op.name}-{k}") for op in TABLE for k in range(len(samples(op.name)))
+]
+DIFFERENTIABLE = [c for c in CASES if _has_gradient(*c.values)]

@@ -1,0 +1,337 @@
+"""Optimizers against PyTorch: twenty steps from the same weights, with the same gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch import nn, watch
+from jtorch.optim import SGD, Adam, AdamW
+
+CASES = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "weight_decay": 0.05}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.01}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("SGD", {"lr": 0.1, "momentum": 0.5, "maximize": True}),
+    ("Adam", {}),
+    ("Adam", {"lr": 0.05, "betas": (0.8, 0.9), "eps": 1e-4, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.05, "maximize": True}),
+    ("Adam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("AdamW", {"lr": 0.05}),
+    ("AdamW", {"lr": 0.05, "weight_decay": 0.0}),
+]
+SHAPES = [(4, 3), (3,), ()]
+
+
+def case_id(case):
+    return f"{case[0]}({', '.join(f'{k}={v}' for k, v in case[1].items())})"
+
+
+def start(lib, dtype):
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal(s).astype(dtype) for s in SHAPES]
+    return [lib.tensor(v, requires_grad=True, dtype=getattr(lib, dtype)) for v in values]
+
+
+def gradients(step, dtype):
+    rng = np.random.default_rng(100 + step)
+    return [np.asarray(rng.standard_normal(s)).astype(dtype) for s in SHAPES]
+
+
+def run(lib, case, steps, dtype="float32", state=None, params=None, first=0):
+    params = params or start(lib, dtype)
+    optimizer = getattr(lib.optim, case[0])(params, **({"lr": 1e-3} | case[1]))
+    if state is not None:
+        optimizer.load_state_dict(state)
+    for k in range(first, first + steps):
+        for p, g in zip(params, gradients(k, dtype), strict=True):
+            p.grad = lib.tensor(g, dtype=getattr(lib, dtype))
+        optimizer.step()
+    return params, optimizer
+
+
+def convert(tree, make):
+    """Every tensor in a state dict as another library's."""
+    if isinstance(tree, dict):
+        return {k: convert(v, make) for k, v in tree.items()}
+    if isinstance(tree, list):
+        return [convert(v, make) for v in tree]
+    return make(tree.detach().numpy()) if hasattr(tree, "detach") else tree
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("float64", 1e-13)])
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_twenty_steps_equal_pytorch(torch, case, dtype, tolerance):
+    ours, _ = run(jtorch, case, 20, dtype)
+    theirs, _ = run(torch, case, 20, dtype)
+    for p, q in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(
+            p.detach().numpy(), q.detach().numpy(), rtol=tolerance, atol=tolerance
+        )
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_state_dicts_are_interchangeable(torch, case):
+    """Ten steps here, ten there, in both directions, equal twenty in PyTorch."""
+    expected, _ = run(torch, case, 20)
+    for first, second in ((jtorch, torch), (torch, jtorch)):
+        half, optimizer = run(first, case, 10)
+
+        def make(array, lib=second):
+            return lib.from_numpy(np.array(array))
+
+        state = convert(optimizer.state_dict(), make)
+        params = [make(p.detach().numpy()).requires_grad_() for p in half]
+        params, _ = run(second, case, 10, state=state, params=params, first=10)
+        for p, q in zip(params, expected, strict=True):
+            np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_layout_and_repr_equal_pytorch(torch, case):
+    (_, ours), (_, theirs) = run(jtorch, case, 1), run(torch, case, 1)
+    assert repr(ours) == repr(theirs)
+    a, b = ours.state_dict(), theirs.state_dict()
+    assert a["param_groups"] == b["param_groups"]
+    assert list(a["param_groups"][0]) == list(b["param_groups"][0])
+    assert {k: list(v) for k, v in a["state"].items()} == {
+        k: list(v) for k, v in b["state"].items()
+    }
+    for k, facts in a["state"].items():
+        for name, value in facts.items():
+            assert str(value.dtype).split(".")[1] == str(b["state"][k][name].dtype).split(".")[1]
+            assert tuple(value.shape) == tuple(b["state"][k][name].shape)
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam, AdamW])
+def test_trains_a_network(kind):
+    jtorch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
+    optimizer = kind(model.parameters(), lr=0.05)
+    x = jtorch.randn(64, 2)
+    y = x[:, :1] * x[:, 1:]
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.85 * losses[0]
+    assert all(p.is_leaf and p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[6]], ids=case_id)
+def test_parameters_without_gradient_are_skipped(torch, case):
+    def one(lib):
+        used, unused = start(lib, "float32")[:2]
+        optimizer = getattr(lib.optim, case[0])([unused, used], **case[1])
+        for k in range(3):
+            used.grad = lib.tensor(gradients(k, "float32")[0])
+            if k == 2:
+                unused.grad = lib.tensor(gradients(k, "float32")[1])
+            optimizer.step()
+        return used, unused
+
+    for p, q in zip(one(jtorch), one(torch), strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=2e-6)
+
+
+def test_updates_in_place_and_moves_versions():
+    p = jtorch.ones(2, requires_grad=True)
+    view = p.detach()
+    optimizer = SGD([p], lr=0.5)
+    p.grad = jtorch.ones(2)
+    version = p._version
+    optimizer.step()
+    assert view.tolist() == [0.5, 0.5] and p._version == version + 1
+    out = (p * p).sum()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+
+
+def test_nan_and_infinite_gradients_spread_as_in_pytorch(torch):
+    def one(lib):
+        p = lib.ones(4, requires_grad=True)
+        optimizer = lib.optim.Adam([p])
+        p.grad = lib.tensor([float("nan"), float("inf"), 0.0, 1e-42])
+        optimizer.step()
+        return p.detach().numpy()
+
+    np.testing.assert_allclose(one(jtorch), one(torch), rtol=1e-6)
+
+
+def test_init_state_is_idempotent_and_early():
+    p = jtorch.ones(2, requires_grad=True)
+    optimizer = Adam([p])
+    assert not optimizer.state
+    optimizer.init_state()
+    average = optimizer.state[p]["exp_avg"]
+    p.grad = jtorch.ones(2)
+    optimizer.step()
+    optimizer.init_state()
+    assert optimizer.state[p]["exp_avg"] is average and average.tolist() != [0.0, 0.0]
+    step = optimizer.state[p]["step"]
+    assert step.ndim == 0 and step.dtype is jtorch.float32 and step.item() == 1.0
+
+
+def test_momentum_switched_on_later(torch):
+    def one(lib):
+        p = lib.ones(2, requires_grad=True)
+        optimizer = lib.optim.SGD([p], lr=0.1)
+        for k in range(4):
+            optimizer.param_groups[0]["momentum"] = 0.9 if k else 0.0
+            p.grad = lib.tensor([1.0, float(k)])
+            optimizer.step()
+        return p.detach().numpy()
+
+    np.testing.assert_allclose(one(jtorch), one(torch), rtol=1e-6)
+
+
+def test_groups_have_their_own_options():
+    a, b = jtorch.zeros(1, requires_grad=True), jtorch.zeros(1, requires_grad=True)
+    optimizer = SGD([{"params": [a], "lr": 1.0}, {"params": b}], lr=0.1)
+    a.grad, b.grad = jtorch.ones(1), jtorch.ones(1)
+    optimizer.step()
+    assert a.item() == -1.0 and b.item() == pytest.approx(-0.1)
+    c = jtorch.zeros(1, requires_grad=True)
+    optimizer.add_param_group({"params": [c], "lr": 5.0})
+    c.grad = jtorch.ones(1)
+    optimizer.step()
+    assert c.item() == -5.0
+    assert optimizer.state_dict()["param_groups"][2]["params"] == [2]
+
+
+def test_adding_a_group_keeps_earlier_state():
+    a, b = jtorch.ones(1, requires_grad=True), jtorch.ones(1, requires_grad=True)
+    optimizer = Adam([a])
+    a.grad, b.grad = jtorch.ones(1), jtorch.ones(1)
+    optimizer.step()
+    optimizer.add_param_group({"params": [b]})
+    optimizer.step()
+    assert (optimizer.state[a]["step"].item(), optimizer.state[b]["step"].item()) == (2.0, 1.0)
+
+
+def test_named_parameters():
+    model = nn.Linear(2, 1)
+    optimizer = SGD(model.named_parameters(), lr=0.1)
+    assert optimizer.param_groups[0]["params"] == list(model.parameters())
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+
+
+def test_closure_runs_with_gradients():
+    p = jtorch.ones(1, requires_grad=True)
+    optimizer = SGD([p], lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    with jtorch.no_grad():
+        loss = optimizer.step(closure)
+    assert loss.item() == 1.0 and p.item() == pytest.approx(0.8)
+
+
+def test_zero_grad():
+    p = jtorch.ones(1, requires_grad=True)
+    optimizer = SGD([p])
+    p.grad = jtorch.ones(1)
+    kept = p.grad
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad.tolist() == [0.0] and kept.tolist() == [0.0]
+    optimizer.zero_grad()
+    assert p.grad is None
+
+
+def parameter(lib):
+    return lib.ones(2, requires_grad=True)
+
+
+ERRORS = [
+    ("lr", lambda o, p: o.SGD([p], lr=-1)),
+    ("momentum", lambda o, p: o.SGD([p], lr=1, momentum=-1)),
+    ("weight decay", lambda o, p: o.SGD([p], lr=1, weight_decay=-1)),
+    ("nesterov", lambda o, p: o.SGD([p], lr=1, nesterov=True)),
+    ("adam lr", lambda o, p: o.Adam([p], lr=-1)),
+    ("eps", lambda o, p: o.Adam([p], eps=-1)),
+    ("beta 0", lambda o, p: o.Adam([p], betas=(1.0, 0.9))),
+    ("beta 1", lambda o, p: o.Adam([p], betas=(0.9, -0.1))),
+    ("adam weight decay", lambda o, p: o.Adam([p], weight_decay=-1)),
+    ("empty", lambda o, p: o.SGD([])),
+    ("set", lambda o, p: o.SGD([{"params": {p}}])),
+    ("twice", lambda o, p: o.SGD([p]).add_param_group({"params": [p]})),
+    ("no leaf", lambda o, p: o.SGD([p * 2])),
+    ("not a dict", lambda o, p: o.SGD([p]).add_param_group([p])),
+    ("some names", lambda o, p: o.SGD([("a", p), p * 2])),
+    ("other groups", lambda o, p: o.SGD([p]).load_state_dict({"state": {}, "param_groups": []})),
+    (
+        "other sizes",
+        lambda o, p: o.SGD([p]).load_state_dict(
+            {"state": {}, "param_groups": [{"params": [0, 1]}]}
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("act", [a for _, a in ERRORS], ids=[n for n, _ in ERRORS])
+def test_errors_are_word_for_word(torch, act):
+    with pytest.raises((ValueError, TypeError)) as theirs:
+        act(torch.optim, parameter(torch))
+    with pytest.raises(type(theirs.value)) as ours:
+        act(jtorch.optim, parameter(jtorch))
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_other_errors():
+    p = parameter(jtorch)
+    with pytest.raises(ValueError, match="Invalid learning rate: nan"):
+        SGD([p], lr=float("nan"))
+    with pytest.raises(TypeError, match="should be an iterable of Tensors or dicts, but got"):
+        SGD(p)
+    with pytest.raises(TypeError, match="can only optimize Tensors, but one of the params is int"):
+        SGD([3])
+    with pytest.raises(NotImplementedError, match=r"AdamW\(amsgrad=True\)"):
+        AdamW([p], amsgrad=True)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        SGD([p, p])
+
+
+def test_plans_hear_of_structure_not_of_values():
+    p, q = parameter(jtorch), parameter(jtorch)
+    optimizer = Adam([p])
+    p.grad = jtorch.ones(2)
+    optimizer.step()
+    before = watch.structure[0]
+    optimizer.param_groups[0]["lr"] = 0.5
+    optimizer.step()
+    optimizer.zero_grad()
+    assert watch.structure[0] == before
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert watch.structure[0] > before
+    before = watch.structure[0]
+    optimizer.add_param_group({"params": [q]})
+    assert watch.structure[0] > before
+
+
+def test_hyper_parameters_come_through_the_evaluator(monkeypatch):
+    asked = []
+    evaluator = jtorch.op.CONTEXT.get().evaluator
+    read = type(evaluator).scalar
+    monkeypatch.setattr(
+        type(evaluator),
+        "scalar",
+        lambda self, group, key: asked.append(key) or read(self, group, key),
+    )
+    p = parameter(jtorch)
+    p.grad = jtorch.ones(2)
+    Adam([p]).step()
+    SGD([p], momentum=0.9).step()
+    assert set(asked) == {
+        "lr", ("betas", 0), ("betas", 1), "eps", "weight_decay", "momentum", "dampening",
+    }  # fmt: skip

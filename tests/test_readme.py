@@ -1,0 +1,77 @@
+"""The documents at the root say what is true: their code runs, their paths and settings exist."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cli import NAMES, parser
+from jtorch.config import SETTINGS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+
+
+def blocks(document, language):
+    text = (ROOT / document).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_code_of_the_readme_runs(tmp_path, capsys):
+    """Its blocks follow from each other, so they run as one program."""
+    file = tmp_path / "readme.py"
+    file.write_text("\n".join(blocks("README.md", "python")))
+    runpy.run_path(str(file))
+    printed = capsys.readouterr().out
+    first, last = map(float, re.search(r"loss (\S+) -> (\S+)", printed).groups())
+    assert last < first
+    assert "def step(" in printed and "CrossEntropyBackward0" in printed
+
+
+def test_the_first_program_of_the_readme_is_short():
+    lines = [line for line in blocks("README.md", "python")[0].splitlines() if line.strip()]
+    assert len(lines) <= 15
+
+
+def test_the_declaration_shown_is_one_that_works():
+    """In a namespace of its own: the op must not stay in the table."""
+    from jtorch import op, xp
+
+    (text,) = blocks("CONTRIBUTING.md", "text")
+    namespace = {"elementwise": op.elementwise}
+    try:
+        exec(text, namespace)
+        import numpy as np
+
+        x = np.array([-3.0, 0.0, 1.0])
+        np.testing.assert_allclose(namespace["softsign"].body(xp, x), [-0.75, 0.0, 0.5])
+        (gradient,) = namespace["softsign"].vjp_function(xp, np.ones(3), x)
+        np.testing.assert_allclose(gradient, [1 / 16, 1.0, 1 / 4])
+    finally:
+        added = op.BY_NAME.pop("softsign", None)
+        if added is not None:
+            op.TABLE.remove(added)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_paths_exist(document):
+    text = (ROOT / document).read_text()
+    paths = re.findall(r"`((?:jtorch|tests|benchmarks|examples)/[\w./]*)`", text)
+    assert paths
+    assert [p for p in paths if not (ROOT / p).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_settings_and_workloads_exist(document):
+    text = (ROOT / document).read_text()
+    settings = set(re.findall(r"JTORCH_([A-Z]+)", text))
+    assert settings <= set(SETTINGS)
+    for command in re.findall(r"python -m benchmarks((?: [\w.,-]+)*)", text):
+        assert set(parser().parse_args(command.split()).workloads) <= set(NAMES)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_document_installs_another_project(document):
+    """The name on the public package index belongs to somebody else."""
+    assert not re.search(r"pip install\s+(?:-\S+\s+)*jtorch", (ROOT / document).read_text())

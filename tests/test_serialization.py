@@ -1,0 +1,247 @@
+"""save and load: round trips, atomic writing, and files that are not what they claim."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import struct
+
+import numpy as np
+import pytest
+from safetensors.numpy import save as safetensors_bytes
+
+import jtorch
+from jtorch import nn
+from jtorch.errors import DataError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "file.safetensors"
+
+
+def round_trip(obj, path):
+    jtorch.save(obj, path)
+    return jtorch.load(path)
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        None, True, 0, -1, 10**40, 1.5, -0.0, math.inf, 5e-324, 0.1, "", "text \u2603",
+        [], (), {}, [1, [2, (3,)]], {"a": {"b": [None]}}, {1: "int", 1.5: "float", "1": "str"},
+        (0.9, 0.999), {"list": ["int", {"tensor": "t"}]},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_plain_values(obj, path):
+    back = round_trip(obj, path)
+    assert back == obj and repr(back) == repr(obj)
+
+
+def test_nan(path):
+    assert math.isnan(round_trip(math.nan, path))
+
+
+@pytest.mark.parametrize("dtype", list(jtorch.dtypes.ALL), ids=str)
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
+def test_tensors(dtype, shape, path):
+    array = np.array(np.arange(math.prod(shape)).reshape(shape) % 2, dtype=dtype.numpy)
+    back = round_trip({"x": jtorch.from_numpy(array)}, path)["x"]
+    assert back.dtype is dtype and back.shape == shape
+    np.testing.assert_array_equal(back.numpy(), array)
+    back.zero_()  # the memory is its own and writable
+
+
+def test_special_floats_and_strides(path):
+    array = np.array([[np.nan, np.inf], [-0.0, 1e-45]], np.float32)
+    back = round_trip([jtorch.from_numpy(array).T, jtorch.from_numpy(array)[::1, 1]], path)
+    assert back[0].numpy().tobytes() == np.ascontiguousarray(array.T).tobytes()
+    assert back[1].numpy().tobytes() == np.ascontiguousarray(array[:, 1]).tobytes()
+
+
+def test_sharing_and_kind_are_kept(path):
+    p = nn.Parameter(jtorch.ones(2))
+    x = jtorch.zeros(1, requires_grad=True)
+    a, b, c, d = round_trip([p, p, x, nn.Parameter(jtorch.ones(1), requires_grad=False)], path)
+    assert a is b and isinstance(a, nn.Parameter) and a.requires_grad
+    assert type(c) is jtorch.Tensor and c.requires_grad and c.is_leaf
+    assert isinstance(d, nn.Parameter) and not d.requires_grad
+
+
+def test_a_checkpoint_goes_on_exactly(path):
+    def build():
+        jtorch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        return model, jtorch.optim.Adam(model.parameters(), lr=0.01)
+
+    def train(model, optimizer, steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(jtorch.ones(2, 3)).sum().backward()
+            optimizer.step()
+        return [p.tolist() for p in model.parameters()]
+
+    straight = train(*build(), 6)
+    model, optimizer = build()
+    train(model, optimizer, 3)
+    jtorch.save(
+        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, path
+    )
+    model, optimizer = build()
+    saved = jtorch.load(path)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    assert train(model, optimizer, 3) == straight and saved["epoch"] == 3
+
+
+def test_other_readers_see_the_names(path):
+    from safetensors.numpy import load_file
+
+    jtorch.save(nn.Linear(2, 2).state_dict(), path)
+    assert sorted(load_file(path)) == ["bias", "weight"]
+    jtorch.save({"a.b": jtorch.ones(1), "a": {"b": jtorch.zeros(1)}}, path)
+    assert sorted(load_file(path)) == ["a.b", "a.b_"]
+    back = jtorch.load(path)
+    assert back["a.b"].item() == 1.0 and back["a"]["b"].item() == 0.0
+
+
+def test_files_of_other_writers(path):
+    path.write_bytes(safetensors_bytes({"w": np.ones(2, np.float32)}, {"format": "pt"}))
+    assert {k: v.tolist() for k, v in jtorch.load(path).items()} == {"w": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("obj", "text"),
+    [
+        (object(), "can't save builtins.object at the top"),
+        ({"a": [1, {2}]}, "can't save builtins.set at a.1"),
+        (np.ones(2), r"jtorch.from_numpy\(array\)"),
+        ({"m": lambda: 0}, "can't save builtins.function at m"),
+        ({(1, 2): 3}, "a key of type tuple"),
+    ],
+)
+def test_what_can_not_be_saved_is_named(obj, text, path):
+    with pytest.raises(TypeError, match=text):
+        jtorch.save(obj, path)
+    assert not path.exists()
+
+
+def test_a_module_is_pointed_to_its_state_dict(path):
+    with pytest.raises(TypeError, match=r"save its state_dict\(\)"):
+        jtorch.save(nn.Linear(1, 1), path)
+
+
+def test_a_list_in_itself(path):
+    loop = []
+    loop.append(loop)
+    with pytest.raises(TypeError, match="does it contain itself"):
+        jtorch.save(loop, path)
+
+
+def test_paths(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file at .*nothing"):
+        jtorch.load(tmp_path / "nothing")
+    with pytest.raises(TypeError, match=r"jtorch.save: expected a path, got int"):
+        jtorch.save({}, 3)
+    jtorch.save([1], str(tmp_path / "text"))
+    assert jtorch.load(os.fspath(tmp_path / "text")) == [1]
+
+
+def test_a_failed_save_keeps_the_old_file(path, monkeypatch):
+    jtorch.save([1], path)
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        jtorch.save([2], path)
+    assert jtorch.load(path) == [1] and len(list(path.parent.iterdir())) == 1
+
+
+def test_every_truncation_is_an_error(path):
+    jtorch.save({"x": jtorch.ones(3), "y": [1, 2]}, path)
+    whole = path.read_bytes()
+    for n in range(len(whole)):
+        path.write_bytes(whole[:n])
+        with pytest.raises(DataError, match="can not be read as a safetensors file"):
+            jtorch.load(path)
+    path.write_bytes(whole + b"more")
+    with pytest.raises(DataError):
+        jtorch.load(path)
+
+
+def test_no_flipped_byte_crashes(path):
+    """Damage is an error or, where it only changes values, a load: never another exception."""
+    jtorch.save({"x": jtorch.ones(2), "n": 7}, path)
+    whole = path.read_bytes()
+    for n in range(len(whole)):
+        path.write_bytes(whole[:n] + bytes([whole[n] ^ 0x15]) + whole[n + 1 :])
+        with contextlib.suppress(DataError):
+            jtorch.load(path)
+
+
+def hostile(structure):
+    text = (
+        structure if isinstance(structure, str) else json.dumps({"version": 1, "object": structure})
+    )
+    return safetensors_bytes({"t": np.ones(2, np.int64)}, {"jtorch": text})
+
+
+@pytest.mark.parametrize(
+    ("structure", "text"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "has no object"),
+        ('{"version": 9, "object": 1}', "format version 9, expected 1"),
+        (5, "a int in the structure"),
+        ([1], "a list in the structure"),
+        ({}, "a dict in the structure"),
+        ({"pickle": "cos\nsystem"}, "unknown value .* of kind 'pickle'"),
+        ({"call": [1]}, "unknown kind of value 'call'"),
+        ({"int": "1_"}, "'1_' is no int"),
+        ({"int": "9" * 5000}, "is no int"),
+        ({"float": "0x1p9999999"}, "is no float"),
+        ({"dtype": "object"}, "unknown value 'object'"),
+        ({"tensor": "u", "requires_grad": False}, "names the tensor 'u', which is not in the file"),
+        ({"tensor": ["t"], "requires_grad": False}, "which is not in the file"),
+        ({"tensor": "t", "requires_grad": True}, "requires_grad of tensor 't' is True"),
+        ({"tensor": "t"}, "requires_grad of tensor 't' is None"),
+        ({"dict": [["a"]]}, "no pair"),
+        ({"dict": [[{"list": []}, 1]]}, "key of type list"),
+        ({"dict": [[None, 1]]}, "key of type NoneType"),
+    ],
+    ids=str,
+)
+def test_hostile_structures(structure, text, path):
+    path.write_bytes(hostile(structure))
+    with pytest.raises(DataError, match=text):
+        jtorch.load(path)
+
+
+def test_deep_structures(path):
+    deep: object = None
+    for _ in range(400):
+        deep = {"list": [deep]}
+    path.write_bytes(hostile(deep))
+    with pytest.raises(DataError, match="nested deeper than 100 levels"):
+        jtorch.load(path)
+
+
+def test_a_header_that_claims_too_much(path):
+    header = b'{"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}}'
+    for size in (len(header), 1 << 62):
+        path.write_bytes(struct.pack("<Q", size) + header + b"\0" * 16)
+        with pytest.raises(DataError):
+            jtorch.load(path)
+
+
+def test_unknown_dtype(path):
+    header = b'{"x":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\0\0")
+    with pytest.raises(DataError, match=r"bf16|bfloat16|BF16|dtype"):
+        jtorch.load(path)
