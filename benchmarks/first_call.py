@@ -64,8 +64,8 @@ def _main(row: str) -> None:
     from benchmarks.workloads import ROWS
 
     program = ROWS[row].torch_like(jtorch)
-    compiled = jtorch.compile(program.step)
     start = time.perf_counter()
+    compiled = jtorch.compile(program.step)
     compiled(*program.arguments[0])
     found = of_function(compiled, time.perf_counter() - start)
     print(json.dumps({"seconds": found.seconds, **found.stages}))

@@ -105,8 +105,8 @@ def _compiled(
 ) -> Contestant:
     """The compiled contestant, once it was seen to compute what eager mode computes."""
     program: Program = row.workload.torch_like(jtorch)
-    step = (compiler or jtorch.compile)(program.step)
     start = time.perf_counter()
+    step = (compiler or jtorch.compile)(program.step)
     step(*program.arguments[0])
     seconds = time.perf_counter() - start
     found = record(program, step, STEPS_COMPARED)

@@ -3,7 +3,8 @@
 A process apart, since thread pools of two libraries in one process disturb each other (OpenMP
 workers spin for a while after each parallel region). Only one process computes at a time: the
 parent asks for a sample and waits for it, so peers take their turns in the same interleaved rounds.
-All get the same number of threads.
+All get the same number of threads. JAX's pool can only be switched off, which --threads 1 does;
+its dispatcher keeps a thread of its own, so it may use a little more than one core.
 """
 
 from __future__ import annotations

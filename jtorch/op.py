@@ -163,8 +163,12 @@ class Evaluator:
     """
 
     table: Sequence[Callable]
-    vjps: Sequence[Callable]  # the gradients likewise: ``vjps[op.index](xp, g, *saved)``
+    runs_nodes = True  # the engine may run a node's gradient itself, without asking ``backward``
     xp: Any
+
+    def backward(self, node: Any, xp: Any, g: Any) -> Any:
+        """The gradients of a node of the tape, on raw values."""
+        return node.backward(xp, g)
 
     def as_value(self, value: Any) -> Any:
         """A NumPy scalar, an array or a traced value as what a Tensor stores."""
@@ -214,12 +218,11 @@ class Evaluator:
 class Context:
     """What holds for ops run now in this thread of control: an evaluator and the grad mode."""
 
-    __slots__ = ("evaluator", "grad", "inference", "table", "vjps", "xp")
+    __slots__ = ("evaluator", "grad", "inference", "table", "xp")
 
     def __init__(self, evaluator: Evaluator, grad: bool = True, inference: bool = False) -> None:
         self.evaluator = evaluator
         self.table = evaluator.table
-        self.vjps = evaluator.vjps
         self.xp = evaluator.xp
         self.grad = grad
         self.inference = inference

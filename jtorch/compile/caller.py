@@ -194,8 +194,8 @@ class _Caller:
             value = f"a{entry.argument}"
         else:
             value = self.name("s", None)
-            read = self.name("h", entry.read)
-            self.add(f"{value} = {read}()")
+            container = self.name("h", entry.container)
+            self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}")
             self.add(f"if {value}.__class__ is not float: {value} = float({value})")
         for test, other in dict.fromkeys(entry.guards):
             self.miss_unless(f"{value} {_SIGNS[test]} {_number(other)}")
@@ -236,7 +236,7 @@ class _Caller:
     def _returned(self) -> str:
         values = [self._result(r) for r in self.plan.capture.results]
         if self.plan.backward is not None:
-            n = self.plan.capture.n_results
+            n = self.plan.first_saved
             self.names["attach"] = self.plan.backward.attach
             arrays = "".join(f"r{k}, " for k in range(n, n + self.plan.backward.n_saved))
             tensors = "".join(f"{v}, " for v in values)

@@ -87,9 +87,7 @@ def _arguments(tracer: Tracer, leaves: list[Any]) -> tuple[list[Any], dict[int, 
                 leaf = Tensor(leaf._data, leaf._requires_grad)  # noqa: PLW2901
                 stand_ins[id(leaf)] = leaf
         elif leaf.__class__ is float:
-            scalar = ScalarInput(("argument", k), None, leaf, f"arg{k}")
-            scalar.argument = k
-            leaf = tracer.runtime_scalar(scalar)  # noqa: PLW2901
+            leaf = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))  # noqa: PLW2901
         elif isinstance(leaf, np.ndarray):
             raise CompileError(
                 f"'{tracer.name}' got a NumPy array as an argument, which compiled code cannot follow: pass "

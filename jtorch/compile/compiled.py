@@ -10,6 +10,7 @@ import numpy as np
 
 from jtorch import watch
 from jtorch.compile import caller
+from jtorch.compile.backward import Backward
 from jtorch.compile.capture import Capture
 from jtorch.compile.inputs import (
     ArrayInput,
@@ -86,10 +87,12 @@ class CompiledPlan:
         self.layout = Layout(capture)
         self.grad_outputs: list[tuple[Any, Any]] = []  # (argument tensor's position, result index)
         self.cleared: list[Any] = []  # tensors whose grad the function leaves None
-        self.backward: Any = None  # for a capture whose results are differentiated outside
+        # for a capture whose results are differentiated outside
+        self.backward = Backward(capture, leaves) if capture.differentiable else None
         self.targets = self._targets()
+        graph = capture.graph if self.backward is None else self.backward.split.forward
         self.program: Program = compile_graph(
-            capture.graph, self.targets, self.layout.fixed, self.layout.dynamic, len(self.layout.order),
+            graph, self.targets, self.layout.fixed, self.layout.dynamic, len(self.layout.order),
             self.layout.numbers, timings,
         )  # fmt: skip
         self.replay = self.program.replay
@@ -122,6 +125,11 @@ class CompiledPlan:
                 self.n_results += 1
             else:
                 targets.append(self._grad_target(tensor, atom))
+        self.first_saved = self.n_results
+        for _ in range(self.backward.n_saved if self.backward else 0):
+            self.layout.add_result(self.n_results)
+            targets.append(Target("result", self.n_results))
+            self.n_results += 1
         return targets
 
     def _grad_target(self, tensor: Any, atom: Any) -> Target:

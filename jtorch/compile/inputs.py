@@ -49,29 +49,32 @@ class GradInput(Input):
 
 
 class ScalarInput(Input):
-    """A float that is read anew at each call. ``guards`` are tests of it that the trace relied on."""
+    """A float that is read anew at each call: an argument, or ``container[path[0]][path[1]]...``.
 
-    def __init__(self, identity: Any, read: Callable[[], float] | None, value: float, hint: str) -> None:
-        self.identity = identity
-        self.read = read  # None: an argument, found by ``argument``
-        self.argument: int | None = None
+    ``guards`` are tests of it that the trace relied on.
+    """
+
+    def __init__(self, container: Any, path: tuple, value: float, argument: int | None = None) -> None:
+        self.container = container
+        self.path = path
+        self.argument = argument
         self.value = value
         self.guards: list[tuple[Callable, float]] = []
+        hint = "_".join(str(k) for k in path) if argument is None else f"arg{argument}"
         self.var = Var(Type(_F64, ()), hint)
+
+    @property
+    def identity(self) -> Any:
+        return (id(self.container), self.path, self.argument)
 
     @staticmethod
     def of(container: Any, key: Any) -> ScalarInput:
         """A hyper-parameter ``container[key]``; a tuple is a path of keys."""
         path = key if isinstance(key, tuple) else (key,)
-
-        def read() -> float:
-            value = container
-            for k in path:
-                value = value[k]
-            return value
-
-        hint = "_".join(str(k) for k in path)
-        return ScalarInput((id(container), path), read, float(read()), hint)
+        value = container
+        for k in path:
+            value = value[k]
+        return ScalarInput(container, path, float(value))
 
 
 class CounterInput(Input):

@@ -145,7 +145,6 @@ class Tracer(Evaluator):
     def __init__(self, name: str) -> None:
         self.name = name
         self.table = [self._recorder(op) for op in TABLE]
-        self.vjps = [functools.partial(self._differentiate, op) for op in TABLE]
         self.xp = _Namespace(self)
         self.eqns: list[Eqn] = []
         self.inputs: list[Input] = []
@@ -165,15 +164,21 @@ class Tracer(Evaluator):
     def _run_composite(self, op: Op, *values: Any, **statics: Any) -> Any:
         return op.body(self.xp, *map(self.lift, values), **statics)
 
-    def _differentiate(self, op: Op, xp: Any, g: Any, *saved: Any) -> Any:
-        assert op.vjp_function is not None
+    runs_nodes = False
+
+    def backward(self, node: Any, xp: Any, g: Any) -> Any:
+        """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
+        recorded, too."""
+        if node.foreign:
+            return node.backward(xp, g)
+        saved = node.check_saved()
         for value in saved:
             if value.__class__ is np.ndarray and id(value) not in self.arrays:
                 raise CompileError(
                     f"{user_source()}: backward() inside '{self.name}' reaches a graph that was built outside it "
-                    f"({op.grad_name}). Build the whole graph inside, or pass the tensor detached."
+                    f"({node.name()}). Build the whole graph inside, or pass the tensor detached."
                 )
-        return op.vjp_function(xp, g, *map(self.lift, saved))
+        return node.vjp(xp, g, *map(self.lift, saved))
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""

@@ -27,7 +27,7 @@ from jtorch.op import Context
 NON_SCALAR = "grad can be implicitly created only for scalar outputs"
 NO_GRAD_FN = "element {k} of tensors does not require grad and does not have a grad_fn"
 NOT_USED = (
-    "One of the differentiated Tensors appears to not have been used in the graph. Set "
+    "The differentiated Tensor at index {k} appears to not have been used in the graph. Set "
     "allow_unused=True if this is the desired behavior."
 )
 
@@ -84,11 +84,11 @@ def grad(
     run = _Run(create_graph, create_graph if retain_graph is None else retain_graph)
     found = run.play(outputs, grad_outputs, inputs)
     result = []
-    for t, g in zip(inputs, found, strict=True):
+    for k, (t, g) in enumerate(zip(inputs, found, strict=True)):
         if g is None and materialize_grads:
             g = run.zeros(t._data.shape, t._data.dtype)
         elif g is None and not allow_unused:
-            raise RuntimeError(NOT_USED)
+            raise RuntimeError(NOT_USED.format(k=k))
         result.append(g if g is None else run.as_tensor(g))
     return tuple(result)
 
@@ -141,7 +141,7 @@ class _Run:
     def _work(self) -> None:
         """Visit slots until none is ready. This loop is what an op pays for in backward."""
         ready, slots, xp = self.ready, self.slots, self.xp
-        plain = not self.create_graph and self.captures is None
+        plain = not self.create_graph and self.captures is None and self.context.evaluator.runs_nodes
         keep, raw = self.retain_graph, not self.create_graph
         while ready:
             slot = ready.pop()
@@ -196,7 +196,10 @@ class _Run:
         if g.__class__ is list:
             g = self._materialize(node, g)
         try:
-            grads = node.backward_on_tensors(self.xp, g) if self.create_graph else node.backward(self.xp, g)
+            if self.create_graph:
+                grads = node.backward_on_tensors(self.xp, g)
+            else:
+                grads = self.context.evaluator.backward(node, self.xp, g)
         except Exception as error:
             anomaly.name_forward(node, error)
             raise

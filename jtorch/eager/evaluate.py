@@ -16,7 +16,6 @@ class Eager(Evaluator):
     def __init__(self) -> None:
         self.xp = xp
         self.table = [_implementation(op) for op in TABLE]
-        self.vjps = [op.vjp_function for op in TABLE]
 
     def as_value(self, value: Any) -> np.ndarray:
         return np.asarray(value)

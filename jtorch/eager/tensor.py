@@ -167,8 +167,9 @@ class Tensor:
                 )
             if value._data.shape != self._data.shape:
                 raise RuntimeError(
-                    f"assigned grad has data of a different size: expected {list(self._data.shape)}, got "
-                    f"{list(value._data.shape)}"
+                    f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor of size "
+                    f"'{list(self._data.shape)}'. Please ensure that the gradient and the tensor are the same "
+                    "size"
                 )
         op_module.CONTEXT.get().evaluator.set_grad(self, value)
 

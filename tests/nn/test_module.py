@@ -50,9 +50,9 @@ def test_getters():
     assert net.get_buffer("mean") is net.mean
     with pytest.raises(AttributeError, match=r"Sequential has no attribute `7`"):
         net.get_submodule("rest.7")
-    with pytest.raises(AttributeError, match="`scale` is not an nn.Module"):
+    with pytest.raises(AttributeError, match=r"`scale` is not an nn\.Module"):
         net.get_submodule("scale")
-    with pytest.raises(AttributeError, match="`mean` is not an nn.Parameter"):
+    with pytest.raises(AttributeError, match=r"`mean` is not an nn\.Parameter"):
         net.get_parameter("mean")
     with pytest.raises(AttributeError, match="'Net' object has no attribute 'nothing'"):
         _ = net.nothing

@@ -78,7 +78,7 @@ def test_not_strict_reports():
 
 
 def test_what_is_no_tensor_is_named():
-    with pytest.raises(RuntimeError, match='parameter named "0.bias", expected torch.Tensor'):
+    with pytest.raises(RuntimeError, match=r'parameter named "0\.bias", expected torch\.Tensor'):
         model().load_state_dict({"0.bias": [1, 2, 3]}, strict=False)
 
 

@@ -1,0 +1,155 @@
+"""A compiled forward whose results eager code differentiates: one node on the tape.
+
+The backward pass was recorded together with the forward one and cut off from it; it is compiled when the first
+``backward()`` reaches the node. What it reads of the forward pass leaves the arena as arrays of their
+own, since the function may be called many times before anybody goes backward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.capture import Capture
+from jtorch.compile.inputs import ArrayInput
+from jtorch.compile.ir import Literal, Type, Var
+from jtorch.compile.memory import Place, Target
+from jtorch.compile.passes import Fuel, optimise
+from jtorch.compile.pipeline import Program, compile_graph
+from jtorch.compile.split import Split, split
+from jtorch.compile.timings import Timings
+from jtorch.eager.node import Node
+from jtorch.eager.tensor import Tensor
+from jtorch.errors import CompileError
+
+
+class CompiledFunctionBackward(Node):
+    """The node of one call of a compiled function."""
+
+    __slots__ = ("owner",)
+    foreign = True
+    frees = True
+
+    def __init__(self, owner: Backward, edges: Any, saved: Any, versions: Any, metadata: Any) -> None:
+        super().__init__(edges, saved, versions, metadata)
+        self.owner = owner
+
+    def backward(self, xp: Any, g: Any) -> Any:
+        arrays = self.check_saved()
+        gradients = g if isinstance(g, list) else [g]
+        if any(not isinstance(part, np.ndarray) for part in gradients):
+            raise CompileError(
+                f"backward() inside a compiled function reaches the result of '{self.owner.name}', which was "
+                "called outside. Call it inside, too."
+            )
+        return self.owner.run(arrays, gradients)
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        raise NotImplementedError(
+            f"create_graph=True through the compiled function '{self.owner.name}': its backward pass is not "
+            "recorded on the tape. Call the function uncompiled where higher derivatives are needed."
+        )
+
+    def _saved_of(self, cell: Any) -> tuple[Any, str]:
+        k = next(k for k in range(0, len(self.versions), 2) if self.versions[k] is cell) // 2
+        return self.owner.watched[k].var, self.name()
+
+
+class Backward:
+    """The backward pass of one capture."""
+
+    def __init__(self, capture: Capture, leaves: list[Any]) -> None:
+        self.name = capture.name
+        self.capture = capture
+        self.results = capture.differentiable
+        self.program: Program | None = None
+        self.timings = Timings()
+        self.arguments = self._leaf_arguments(capture)
+        self.split = self._cut(capture)
+        self.n_saved = len(self.split.saved)
+        by_var = {e.var: e for e in capture.inputs}
+        self.passed = [by_var[v] for v in self.split.passed]
+        self.watched = [e for e in self.passed if isinstance(e, ArrayInput)]
+
+    def _leaf_arguments(self, capture: Capture) -> list[int | None]:
+        """For each leaf the argument it is, None for a captured one."""
+        place = {
+            id(e.array): e.argument
+            for e in capture.inputs
+            if isinstance(e, ArrayInput) and e.argument is not None
+        }
+        return [place.get(id(t._data)) for t in capture.leaves]
+
+    def _cut(self, capture: Capture) -> Split:
+        graph = capture.graph
+        self.wanted = [k for k, g in enumerate(capture.gradients) if g is not None]
+        gradients = tuple(capture.gradients[k] for k in self.wanted)
+        joint = graph.replace(
+            inputs=(*graph.inputs, *capture.cotangents), outputs=(*graph.outputs, *gradients)
+        )
+        joint = optimise(joint, Fuel(-1))
+        known = {id(t._data) for t in capture.leaves}
+        passable = {
+            e.var
+            for e in capture.inputs
+            if isinstance(e, ArrayInput)
+            and not e.written
+            and (e.argument is not None or id(e.array) in known)
+        }
+        return split(joint, len(graph.outputs), capture.cotangents, passable)
+
+    # -- each call -----------------------------------------------------------------------------------------
+
+    def attach(self, leaves: tuple, results: list[Any], saved: list[np.ndarray]) -> None:
+        """Hang one node on the tape for a call's results."""
+        edges = tuple(self._edge(k, leaves) for k in range(len(self.capture.leaves)))
+        arrays, versions = [], []
+        for entry in self.passed:
+            assert isinstance(entry, ArrayInput)
+            tensor = leaves[entry.argument] if entry.argument is not None else self._captured(entry)
+            arrays.append(tensor._data)
+            versions += [tensor._cell, tensor._cell[0] + 0]
+        outs = [results[k] for k in self.results]
+        metadata: Any = [(t._data.shape, t._data.dtype) for t in outs]
+        node = CompiledFunctionBackward(
+            self, edges, (*arrays, *saved), tuple(versions), metadata if len(outs) > 1 else metadata[0]
+        )
+        for k, t in enumerate(outs):
+            t._node, t._index, t._requires_grad = node, k, True
+
+    def _edge(self, k: int, leaves: tuple) -> Any:
+        argument = self.arguments[k]
+        tensor = self.capture.leaves[k] if argument is None else leaves[argument]
+        return (tensor._node or tensor, tensor._index)
+
+    def _captured(self, entry: ArrayInput) -> Tensor:
+        return next(t for t in self.capture.leaves if t._data is entry.array)
+
+    def run(self, arrays: tuple, gradients: list[np.ndarray]) -> tuple:
+        """The leaves' gradients, None where none flows."""
+        if self.program is None:
+            self.program = self._compile()
+        inputs = [np.ascontiguousarray(a) for a in (*arrays, *gradients)]
+        outs = [np.empty(t.shape, t.dtype) for t in self.types]
+        status = self.program.replay.run(*inputs, *outs)
+        if status:
+            raise RuntimeError(self.program.replay.status_text(status)[0])
+        found: list[Any] = [None] * len(self.capture.leaves)
+        for k, out in zip(self.wanted, outs, strict=True):
+            found[k] = out
+        return tuple(found)
+
+    def _compile(self) -> Program:
+        graph = self.split.backward
+        n = len(graph.inputs)
+        dynamic = {Place("input", k): k for k in range(n)}
+        dynamic |= {Place("result", k): n + k for k in range(len(graph.outputs))}
+        targets = [Target("result", k) for k in range(len(graph.outputs))]
+        self.types = [_type(a) for a in graph.outputs]
+        return compile_graph(graph, targets, {}, dynamic, n + len(targets), {}, self.timings)
+
+
+def _type(atom: Var | Literal) -> Type:
+    return atom.type if isinstance(atom, Var) else Type(atom.dtype, ())
+

@@ -1,0 +1,141 @@
+"""The links of the chain of equal results: one traced function, computed in every way there is.
+
+    eager -> interpreted as traced -> interpreted optimised -> generated source as plain Python -> Numba
+
+``links(function, leaves)`` gives the results of each; ``assert_chain`` compares neighbours and names the link
+that breaks. Outputs and scratch memory are filled with garbage before a run, so that what a kernel
+does not write, or reads before it was written, shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch import op as op_module
+from jtorch.compile.capture import Capture, capture
+from jtorch.compile.finalise import finalise
+from jtorch.compile.fuse import fuse
+from jtorch.compile.inputs import ArrayInput, ConstantInput, CounterInput, ScalarInput
+from jtorch.compile.interpret import interpret
+from jtorch.compile.ir import Graph, check
+from jtorch.compile.memory import Place, Plan, Target, plan_memory
+from jtorch.compile.passes import Fuel, optimise
+from jtorch.compile.pipeline import address_of
+from jtorch.compile.runtime.replay import Replay
+from jtorch.compile.runtime.unjitted import Unjitted
+from jtorch.compile.tree import flatten
+from jtorch.eager.tensor import Tensor
+
+GARBAGE = 0xCB  # as a float a huge negative number, as an integer far out of every range
+
+
+def trace(function: Callable, leaves: Sequence[Any], name: str = "program") -> Capture:
+    """One recorded run of ``function(*leaves)``."""
+    flat, structure = flatten((tuple(leaves), {}))
+    return capture(function, flat, structure, op_module.CONTEXT.get(), name)
+
+
+def arguments_of(made: Capture) -> list[np.ndarray]:
+    """What the inputs of a captured graph are now."""
+    found = []
+    for entry in made.inputs:
+        if isinstance(entry, (ArrayInput, ConstantInput)):
+            found.append(np.array(entry.array, order="C"))
+        elif isinstance(entry, ScalarInput):
+            found.append(np.asarray(entry.value))
+        else:
+            assert isinstance(entry, CounterInput)
+            found.append(np.asarray(getattr(entry.generator, entry.attribute), np.uint64))
+    return found
+
+
+def planned(graph: Graph, targets: Sequence[Target] | None = None, fuel: int = -1) -> Plan:
+    """The plan of an optimised and finalised graph; its outputs are results unless ``targets`` say else."""
+    wanted = list(targets or (Target("result", k) for k in range(len(graph.outputs))))
+    return plan_memory(graph, fuse(graph, Fuel(fuel)), wanted)
+
+
+class Machine:
+    """A plan over memory of its own: ``inputs`` and ``results`` are arrays, ``run()`` a status."""
+
+    def __init__(self, plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> None:
+        graph = plan.fused.graph
+        self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
+        self.results = [np.empty(v.shape, v.dtype) for v in graph.outputs]  # type: ignore[union-attr]
+        fixed = {Place("input", k): address_of(a) for k, a in enumerate(self.inputs)}
+        for kind in ("result", "grad"):
+            fixed |= {Place(kind, k): address_of(a) for k, a in enumerate(self.results)}
+        self.runner = runner(plan, fixed, {}, 0, {})
+        memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
+        for array in (memory, *self.results):
+            array.reshape(-1).view(np.uint8)[...] = GARBAGE
+
+    def run(self) -> int:
+        return self.runner.run()
+
+
+def execute(plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> list[np.ndarray]:
+    """The results of a plan that has no failing step."""
+    machine = Machine(plan, runner, arguments)
+    status = machine.run()
+    assert status == 0, machine.runner.status_text(status)
+    return machine.results
+
+
+def values_of(outs: Any) -> list[np.ndarray]:
+    """Tensors among what a function returned, as arrays."""
+    return [np.array(t._data) for t in flatten(outs)[0] if isinstance(t, Tensor)]
+
+
+def optimised(graph: Graph, fuel: int = -1) -> Graph:
+    """The graph after all passes, checked."""
+    result = optimise(graph, Fuel(fuel), lambda name, g, s: check(g))
+    check(result)
+    return result
+
+
+def links(function: Callable, leaves: Sequence[Any], jit: bool = True) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """(name, results) of every link, eager first."""
+    yield "eager", values_of(function(*leaves))
+    made = trace(function, leaves)
+    assert all(r.kind == "tensor" for r in made.results), [r.kind for r in made.results]
+    graph, arguments = made.graph, arguments_of(made)
+    check(graph)
+    yield "interpreted", interpret(graph, arguments)
+    graph = optimised(graph)
+    yield "optimised", interpret(graph, arguments)
+    graph = finalise(graph)
+    check(graph)
+    yield "finalised", interpret(graph, arguments)
+    plan = planned(graph)
+    yield "unjitted", execute(plan, Unjitted, arguments)
+    if jit:
+        yield "numba", execute(plan, Replay, arguments)
+
+
+EXACT = {"interpreted", "optimised", "finalised"}  # the same NumPy calls in the same order
+TOLERANCE = {"float32": (1e-5, 1e-6), "float64": (1e-12, 1e-13), "float16": (2e-3, 1e-4)}
+
+
+def assert_chain(function: Callable, leaves: Sequence[Any], jit: bool = True) -> None:
+    """Every link gives what the one before gives; a failure names the link."""
+    before: tuple[str, list[np.ndarray]] | None = None
+    for name, results in links(function, leaves, jit):
+        if before is not None:
+            assert_link(f"{before[0]} -> {name}", before[1], results, name in EXACT)
+        before = name, results
+
+
+def assert_link(link: str, expected: list[np.ndarray], found: list[np.ndarray], exact: bool = False) -> None:
+    assert len(expected) == len(found), f"{link}: {len(expected)} results against {len(found)}"
+    for k, (a, b) in enumerate(zip(expected, found, strict=True)):
+        where = f"link {link}, result {k}"
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), where
+        if exact or a.dtype.kind != "f":
+            np.testing.assert_array_equal(b, a, err_msg=where)
+        else:
+            rtol, atol = TOLERANCE[a.dtype.name]
+            np.testing.assert_allclose(b, a, rtol=rtol, atol=atol, err_msg=where)

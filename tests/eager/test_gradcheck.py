@@ -1,0 +1,109 @@
+"""gradcheck finds wrong gradients, and detect_anomaly says where they were made."""
+
+from __future__ import annotations
+
+import pytest
+
+import jtorch
+from jtorch.autograd import (
+    Function,
+    GradcheckError,
+    detect_anomaly,
+    gradcheck,
+    gradgradcheck,
+    set_detect_anomaly,
+)
+
+
+class WrongSine(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x.cos() * 1.01
+
+
+class DetachedSquare(Function):
+    """Right once, wrong twice: its gradient forgets the tape."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 2 * x.detach()
+
+
+@pytest.fixture
+def x():
+    return jtorch.tensor([0.3, 1.2], dtype=jtorch.float64, requires_grad=True)
+
+
+def test_wrong_gradient_is_found(x):
+    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        gradcheck(WrongSine.apply, x)
+    assert not gradcheck(WrongSine.apply, x, raise_exception=False)
+
+
+def test_wrong_second_gradient_is_found(x):
+    assert gradcheck(DetachedSquare.apply, x)
+    with pytest.raises(GradcheckError):
+        gradgradcheck(DetachedSquare.apply, x)
+
+
+def test_several_inputs_and_outputs(x):
+    y = jtorch.tensor([2.0, 3.0], dtype=jtorch.float64, requires_grad=True)
+    assert gradcheck(lambda a, b, n: (a * b, (a * n).sum()), (x, y, 3))
+    assert gradgradcheck(lambda a, b: (a * b).exp(), (x, y))
+
+
+def test_no_input_requires_grad():
+    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
+        gradcheck(lambda a: a, (jtorch.ones(2),))
+
+
+def test_inputs_are_put_back(x):
+    before = x.tolist()
+    gradcheck(lambda a: a.exp(), x)
+    assert x.tolist() == before
+
+
+def test_anomaly_names_the_forward_line(x):
+    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"), detect_anomaly():
+        y = (x * 0).log() * 0
+        with pytest.raises(RuntimeError, match="Function 'LogBackward0' returned nan values") as caught:
+            y.sum().backward()
+    assert "y = (x * 0).log() * 0" in "".join(caught.value.__notes__)
+
+
+def test_anomaly_is_undone(x):
+    with set_detect_anomaly(True):
+        assert (x * 2).grad_fn.extras is not None
+    assert (x * 2).grad_fn.extras is None
+    set_detect_anomaly(True)
+    set_detect_anomaly(False)
+    assert not jtorch.autograd.is_anomaly_enabled()
+
+
+def test_error_in_backward_carries_the_forward_stack(x):
+    class Failing(Function):
+        @staticmethod
+        def forward(ctx, t):
+            return t * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            raise KeyError("lost")
+
+    with set_detect_anomaly(True):
+        y = Failing.apply(x)
+        with pytest.raises(KeyError) as caught:
+            y.sum().backward()
+    assert "y = Failing.apply(x)" in "".join(caught.value.__notes__)
