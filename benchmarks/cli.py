@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--json", type=Path, metavar="FILE", help="write machine, settings and all samples here"
     )
+    p.add_argument("--markdown", action="store_true", help="print one table, as the README has it")
     p.add_argument(
         "--quick", action="store_true", help="few short samples: shows that it works, no figures"
     )

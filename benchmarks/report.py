@@ -28,6 +28,11 @@ def duration(seconds: float) -> str:
     return f"{format(seconds * factor, '#.3g').rstrip('.')} {unit}"
 
 
+def calls(number: float) -> str:
+    """A number of calls, "never" for infinity."""
+    return "never" if number == math.inf else f"{int(number):,}"
+
+
 def show(
     console: Console, machine: dict[str, Any], rows: Sequence[Row], peers: Sequence[str]
 ) -> None:
@@ -76,7 +81,10 @@ def _with_spread(timing: Timing) -> str:
 
 def _graph_costs(rows: Sequence[Row]) -> Table:
     table = Table(
-        title="What the graph costs: at every eager step, once when compiled", box=box.SIMPLE
+        title="What the graph costs: at every eager step, once when compiled",
+        caption="nodes: ops on the tape of a step. First call: with an empty kernel cache, importing "
+        "Numba included. 2nd process: with the kernels of the first on disk.",
+        box=box.SIMPLE,
     )
     headings = (
         "workload", "nodes", "forward\nwith tape", "no_grad", "kernels", "trace", "passes", "fuse",
@@ -106,12 +114,8 @@ def _build_cells(row: Row) -> list[str]:
         *(duration(first.stages[name]) for name in STAGES),
         duration(first.seconds),
         second,
-        "" if row.pays_after is None else _count(row.pays_after),
+        "" if row.pays_after is None else calls(row.pays_after),
     ]
-
-
-def _count(calls: float) -> str:
-    return "never" if calls == math.inf else f"{int(calls):,}"
 
 
 def one_line(row: Row, took: float) -> str:

@@ -23,9 +23,9 @@ from jtorch.vision.datasets import MNIST
 def mlp() -> nn.Module:
     return nn.Sequential(
         nn.Flatten(),  # (N, 1, 28, 28) -> (N, 784)
-        nn.Linear(784, 96),
+        nn.Linear(784, 80),
         nn.ReLU(),
-        nn.Linear(96, 10),
+        nn.Linear(80, 10),
     )
 
 
@@ -98,9 +98,9 @@ def main(argv: list[str] | None = None) -> float:
     parser.add_argument("--model", choices=MODELS, default="mlp")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument(
-        "--gamma", type=float, default=0.4, help="what lr is multiplied with per epoch"
+        "--gamma", type=float, default=0.3, help="what lr is multiplied with per epoch"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")

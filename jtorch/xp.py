@@ -9,12 +9,14 @@ tuples of non-negative ints, shapes are tuples, and dtypes are NumPy's.
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import warnings
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _as_strided
+
 from jtorch import philox
 
 # Division by zero and overflow give inf and NaN without a word, as in PyTorch. The filter is limited to
@@ -37,7 +39,6 @@ eq, ne, lt, le, gt, ge = (
 )  # fmt: skip
 logical_not, logical_and, logical_or = np.logical_not, np.logical_and, np.logical_or
 isnan, isfinite = np.isnan, np.isfinite
-where = np.where
 floor_divide, remainder = np.floor_divide, np.remainder
 
 
@@ -66,7 +67,48 @@ def rsqrt(x: Array) -> Array:
 
 
 def relu(x: Array) -> Array:
-    return np.maximum(x, 0)
+    return np.maximum(x, _zero(x.dtype))
+
+
+@functools.cache
+def _zero(dtype: np.dtype) -> Array:
+    return np.zeros((), dtype)  # as an array it starts 0.25 us sooner than as a Python number
+
+
+def where(condition: Array, x: Any, y: Any) -> Array:
+    """``x`` where ``condition`` holds, else ``y``; either may be a number.
+
+    ``np.where`` branches for each element: 1 ms for 221,184 random choices, where selecting by masks of
+    bits takes 0.05 (y = 0) to 0.15 ms. Bits also keep NaN, inf and -0.0 as they are.
+    """
+    dtype: Any = getattr(x, "dtype", None) or getattr(y, "dtype", None)
+    integer = _INTEGER.get(dtype) if condition.size > 512 else None
+    if integer is None:
+        return np.where(condition, x, y)
+    mask = np.negative(condition.view(np.int8).astype(integer, copy=False))
+    if _is_zero(y):
+        return _into(mask, np.bitwise_and, _bits(x, dtype, integer)).view(dtype)
+    y = _bits(y, dtype, integer)
+    differ = np.bitwise_xor(_bits(x, dtype, integer), y)
+    return _into(_into(mask, np.bitwise_and, differ), np.bitwise_xor, y).view(dtype)
+
+
+_INTEGER = {
+    np.dtype(kind): np.dtype(f"i{kind[1]}") for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8")
+}
+
+
+def _is_zero(value: Any) -> bool:
+    return value.__class__ in (int, float) and value == 0 and math.copysign(1.0, value) > 0
+
+
+def _bits(value: Any, dtype: np.dtype, integer: np.dtype) -> Array:
+    return (np.array(value, dtype) if isinstance(value, (int, float)) else value).view(integer)
+
+
+def _into(mask: Array, function: Any, other: Array) -> Array:
+    """``function(mask, other)`` in the memory of ``mask`` where it fits there."""
+    return function(mask, other, mask if other.shape in ((), mask.shape) else None)
 
 
 def cast(x: Array, *, dtype: np.dtype) -> Array:
@@ -79,29 +121,36 @@ def clone(x: Array) -> Array:
 
 # reduction: axis is a tuple, possibly empty
 
+_add_up: Any = np.add.reduce
+_multiply_up: Any = np.multiply.reduce
+_largest: Any = np.maximum.reduce
+_smallest: Any = np.minimum.reduce
+_some: Any = np.logical_or.reduce
+_every: Any = np.logical_and.reduce
+
 
 def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return np.add.reduce(x, axis, x.dtype, None, keepdims)
+    return _add_up(x, axis, x.dtype, None, keepdims)
 
 
 def prod(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return np.multiply.reduce(x, axis, x.dtype, None, keepdims)
+    return _multiply_up(x, axis, x.dtype, None, keepdims)
 
 
 def max(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return np.maximum.reduce(x, axis, None, None, keepdims)
+    return _largest(x, axis, None, None, keepdims)
 
 
 def min(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return np.minimum.reduce(x, axis, None, None, keepdims)
+    return _smallest(x, axis, None, None, keepdims)
 
 
 def any(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return np.logical_or.reduce(x, axis, None, None, keepdims)
+    return _some(x, axis, None, None, keepdims)
 
 
 def all(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return np.logical_and.reduce(x, axis, None, None, keepdims)
+    return _every(x, axis, None, None, keepdims)
 
 
 def argmax(x: Array, *, axis: Shape, keepdims: bool) -> Array:
@@ -219,7 +268,8 @@ def fold(
             _slice(p * d, p * d + (n - 1) * s + 1, s)
             for p, d, n, s in zip(place, dilation, outer, stride, strict=True)
         )
-        out[(..., *at)] += g[(..., *place)]
+        here: Any = (..., *at)
+        out[here] += g[(..., *place)]
     return out
 
 
@@ -242,7 +292,8 @@ def index_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     rows = int(np.prod([shape[a] for a in axes]))
     after = int(np.prod(shape[axes[-1] + 1 :]))
     out = np.zeros((before, rows, after), g.dtype)
-    np.add.at(out, (_slice(None), flat), g.reshape(before, count, after))
+    every: Any = (_slice(None), flat)
+    np.add.at(out, every, g.reshape(before, count, after))
     return out.reshape(shape)
 
 

@@ -26,7 +26,7 @@ def test_the_code_of_the_readme_runs(tmp_path, capsys):
     printed = capsys.readouterr().out
     first, last = map(float, re.search(r"loss (\S+) -> (\S+)", printed).groups())
     assert last < first
-    assert "def step(" in printed and "CrossEntropyBackward0" in printed
+    assert "def step(" in printed and "NllLossBackward0" in printed
 
 
 def test_the_first_program_of_the_readme_is_short():

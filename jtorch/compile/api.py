@@ -112,6 +112,10 @@ class CompiledFunction:
                     return plan
         raise RuntimeError(f"'{self.name}' has not been compiled yet: call it once")
 
+    def recording(self) -> str:
+        """The IR as it was recorded, before any pass."""
+        return str(self._newest().capture.graph)
+
     def graph(self) -> str:
         """The optimised IR of the latest compilation."""
         return str(self._newest().program.graph)

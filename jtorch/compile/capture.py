@@ -126,8 +126,17 @@ def _results(tracer: Tracer, outs: list[Any]) -> tuple[list[Result], list[Atom],
 
 
 def _is_freed(node: Any) -> bool:
-    """Whether ``backward()`` already went through: nothing is left to differentiate."""
-    return node is None or getattr(node, "saved", ()) is None
+    """Whether ``backward()`` already went through the graph under ``node``: a second pass is an error."""
+    seen: set[Any] = set()
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, Node) and found not in seen:
+            if found.saved is None:
+                return True
+            seen.add(found)
+            stack += [e[0] for e in found.edges if e is not None]
+    return not seen
 
 
 def _differentiate(

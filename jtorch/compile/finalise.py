@@ -34,7 +34,7 @@ def finalise(graph: Graph) -> Graph:
             operands = (_materialised(a, add) for a in eqn.inputs)
             fit = tuple(a if _walkable(a, made_by) else copied(a, eqn) for a in operands)
             add(eqn.replace(inputs=fit))
-        elif eqn.op.kind is Kind.OPAQUE:
+        elif eqn.op.kind is not Kind.ELEMENTWISE:  # a number where an array is meant gets memory
             add(eqn.replace(inputs=tuple(_materialised(a, add) for a in eqn.inputs)))
         else:
             add(eqn)

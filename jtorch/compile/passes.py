@@ -54,7 +54,7 @@ def _as_literal(atom: Atom, define: Any) -> Atom:
     eqn = define(atom)
     if eqn is not None and "value" in eqn.op.arrays and isinstance(eqn.inputs[0], Literal):
         literal = eqn.inputs[0]
-        return Literal(atom.dtype.type(literal.value).item(), atom.dtype, True)
+        return Literal(atom.dtype.type(literal.value).item(), atom.dtype, literal.static)
     return atom
 
 

@@ -2,7 +2,7 @@
 
 A rule gets the equation and a function that finds the equation that made a variable; it answers with an
 atom to use instead, with an equation to replace it, or with None. Every rule is exact, bit for bit (so
-``x + 0`` is not among them: it turns -0.0 into 0.0). Numbers count only when they are part of the
+``x + 0`` is not among them: it turns -0.0 into 0.0). Apart from exponents numbers count only when they are part of the
 program's structure (``Literal.static``): a 1/n that happens to be 1.0 for a batch of one must not make
 another graph.
 """
@@ -37,6 +37,14 @@ def _times_one(eqn: Eqn, find: Definition) -> Atom | None:
 
 def _over_one(eqn: Eqn, find: Definition) -> Atom | None:
     return eqn.inputs[0] if _is(eqn.inputs[1], 1) and _same_type(eqn.inputs[0], eqn) else None
+
+
+def _squared(eqn: Eqn, find: Definition) -> Eqn | None:
+    """x ** 2 as x x, which is what NumPy computes, too."""
+    x, y = eqn.inputs
+    if isinstance(y, Literal) and y.value == 2 and _same_type(x, eqn):
+        return eqn.replace(op=BY_NAME["mul"], inputs=(x, x))
+    return None
 
 
 def _same_type(atom: Atom, eqn: Eqn) -> bool:
@@ -81,11 +89,13 @@ def _undone(by: str) -> Rule:
 
 def _splat(eqn: Eqn, find: Definition) -> Eqn | None:
     """A view of one number repeated is that number repeated."""
-    inner = _made_by(eqn.inputs[0], find, "full")
-    if inner is None:
+    (x,) = eqn.inputs
+    inner = _made_by(x, find, "full")
+    if inner is None and not isinstance(x, Literal):
         return None
+    number = (x,) if inner is None else inner.inputs
     out = eqn.outputs[0]
-    return Eqn(BY_NAME["full"], inner.inputs, {"shape": out.shape, "dtype": out.dtype}, eqn.outputs, eqn.source)
+    return Eqn(BY_NAME["full"], number, {"shape": out.shape, "dtype": out.dtype}, eqn.outputs, eqn.source)
 
 
 def _cast_of_literal(eqn: Eqn, find: Definition) -> Atom | None:
@@ -103,6 +113,7 @@ def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | None:
 RULES: tuple[tuple[str, Rule], ...] = (
     ("mul", _times_one),  # x 1 = x
     ("div", _over_one),  # x / 1 = x
+    ("pow", _squared),  # x**2 = x x
     ("neg", _inverse_of_itself),  # --x = x
     ("cast", _unchanged),  # x as its own dtype
     ("cast", _cast_of_literal),

@@ -237,7 +237,8 @@ class Tracer(Evaluator):
         atoms: list[Atom] = []
         for k, value in enumerate(values):
             wanted = None if op.dtype == "where" and k == 0 else dtype
-            atom = self._typed(value, wanted)
+            # a number that a pattern repeats (zeros, the seed gradient) is part of the program's structure
+            atom = self._typed(value, wanted, static=op.dtype == "static")
             if isinstance(atom, Var) and atom.shape not in (shape, ()):
                 (atom,) = self.emit(_EXPAND, [atom], {"shape": tuple(shape)})
             atoms.append(atom)
@@ -254,7 +255,7 @@ class Tracer(Evaluator):
             raise AssertionError(f"{op.name}: a body mixes {[str(a.dtype) for a in own]}; cast first")
         return None if op.dtype == "logical" else dtype
 
-    def _typed(self, value: Any, dtype: np.dtype | None) -> Atom:
+    def _typed(self, value: Any, dtype: np.dtype | None, static: bool = False) -> Atom:
         if isinstance(value, Sym):
             return self.read(value)
         if isinstance(value, Scalar):
@@ -264,7 +265,7 @@ class Tracer(Evaluator):
         if dtype is None:
             kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
             dtype = np.dtype(kind)
-        return Literal(dtype.type(value).item(), dtype)
+        return Literal(dtype.type(value).item(), dtype, static)
 
     # -- reading and writing traced memory -----------------------------------------------------------------
 

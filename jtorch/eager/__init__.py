@@ -5,4 +5,4 @@ function of each op from its declaration; ``tensor`` is what users hold; ``node`
 plays it in reverse.
 """
 
-from jtorch.eager import evaluate  # noqa: E402,F401 - names the default context first
+from jtorch.eager import evaluate

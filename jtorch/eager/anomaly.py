@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import traceback
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ACTIVE: list[bool] = []  # one entry per mode in force: whether it looks for NaN
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 class detect_anomaly:  # noqa: N801
@@ -79,7 +80,13 @@ def check(node: Any, grads: Any) -> None:
         return
     for k, g in enumerate(grads if isinstance(grads, tuple) else (grads,)):
         data = getattr(g, "_data", g)
-        if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind == "f" and np.isnan(data).any():
-            error = RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
+        if (
+            isinstance(data, (np.ndarray, np.generic))
+            and data.dtype.kind == "f"
+            and np.isnan(data).any()
+        ):
+            error = RuntimeError(
+                f"Function '{node.name()}' returned nan values in its {k}th output."
+            )
             name_forward(node, error)
             raise error

@@ -48,7 +48,9 @@ def _plain_source(op: Op) -> str:
         pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
         for n, other in pairs:
             # x * 2 next to floats is x * 2.0: the common promotion, without the general way
-            lines.append(f"    if {n}.__class__ is int and {other}_is and {other}_value.dtype.kind == 'f':")
+            lines.append(
+                f"    if {n}.__class__ is int and {other}_is and {other}_value.dtype.kind == 'f':"
+            )
             lines.append(f"        {n} = {n}_value = float({n})")
     if op.dtype in ("promote", "float", "compare", "where", "floating"):
         lines.append(f"    if {_needs_cast(op)}:")
@@ -100,7 +102,9 @@ def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
         if op.aliases:
             first = names[0]
             lines.append(f"    {o}_tensor._cell = {first}._cell")
-            lines.append(f"    {o}_tensor._base = {first} if {first}._base is None else {first}._base")
+            lines.append(
+                f"    {o}_tensor._base = {first} if {first}._base is None else {first}._base"
+            )
         else:
             lines.append(f"    {o}_tensor._cell = [0]")
     result = "out_tensor" if op.n_outputs == 1 else ", ".join(f"{o}_tensor" for o in outs[:shown])
@@ -132,12 +136,18 @@ def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
     ]
     for o in outs[:shown]:
         if op.n_outputs == 1:
-            lines += [f"        {o}_tensor._node = node", f"        {o}_tensor._requires_grad = True"]
+            lines += [
+                f"        {o}_tensor._node = node",
+                f"        {o}_tensor._requires_grad = True",
+            ]
         else:
             lines.append(f"        {o}_tensor._requires_grad = {o}.dtype.kind == 'f'")
             lines.append(f"        {o}_tensor._node = node if {o}_tensor._requires_grad else None")
     if op.aliases:
-        lines += ["        cell = out_tensor._cell", "        cell.append(weak_reference(out_tensor))"]
+        lines += [
+            "        cell = out_tensor._cell",
+            "        cell.append(weak_reference(out_tensor))",
+        ]
         lines += ["        if not len(cell) & 63:", "            forget_dead_views(cell)"]
     lines.append(f"        return {result}")
     for o in outs[:shown]:
@@ -170,7 +180,9 @@ def _variadic_source(op: Op) -> str:
     """Ops over a list of tensors are fewer and larger: they go through one generic function."""
     statics = "".join(f", {s}" for s in op.statics)
     passed = ", ".join(f"{s!r}: {s}" for s in op.statics)
-    return f"def {op.name}(*inputs{statics}):\n    return apply_variadic(op, inputs, {{{passed}}})\n"
+    return (
+        f"def {op.name}(*inputs{statics}):\n    return apply_variadic(op, inputs, {{{passed}}})\n"
+    )
 
 
 def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
@@ -201,7 +213,8 @@ def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
     seen = [t for t in keepers if isinstance(t, Tensor)]
     versions = tuple(fact for t in seen for fact in (t._cell, t._cell[0] + 0))
     edges = tuple(
-        (t._node or t, t._index) if isinstance(t, Tensor) and t._requires_grad else None for t in inputs
+        (t._node or t, t._index) if isinstance(t, Tensor) and t._requires_grad else None
+        for t in inputs
     )
     node = node_class(op)(edges, saved, versions, (out.shape, out.dtype))
     if anomaly.ACTIVE:
@@ -262,7 +275,7 @@ _NAMESPACE = {
 
 
 def _make(op: Op) -> Callable:
-    namespace = {**_NAMESPACE, "op": op, "Node_": node_class(op)}
+    namespace: dict[str, Any] = {**_NAMESPACE, "op": op, "Node_": node_class(op)}
     exec(compile(source(op), f"<jtorch eager {op.name}>", "exec"), namespace)
     return namespace[op.name]
 
@@ -276,7 +289,7 @@ def public_function(op: Op) -> Callable:
     apply, face = APPLY[op.name], op.face_function
     if face is None:
         return apply
-    namespace = {"apply": apply, "face": face}
+    namespace: dict[str, Any] = {"apply": apply, "face": face}
     exec(compile(public_source(op, namespace), f"<jtorch public {op.name}>", "exec"), namespace)
     function = namespace["function"]
     function.__name__ = function.__qualname__ = op.public or op.name
@@ -308,7 +321,7 @@ def public_source(op: Op, namespace: dict[str, Any]) -> str:
         else:
             namespace[f"{p.name}_default"] = p.default
             signature.append(f"{p.name}={p.name}_default")
-        only = {p.KEYWORD_ONLY: f"{p.name}={p.name}", p.VAR_POSITIONAL: f"*{p.name}"}
+        only: dict[Any, str] = {p.KEYWORD_ONLY: f"{p.name}={p.name}", p.VAR_POSITIONAL: f"*{p.name}"}
         passed.append(only.get(p.kind, p.name))
     if op.variadic:
         call = "*arrays, " + ", ".join(f"{s}=statics[{s!r}]" for s in op.statics)
@@ -339,4 +352,8 @@ TENSOR_XP = _TensorNamespace()
 for _op in TABLE:
     if _op.kind is not Kind.COMPOSITE:
         _function = APPLY[_op.name]
-        setattr(TENSOR_XP, _op.name, _with_numpy_dtype(_function) if "dtype" in _op.statics else _function)
+        setattr(
+            TENSOR_XP,
+            _op.name,
+            _with_numpy_dtype(_function) if "dtype" in _op.statics else _function,
+        )

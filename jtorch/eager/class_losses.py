@@ -13,7 +13,7 @@ from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.tensor import Tensor
 from jtorch.op import BY_NAME
 
-_plain = {name: public_function(BY_NAME[name]) for name in ("cross_entropy", "nll_loss")}
+_plain: dict[str, Any] = {name: public_function(BY_NAME[name]) for name in ("cross_entropy", "nll_loss")}
 
 
 def cross_entropy(
@@ -110,7 +110,12 @@ def _chosen(
 
 
 def _weighted_nll(
-    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, shape: Any
+    log_p: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    shape: Any,
 ) -> Tensor:
     safe, weights = _chosen(log_p, target, weight, ignore_index)
     losses = _plain["nll_loss"](log_p, safe, None, -1, "none")
@@ -118,7 +123,12 @@ def _weighted_nll(
 
 
 def _smooth(
-    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, shape: Any
+    log_p: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    shape: Any,
 ) -> Tensor:
     _, weights = _chosen(log_p, target, weight, ignore_index)
     _, counts = _chosen(log_p, target, None, ignore_index)

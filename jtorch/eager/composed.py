@@ -215,7 +215,7 @@ FUNCTIONS: dict[str, Callable] = {
     "matmul": matmul, "flatten": flatten, "stack": stack, "narrow": narrow, "split": split,
     "chunk": chunk, "clamp": clamp, "max": max_, "min": min_, "std": std, "square": square,
 }  # fmt: skip
-METHODS: dict[str, Callable] = FUNCTIONS | {"view": view, "contiguous": contiguous}
+METHODS: dict[str, Any] = FUNCTIONS | {"view": view, "contiguous": contiguous}
 METHODS.pop("stack")
 METHODS["float"] = lambda self: self.to(_dtype("float32"))
 METHODS["double"] = lambda self: self.to(_dtype("float64"))

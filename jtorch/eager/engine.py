@@ -110,7 +110,9 @@ class _Run:
         self.ready: list[list] = []
         self.captures: dict[Any, list[tuple[int, int]]] | None = None  # target -> (output, result)
         self.captured: list[Any] = []
-        self.running: Any = None  # the nodes that lead to a captured one, where only these are wanted
+        self.running: Any = (
+            None  # the nodes that lead to a captured one, where only these are wanted
+        )
 
     # -- the pass ----------------------------------------------------------------------------------------
 
@@ -141,7 +143,9 @@ class _Run:
     def _work(self) -> None:
         """Visit slots until none is ready. This loop is what an op pays for in backward."""
         ready, slots, xp = self.ready, self.slots, self.xp
-        plain = not self.create_graph and self.captures is None and self.context.evaluator.runs_nodes
+        plain = (
+            not self.create_graph and self.captures is None and self.context.evaluator.runs_nodes
+        )
         keep, raw = self.retain_graph, not self.create_graph
         while ready:
             slot = ready.pop()
@@ -232,7 +236,9 @@ class _Run:
             one = self.context.xp.full(1.0, shape=tuple(data.shape), dtype=data.dtype)
             return wrap(one) if self.create_graph else one
         if not isinstance(gradient, Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+            raise TypeError(
+                f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
+            )
         if gradient._data.shape != data.shape:
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a "
@@ -369,7 +375,7 @@ class _Run:
     def _run_pre_hooks(self, node: Node, g: Any) -> Any:
         many = isinstance(node.metadata, list)
         parts = tuple(p if p is None else self._shown(p) for p in (g if many else (g,)))
-        for hook in list(node.extras.pre_hooks.values()):
+        for hook in list(node.extend().pre_hooks.values()):
             result = hook(parts)
             if result is not None:
                 parts = tuple(result) if isinstance(result, (tuple, list)) else (result,)
@@ -377,9 +383,11 @@ class _Run:
         return raw if many else raw[0]
 
     def _run_post_hooks(self, node: Node, grads: tuple, g: Any) -> tuple:
-        outputs = tuple(p if p is None else self._shown(p) for p in (g if isinstance(g, list) else (g,)))
+        outputs = tuple(
+            p if p is None else self._shown(p) for p in (g if isinstance(g, list) else (g,))
+        )
         tensors = tuple(p if p is None else self._shown(p) for p in grads)
-        for hook in list(node.extras.post_hooks.values()):
+        for hook in list(node.extend().post_hooks.values()):
             result = hook(tensors, outputs)
             if result is not None:
                 tensors = tuple(result) if isinstance(result, (tuple, list)) else (result,)

@@ -103,6 +103,7 @@ class FunctionNode(Node):
     __slots__ = ("ctx",)
     foreign = True
     function: type  # the Function
+    ctx: FunctionCtx
 
     @property
     def materializes(self) -> bool:  # type: ignore[override]
@@ -216,7 +217,9 @@ def _node_class(function: type) -> type[FunctionNode]:
     found = _node_classes.get(function)
     if found is None:
         facts = {"__slots__": (), "__module__": function.__module__, "function": function}
-        found = _node_classes[function] = type(f"{function.__name__}Backward", (FunctionNode,), facts)
+        found = _node_classes[function] = type(
+            f"{function.__name__}Backward", (FunctionNode,), facts
+        )
     return found
 
 
@@ -262,7 +265,7 @@ def _hung(ctx: FunctionCtx, node: FunctionNode, index: int, output: Any, args: t
         return output
     dirty = any(output is t for t in ctx._dirty)
     given = any(output is a for a in args)
-    if (given and not dirty) or output._requires_grad and not dirty:
+    if (given and not dirty) or (output._requires_grad and not dirty):
         output = output.detach()  # another name for the same memory, on the tape as this op
     output._node, output._index, output._requires_grad = node, index, True
     return output
@@ -280,7 +283,8 @@ def once_differentiable(backward: Callable) -> Callable:
             return found
         many = isinstance(found, (tuple, list))
         marked = tuple(
-            g if g is None else _Forbidden.apply(g.detach(), *tracked) for g in (found if many else (found,))
+            g if g is None else _Forbidden.apply(g.detach(), *tracked)
+            for g in (found if many else (found,))
         )
         return marked if many else marked[0]
 

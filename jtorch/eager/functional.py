@@ -79,8 +79,10 @@ FUNCTIONAL: dict[str, Callable] = {name: _from_op(name) for name in _FROM_OPS} |
     f.__name__: f for f in (cross_entropy, nll_loss, dropout, relu6, kl_div, normalize, one_hot)
 }
 globals().update(FUNCTIONAL)
-__all__ = [*FUNCTIONAL]  # noqa: PLE0604
+__all__ = [*FUNCTIONAL]
 
 
 def __getattr__(name: str) -> Any:  # for type checkers: most names above are made from the op table
-    raise AttributeError(f"jtorch.nn.functional has no {name!r}; it offers {', '.join(sorted(FUNCTIONAL))}")
+    raise AttributeError(
+        f"jtorch.nn.functional has no {name!r}; it offers {', '.join(sorted(FUNCTIONAL))}"
+    )

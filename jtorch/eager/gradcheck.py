@@ -87,7 +87,11 @@ def _analytical(output: Tensor, wanted: list[Tensor]) -> list[np.ndarray]:
         seed = np.zeros(output._data.size, output._data.dtype)
         seed[k] = 1.0
         found = grad(
-            output, wanted, Tensor(seed.reshape(output._data.shape)), retain_graph=True, allow_unused=True
+            output,
+            wanted,
+            Tensor(seed.reshape(output._data.shape)),
+            retain_graph=True,
+            allow_unused=True,
         )
         for jacobian, g in zip(jacobians, found, strict=True):
             if g is not None:
@@ -141,7 +145,12 @@ def gradgradcheck(
         return tuple(g for g in found if g is not None)
 
     return gradcheck(
-        gradients, (*arguments, *directions), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+        gradients,
+        (*arguments, *directions),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
     )
 
 

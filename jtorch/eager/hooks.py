@@ -14,7 +14,7 @@ class RemovableHandle:
 
     __slots__ = ("_hooks", "_on_change", "id")
 
-    def __init__(self, hooks: dict[int, Callable], on_change: Callable[[], None] | None = None) -> None:
+    def __init__(self, hooks: dict[int, Any], on_change: Callable[[], None] | None = None) -> None:
         self._hooks = hooks
         self._on_change = on_change
         self.id = next(_ids)
@@ -32,8 +32,8 @@ class RemovableHandle:
 
 
 def add_hook(
-    hooks: dict[int, Callable] | None, hook: Callable, on_change: Callable[[], None] | None = None
-) -> tuple[dict[int, Callable], RemovableHandle]:
+    hooks: dict[int, Any] | None, hook: Any, on_change: Callable[[], None] | None = None
+) -> tuple[dict[int, Any], RemovableHandle]:
     """``hooks`` with ``hook`` added (a new dict for None), and its handle."""
     hooks = {} if hooks is None else hooks
     handle = RemovableHandle(hooks, on_change)

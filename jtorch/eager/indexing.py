@@ -17,7 +17,6 @@ from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, as_tensor_data
 
-
 _WHOLE = slice(None)
 
 
@@ -151,7 +150,9 @@ def _mask_or_array(part: Any) -> Any:
     if isinstance(part, (list, np.ndarray)):
         return Tensor(as_tensor_data(part))
     if isinstance(part, (bool, np.bool_)):
-        raise NotImplementedError("indexing with one bool: use a boolean tensor of the indexed shape")
+        raise NotImplementedError(
+            "indexing with one bool: use a boolean tensor of the indexed shape"
+        )
     if isinstance(part, Tensor) and part.is_floating_point():
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return part
@@ -178,7 +179,9 @@ def _basic(
             stop.append(e)
             step.append(s)
         axis += width
-    if any(b != 0 or e != n or s != 1 for b, e, s, n in zip(start, stop, step, self.shape, strict=True)):
+    if any(
+        b != 0 or e != n or s != 1 for b, e, s, n in zip(start, stop, step, self.shape, strict=True)
+    ):
         view = APPLY["slice"](view, start=tuple(start), stop=tuple(stop), step=tuple(step))
     drop, new, axis, place = [], [], 0, 0
     for part in parts:
@@ -200,7 +203,9 @@ def _basic(
     if new:
         view = APPLY["unsqueeze"](view, axes=tuple(new))
     if view is self and not advanced and not view_only:
-        view = APPLY["slice"](view, start=(0,) * self.ndim, stop=tuple(self.shape), step=(1,) * self.ndim)
+        view = APPLY["slice"](
+            view, start=(0,) * self.ndim, stop=tuple(self.shape), step=(1,) * self.ndim
+        )
     return view, advanced
 
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.op import Op
+
+_BOOL = np.dtype(np.bool_)
 
 
 def in_place(op: Op, function: Callable) -> Callable:
@@ -24,7 +28,9 @@ def in_place(op: Op, function: Callable) -> Callable:
         before = self
         if context.grad:
             check_allowed(self, args)
-            if saves_input and any(isinstance(a, Tensor) and a._requires_grad for a in (self, *args)):
+            if saves_input and any(
+                isinstance(a, Tensor) and a._requires_grad for a in (self, *args)
+            ):
                 before = _before(self)
         overwrite(self, function(before, *args, **kwargs))
         return self
@@ -43,13 +49,17 @@ def _before(tensor: Tensor) -> Tensor:
 def check_allowed(tensor: Tensor, others: tuple = ()) -> None:
     """Raise where writing over ``tensor`` would leave the tape wrong."""
     if tensor._node is None and tensor._requires_grad:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
     base = tensor._base
     if base is not None and base._requires_grad and base._node is None:
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
-    tracked = tensor._requires_grad or any(isinstance(o, Tensor) and o._requires_grad for o in others)
+    tracked = tensor._requires_grad or any(
+        isinstance(o, Tensor) and o._requires_grad for o in others
+    )
     views = [v for v in (r() for r in tensor._cell[1:]) if v is not None and v is not tensor]
     if tracked and (base is not None or views):
         raise NotImplementedError(
@@ -81,8 +91,6 @@ def overwrite(tensor: Tensor, result: Tensor) -> None:
     tensor._cell[0] += 1
     if result._requires_grad:
         tensor._node, tensor._index, tensor._requires_grad = result._node, result._index, True
-    elif tensor._node is not None and op_module.CONTEXT.get().grad:
-        tensor._node, tensor._requires_grad = None, False
 
 
 def _broadcast_grows(new: tuple, old: tuple) -> bool:
@@ -91,24 +99,34 @@ def _broadcast_grows(new: tuple, old: tuple) -> bool:
 
 def copy_(self: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite with the elements of ``source``, broadcast and cast to this tensor's shape and dtype."""
-    if op_module.CONTEXT.get().grad:
-        check_allowed(self, (source,))
     if not isinstance(source, Tensor):
         return fill_(self, source)
+    recorded = op_module.CONTEXT.get().grad
+    if recorded:
+        check_allowed(self, (source,))
     if source._data.dtype is not self._data.dtype:
         source = APPLY["cast"](source, dtype=self._data.dtype)
+    if recorded and self._requires_grad:
+        source = _replaced(self, source)
     overwrite(self, APPLY["clone"](source) if source._requires_grad else source)
     return self
 
 
+def _replaced(tensor: Tensor, source: Any) -> Tensor:
+    """The elements of ``source`` as an op on ``tensor``, whose own gradient becomes zeros."""
+    never = op_module.CONTEXT.get().xp.full(False, shape=tuple(tensor._data.shape), dtype=_BOOL)
+    return APPLY["where"](wrap(never), tensor, source)
+
+
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrite every element with a number."""
-    if op_module.CONTEXT.get().grad:
-        check_allowed(self)
     if isinstance(value, Tensor):
         return copy_(self, value)
-    xp = op_module.CONTEXT.get().xp
-    overwrite(self, wrap(xp.full(value, shape=tuple(self._data.shape), dtype=self._data.dtype)))
+    context = op_module.CONTEXT.get()
+    if context.grad:
+        check_allowed(self)
+    full = wrap(context.xp.full(value, shape=tuple(self._data.shape), dtype=self._data.dtype))
+    overwrite(self, _replaced(self, full) if context.grad and self._requires_grad else full)
     return self
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager import composed, indexing, inplace
+from jtorch.eager import arithmetic, composed, indexing, inplace, selection
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.tensor import Tensor
 from jtorch.op import TABLE
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
-FUNCTIONS.update(composed.FUNCTIONS)
+FUNCTIONS.update(composed.FUNCTIONS | selection.FUNCTIONS | arithmetic.FUNCTIONS)
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
@@ -47,11 +47,12 @@ def _install_operators() -> None:
         setattr(Tensor, f"__{name}__", _accepting(APPLY[name]))
     for symbol in ("neg", "abs"):
         setattr(Tensor, f"__{symbol}__", APPLY[symbol])
-    Tensor.__matmul__ = composed.matmul  # type: ignore[attr-defined]
-    Tensor.__rmatmul__ = _reflected(composed.matmul)  # type: ignore[attr-defined]
-    Tensor.__invert__ = composed.bitwise_not  # type: ignore[attr-defined]
-    Tensor.__and__ = composed.bitwise_and  # type: ignore[attr-defined]
-    Tensor.__or__ = composed.bitwise_or  # type: ignore[attr-defined]
+    others = {
+        "matmul": composed.matmul, "rmatmul": _reflected(composed.matmul), "invert": composed.bitwise_not,
+        "and": composed.bitwise_and, "or": composed.bitwise_or,
+    }  # fmt: skip
+    for symbol, function in others.items():
+        setattr(Tensor, f"__{symbol}__", function)
 
 
 def _install_methods() -> None:
@@ -63,13 +64,12 @@ def _install_methods() -> None:
             setattr(Tensor, name, function)
         if op.in_place:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
-    for name, function in composed.METHODS.items():
+    for name, function in (composed.METHODS | selection.METHODS | arithmetic.METHODS).items():
         setattr(Tensor, name, function)
     for symbol in ("add", "sub", "mul", "truediv", "pow"):
         method = getattr(Tensor, f"{_OPERATORS[symbol]}_")
         setattr(Tensor, f"__i{symbol}__", method)
-    Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
-    Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
+    Tensor.__getitem__, Tensor.__setitem__ = indexing.getitem, indexing.setitem
     for name in ("copy_", "zero_", "fill_"):
         setattr(Tensor, name, getattr(inplace, name))
 

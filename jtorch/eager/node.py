@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import op as op_module
 from jtorch.eager.hooks import RemovableHandle, add_hook
 from jtorch.op import Op
 
@@ -122,13 +121,16 @@ class Node:
             raise RuntimeError(BACKWARD_TWICE)
         for cell, version in _pairs(self.versions):
             if cell[0] != version:
-                raise modified_in_place(*self._saved_of(cell), cell[0], version)
+                data, made_by = self._saved_of(cell)
+                raise modified_in_place(data, made_by, cell[0], version)
         return saved
 
     def _saved_of(self, cell: Any) -> tuple[Any, str]:
         """(the saved array whose version cell this is, what made it in the words of the error)"""
         watched = [source for source in saved_arrays(self.op) if source[0] < len(self.saved)]
-        for (position, (kind, index)), (other, _) in zip(watched, _pairs(self.versions), strict=False):
+        for (position, (kind, index)), (other, _) in zip(
+            watched, _pairs(self.versions), strict=False
+        ):
             if other is cell:
                 edge = (self, index) if kind == "out" else self.edges[index]
                 named = edge is not None and isinstance(edge[0], Node)
@@ -163,8 +165,8 @@ class Extras:
     __slots__ = ("post_hooks", "pre_hooks", "stack")
 
     def __init__(self) -> None:
-        self.post_hooks: dict[int, Callable] | None = None
-        self.pre_hooks: dict[int, Callable] | None = None
+        self.post_hooks: Any = None  # a dict, like the tensors' hooks
+        self.pre_hooks: Any = None
         self.stack: str | None = None
 
 
@@ -206,13 +208,14 @@ def node_class(op: Op) -> type[Node]:
     """The subclass of Node for ``op``, named as PyTorch prints it."""
     found = _node_classes.get(op.name)
     if found is None:
+        vjp: Any = op.vjp_function
         kept = {*op.arrays, "out", *(f"out{k}" for k in range(op.n_outputs))}
         facts = {
-            "__slots__": (), "__module__": __name__, "op": op, "vjp": staticmethod(op.vjp_function),
+            "__slots__": (), "__module__": __name__, "op": op, "vjp": staticmethod(vjp),
             "frees": not kept.isdisjoint(op.save_list), "hidden": op.hidden,
         }  # fmt: skip
         if op.vjp_function is not None and not op.variadic:
-            namespace = {"vjp": op.vjp_function}
+            namespace = {"vjp": vjp}
             exec(compile(backward_source(op), f"<jtorch backward {op.name}>", "exec"), namespace)
             facts["backward"] = namespace["backward"]
         found = type(op.grad_name, (Node,), facts)
@@ -229,15 +232,15 @@ def watched(op: Op) -> list[str]:
 def backward_source(op: Op) -> str:
     """The source of the node's ``backward``: every op of a backward pass takes this path. For ``div``
 
-        def backward(self, xp, g):
-            saved = self.saved
-            if saved is None:
-                self.check_saved()
-            cell0, version0, cell1, version1 = self.versions
-            if cell0[0] != version0 or cell1[0] != version1:
-                self.check_saved()
-            x, y, needs = saved
-            return vjp(xp, g, x, y, needs)
+    def backward(self, xp, g):
+        saved = self.saved
+        if saved is None:
+            self.check_saved()
+        cell0, version0, cell1, version1 = self.versions
+        if cell0[0] != version0 or cell1[0] != version1:
+            self.check_saved()
+        x, y, needs = saved
+        return vjp(xp, g, x, y, needs)
     """
     lines = ["def backward(self, xp, g):"]
     kept, count = op.save_list, len(watched(op))
@@ -246,7 +249,11 @@ def backward_source(op: Op) -> str:
     if count:
         cells = ", ".join(f"cell{k}, version{k}" for k in range(count))
         changed = " or ".join(f"cell{k}[0] != version{k}" for k in range(count))
-        lines += [f"    {cells} = self.versions", f"    if {changed}:", "        self.check_saved()"]
+        lines += [
+            f"    {cells} = self.versions",
+            f"    if {changed}:",
+            "        self.check_saved()",
+        ]
     if kept:
         lines.append(f"    {', '.join(kept)}{',' if len(kept) == 1 else ''} = saved")
     lines.append(f"    return vjp({', '.join(['xp', 'g', *kept])})")

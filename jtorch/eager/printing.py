@@ -26,7 +26,7 @@ class _Options:
 
 
 OPTIONS = _Options()
-_PROFILES = {
+_PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
     "short": {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80},
     "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
@@ -42,7 +42,12 @@ def set_printoptions(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.set_printoptions.html
     """
     changes: dict[str, Any] = dict(_PROFILES[profile]) if profile is not None else {}
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    given = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
     changes |= {name: value for name, value in given.items() if value is not None}
     for name, value in changes.items():
         setattr(OPTIONS, name, value)
@@ -121,7 +126,11 @@ def _nested(data: np.ndarray, indent: int, summarize: bool, form: _Formatter) ->
     edge, n = OPTIONS.edgeitems, len(data)
     if summarize and n > 2 * edge:
         head = [_nested(data[k], indent + 1, summarize, form) for k in range(edge)]
-        parts = [*head, "...", *(_nested(data[k], indent + 1, summarize, form) for k in range(n - edge, n))]
+        parts = [
+            *head,
+            "...",
+            *(_nested(data[k], indent + 1, summarize, form) for k in range(n - edge, n)),
+        ]
     else:
         parts = [_nested(part, indent + 1, summarize, form) for part in data]
     return "[" + ("," + "\n" * (data.ndim - 1) + " " * (indent + 1)).join(parts) + "]"

@@ -54,15 +54,32 @@ class Tensor:
 
         def __getattr__(self, name: str) -> Any: ...
 
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __pow__: Any
+        __neg__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+        __matmul__: Any
+        __getitem__: Any
+        __setitem__: Any
+
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
         self._requires_grad = requires_grad
-        self._node = None
+        self._node: Any = None
         self._index = 0
-        self._grad = None
-        self._hooks = None
-        self._base = None
-        self._cell = [0]
+        self._grad: Any = None
+        self._hooks: dict[int, Callable] | None = None
+        self._base: Any = None
+        self._cell: list[Any] = [0]
 
     # -- metadata --------------------------------------------------------------------------------------
 

@@ -70,11 +70,14 @@ class BackwardHookFunctionBackward(Node):
     """The identity, as a place on the tape where a module's hooks see gradients pass."""
 
     __slots__ = ()
+    frees = False  # it saves nothing
 
-    def backward(self, xp: Any, g: Any) -> Any:
-        return tuple(g) if self.n_outputs() > 1 else g
+    @staticmethod
+    def vjp(xp: Any, g: Any) -> Any:
+        return tuple(g) if isinstance(g, list) else g
 
-    backward_on_tensors = backward  # the same on Tensors
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return self.vjp(xp, g)
 
 
 class _Backward:

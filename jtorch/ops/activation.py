@@ -136,6 +136,10 @@ def _(xp, g, x, low, high):
 
 @hardtanh.face
 def _(input, min_val=-1.0, max_val=1.0):
-    if isinstance(min_val, (int, float)) and isinstance(max_val, (int, float)) and min_val > max_val:
+    if (
+        isinstance(min_val, (int, float))
+        and isinstance(max_val, (int, float))
+        and min_val > max_val
+    ):
         raise ValueError("min_val cannot be greater than max_val")
     return (input, min_val, max_val), {}

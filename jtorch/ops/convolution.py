@@ -66,7 +66,9 @@ def _(xp, g, x, weight, needs, stride, low, high, dilation, groups):
     lead = (n, o) if groups == 1 else (n, groups, o // groups)
     rows = xp.reshape(g, shape=(*lead, places))
     if needs[0]:
-        gx = _input_gradient(xp, rows, g.shape, x.shape, weight, stride, low, high, dilation, groups)
+        gx = _input_gradient(
+            xp, rows, g.shape, x.shape, weight, stride, low, high, dilation, groups
+        )
     if needs[1]:
         padded = _padded(xp, x, low, high)
         columns = _columns(xp, padded, tuple(weight.shape[2:]), stride, dilation, groups)
@@ -95,7 +97,9 @@ def _input_gradient(xp, rows, g_shape, x_shape, weight, stride, low, high, dilat
 
 def _weight_gradient(xp, rows, columns):
     """Sum over the batch of ``rows @ columns.T``: one small product per image, or one large one."""
-    if rows.shape[-1] >= rows.shape[-2]:  # then the products per image are no larger than the columns
+    if (
+        rows.shape[-1] >= rows.shape[-2]
+    ):  # then the products per image are no larger than the columns
         return xp.sum(xp.matmul(rows, swap(xp, columns)), axis=(0,), keepdims=False)
     last = rows.ndim - 1
     batch_inside = (*range(1, last), 0, last)  # (N, ..., R, P) to (..., R, N, P)
@@ -245,8 +249,9 @@ def _unpool(xp, parts, shape, kernel, stride, padding, dilation):
         kw = kernel[1]
         rows = [_woven(xp, parts[k : k + kw], 4) for k in range(0, len(parts), kw)]
         return xp.reshape(_woven(xp, rows, 3), shape=tuple(shape))
-    windows = _woven(xp, parts, 4)
-    windows = xp.reshape(windows, shape=(n, c, height, width, *kernel))
+    # side by side in front: each part stays in one piece, which is what ``fold`` adds up
+    windows = xp.reshape(_woven(xp, parts, 0), shape=(*kernel, n, c, height, width))
+    windows = xp.permute(windows, axes=(2, 3, 4, 5, 0, 1))
     whole = (n, c, h + 2 * padding[0], w + 2 * padding[1])
     full = xp.fold(windows, shape=whole, kernel=kernel, stride=stride, dilation=dilation)
     if not any(padding):
@@ -277,7 +282,9 @@ def _pool_face(name):
                 f"pad={max(padding)}, kernel_size={min(kernel)} and dilation={max(dilation)}"
             )
         if input.ndim != 4:
-            raise RuntimeError(f"{name}(): Expected 3D or 4D input, but got input of size: {list(input.shape)}")
+            raise RuntimeError(
+                f"{name}(): Expected 3D or 4D input, but got input of size: {list(input.shape)}"
+            )
         have = [n + 2 * p for n, p in zip(input.shape[2:], padding, strict=True)]
         counts = _window_counts(have, kernel, (1, 1), dilation)
         if min(counts) < 1:

@@ -205,7 +205,9 @@ def kl_div(xp, x, target, *, reduction, log_target):
     """target (log target - x), 0 where target is 0; ``x`` holds logarithms. Mean over all elements."""
     if log_target:
         return reduced(xp, xp.exp(target) * (target - x), reduction)
-    return reduced(xp, xp.where(xp.eq(target, 0.0), 0.0, target * xp.log(target)) - target * x, reduction)
+    return reduced(
+        xp, xp.where(xp.eq(target, 0.0), 0.0, target * xp.log(target)) - target * x, reduction
+    )
 
 
 @kl_div.vjp

@@ -10,7 +10,6 @@ import numpy as np
 
 from jtorch.op import composite
 
-
 _DOUBLE = np.dtype(np.float64)
 
 

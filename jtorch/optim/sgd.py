@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch import op, watch
-from jtorch.eager.creation import zeros_like
+from jtorch import op
+from jtorch.eager.creation import ones, zeros, zeros_like
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer, not_negative, overwrite, with_gradients
 
 _PLAIN = op.BY_NAME["sgd_update"].index
 _MOMENTUM = op.BY_NAME["momentum_update"].index
 _NEG = op.BY_NAME["neg"].index
+_MUL = op.BY_NAME["mul"].index
 
 
 class SGD(Optimizer):
@@ -45,7 +46,9 @@ class SGD(Optimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         if differentiable:
             raise NotImplementedError("SGD(differentiable=True) is not there yet")
-        self._unused: set[int] = set()  # ids of parameters whose buffer has yet to see a gradient
+        # 1 once the momentum buffer has seen a gradient: the first one is not dampened. A tensor, not a
+        # flag, so that a compiled step needs no second recording.
+        self._started: dict[Tensor, Tensor] = {}
         options = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
@@ -54,18 +57,23 @@ class SGD(Optimizer):
         super().__init__(params, options)
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        if group["momentum"] == 0 or self.state[param].get("momentum_buffer") is not None:
+        if group["momentum"] == 0:
             return {}
-        self.state[param].pop("momentum_buffer", None)  # PyTorch saves None before the first step
-        self._unused.add(id(param))
-        return {"momentum_buffer": zeros_like(param)}
+        state = self.state[param]
+        if state.get("momentum_buffer") is None:
+            state["momentum_buffer"] = zeros_like(param)  # over None, too: PyTorch saves that at first
+            self._started[param] = zeros((), dtype=param.dtype)
+        elif param not in self._started:
+            self._started[param] = ones((), dtype=param.dtype)
+        return {}
 
     def _saved_state(self, param: Tensor) -> dict[str, Any]:
-        return {} if id(param) in self._unused else dict(self.state[param])
+        started = self._started.get(param)
+        return {} if started is not None and started.item() == 0 else dict(self.state[param])
 
     def load_state_dict(self, state_dict: Any) -> None:
-        self._unused.clear()
         super().load_state_dict(state_dict)
+        self._started.clear()
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator, table = context.evaluator, context.table
@@ -86,23 +94,19 @@ class SGD(Optimizer):
     ) -> None:
         evaluator, table = context.evaluator, context.table
         dampening = evaluator.scalar(group, "dampening")
+        dampens = bool(dampening != 0)
         for p, g in with_gradients(evaluator, group["params"]):
+            if p not in self._started:  # momentum was switched on since
+                self.init_state()
             if group["maximize"]:
                 g = table[_NEG](g)
-            if "momentum_buffer" not in self.state[p]:  # momentum was switched on since
-                self.init_state()
-            buffer = self.state[p]["momentum_buffer"]
+            buffer, started = self.state[p]["momentum_buffer"], self._started[p]
+            damped = table[_MUL](started._data, dampening) if dampens else 0.0
             value, new = table[_MOMENTUM](
-                p._data, g, buffer._data, *numbers, dampening,
-                decay=decay, nesterov=group["nesterov"], first=self._first_use(p),
+                p._data, g, buffer._data, *numbers, damped,
+                decay=decay, nesterov=group["nesterov"], first=False,
             )  # fmt: skip
             overwrite(evaluator, p, value)
             overwrite(evaluator, buffer, new)
-
-    def _first_use(self, param: Tensor) -> bool:
-        """Whether the buffer sees its first gradient now: that one is not dampened."""
-        if id(param) not in self._unused:
-            return False
-        self._unused.discard(id(param))
-        watch.advance()
-        return True
+            one = context.xp.full(1.0, shape=(), dtype=started._data.dtype)
+            overwrite(evaluator, started, one)

@@ -35,12 +35,14 @@ def test_second_backward_says_what_pytorch_says():
 
 
 def test_backward_of_many_elements_says_what_pytorch_says():
-    with pytest.raises(RuntimeError, match="^grad can be implicitly created only for scalar outputs$"):
+    with pytest.raises(
+        RuntimeError, match=r"^grad can be implicitly created only for scalar outputs$"
+    ):
         (leaf(1.0, 2.0) * 2).backward()
 
 
 def test_backward_without_requires_grad():
-    message = "^element 0 of tensors does not require grad and does not have a grad_fn$"
+    message = r"^element 0 of tensors does not require grad and does not have a grad_fn$"
     with pytest.raises(RuntimeError, match=message):
         jtorch.ones(1).backward()
 

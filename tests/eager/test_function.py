@@ -71,7 +71,9 @@ class Scale(Function):
         return g * self.factor, g
 
 
-@pytest.mark.parametrize("function", [Cube.apply, lambda x: SeparateContext.apply(x, 3), Exp(), Exp.apply])
+@pytest.mark.parametrize(
+    "function", [Cube.apply, lambda x: SeparateContext.apply(x, 3), Exp(), Exp.apply]
+)
 def test_first_and_second_gradients(function):
     x = leaf(0.5, -1.5, 2.0)
     assert gradcheck(function, x)
@@ -105,9 +107,9 @@ def test_an_instance_called_twice_keeps_both_graphs():
 
 
 def test_several_outputs_and_materialized_gradients():
-    class Two(Function):
-        seen: list = []
+    seen = []
 
+    class Two(Function):
         @staticmethod
         def forward(ctx, x, materialize):
             ctx.set_materialize_grads(materialize)
@@ -115,13 +117,13 @@ def test_several_outputs_and_materialized_gradients():
 
         @staticmethod
         def backward(ctx, g, h):
-            Two.seen.append(None if h is None else h.tolist())
+            seen.append(None if h is None else h.tolist())
             return g * 2 if h is None else g * 2 + h * 3, None
 
     x = leaf(1.0)
     Two.apply(x, True)[0].backward()
     Two.apply(x, False)[0].backward()
-    assert Two.seen == [[0.0], None]
+    assert seen == [[0.0], None]
     a, b = Two.apply(x, True)
     x.grad = None
     (a + b).backward()
@@ -222,7 +224,9 @@ def test_wrong_number_or_shape_of_gradients():
     x, y = leaf(1.0, 2.0), leaf(1.0, 2.0)
     with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 3, got 1\)"):
         Bad.apply(x, y, lambda g: g).sum().backward()
-    with pytest.raises(RuntimeError, match=r"invalid gradient at index 0 - got \[3\] but expected shape"):
+    with pytest.raises(
+        RuntimeError, match=r"invalid gradient at index 0 - got \[3\] but expected shape"
+    ):
         Bad.apply(x, y, lambda g: (jtorch.ones(3), g, None)).sum().backward()
     with pytest.raises(TypeError, match="returned a float as gradient 0"):
         Bad.apply(x, y, lambda g: (1.0, g, None)).sum().backward()
@@ -232,7 +236,7 @@ def test_saved_tensors_are_freed_and_watched():
     x = leaf(2.0)
     y = Cube.apply(x)
     y.backward()
-    with pytest.raises(RuntimeError, match="^Trying to backward through the graph a second time"):
+    with pytest.raises(RuntimeError, match=r"^Trying to backward through the graph a second time"):
         y.backward()
     t = leaf(2.0) * 1
     y = Cube.apply(t)

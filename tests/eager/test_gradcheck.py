@@ -47,7 +47,9 @@ def x():
 
 
 def test_wrong_gradient_is_found(x):
-    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+    with pytest.raises(
+        GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"
+    ):
         gradcheck(WrongSine.apply, x)
     assert not gradcheck(WrongSine.apply, x, raise_exception=False)
 
@@ -78,7 +80,9 @@ def test_inputs_are_put_back(x):
 def test_anomaly_names_the_forward_line(x):
     with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"), detect_anomaly():
         y = (x * 0).log() * 0
-        with pytest.raises(RuntimeError, match="Function 'LogBackward0' returned nan values") as caught:
+        with pytest.raises(
+            RuntimeError, match="Function 'LogBackward0' returned nan values"
+        ) as caught:
             y.sum().backward()
     assert "y = (x * 0).log() * 0" in "".join(caught.value.__notes__)
 

@@ -23,7 +23,10 @@ ITEMS = [
 ]  # fmt: skip
 # NumPy takes an int beside an array for an array, whose axes then come first; PyTorch selects first
 TORCH_ITEMS = [*ITEMS, (0, slice(None), [0, 0, 0]), ([1, 2], slice(None), 0)]
-IDS = [f"{k}:{item if not isinstance(item, np.ndarray) else item.shape}"[:40] for k, item in enumerate(TORCH_ITEMS)]
+IDS = [
+    f"{k}:{item if not isinstance(item, np.ndarray) else item.shape}"[:40]
+    for k, item in enumerate(TORCH_ITEMS)
+]
 
 
 def _for_numpy(item):
@@ -75,7 +78,18 @@ def test_gradient_of_reading_equals_pytorchs(item):
 
 @needs_torch
 @pytest.mark.parametrize(
-    "item", [0, slice(1, 3), (slice(None), 2), (0, 1, 2), (Ellipsis, 0), [0, 2], ARRAY > 30, ([0, 2], [1, 3])], ids=str
+    "item",
+    [
+        0,
+        slice(1, 3),
+        (slice(None), 2),
+        (0, 1, 2),
+        (Ellipsis, 0),
+        [0, 2],
+        ARRAY > 30,
+        ([0, 2], [1, 3]),
+    ],
+    ids=str,
 )
 def test_gradient_of_writing_equals_pytorchs(item):
     import torch
@@ -95,7 +109,11 @@ def test_gradient_of_writing_equals_pytorchs(item):
 
 SLICES = st.slices(6).filter(lambda s: s.step is None or s.step > 0)
 PARTS = st.one_of(
-    st.integers(-3, 2), SLICES, st.none(), st.just(Ellipsis), st.lists(st.integers(-3, 2), min_size=2, max_size=2)
+    st.integers(-3, 2),
+    SLICES,
+    st.none(),
+    st.just(Ellipsis),
+    st.lists(st.integers(-3, 2), min_size=2, max_size=2),
 )
 
 
@@ -110,7 +128,9 @@ def test_any_item_reads_what_numpy_reads(parts):
         with pytest.raises(IndexError):
             jtorch.tensor(array)[item]
         return
-    ints_and_arrays = any(isinstance(p, list) for p in parts) and any(isinstance(p, int) for p in parts)
+    ints_and_arrays = any(isinstance(p, list) for p in parts) and any(
+        isinstance(p, int) for p in parts
+    )
     if ints_and_arrays and expected.shape != tuple(jtorch.tensor(array)[item].shape):
         assert sorted(expected.shape) == sorted(jtorch.tensor(array)[item].shape)
         return

@@ -34,7 +34,7 @@ def test_values_and_gradients_equal_pytorchs(name):
 
     grads = []
     for L in (jtorch, torch):
-        x = L.tensor([0.5, 1.0, 2.0], requires_grad=True)
+        x = L.tensor([0.5, 1.0, 2.0], dtype=L.float64, requires_grad=True)
         y = x * 2
         METHODS[name](y, L)
         (y * y).sum().backward()
@@ -66,7 +66,9 @@ def test_numpy_memory_is_shared():
 
 def test_leaf_that_requires_grad_is_refused():
     x = jtorch.ones(2, requires_grad=True)
-    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
+    with pytest.raises(
+        RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"
+    ):
         x += 1
     with jtorch.no_grad():
         x += 1
@@ -75,9 +77,13 @@ def test_leaf_that_requires_grad_is_refused():
 
 
 def test_result_must_fit():
-    with pytest.raises(RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"):
+    with pytest.raises(
+        RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"
+    ):
         jtorch.ones(2).add_(jtorch.ones(3, 1))
-    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+    with pytest.raises(
+        RuntimeError, match="result type Float can't be cast to the desired output type Long"
+    ):
         jtorch.ones(2, dtype=jtorch.int64).add_(0.5)
     assert jtorch.ones(2).add_(1).dtype is jtorch.float32
 
@@ -104,9 +110,20 @@ def test_view_on_the_tape_is_refused_before_anything_is_written():
     assert x.grad.tolist() == [2, 2, 2, 2]
 
 
-def test_self_assignment_through_the_tape():
+def test_operand_that_is_the_target_is_an_error_as_in_pytorch():
     x = jtorch.tensor([1.0, 2.0], requires_grad=True)
     y = x * 3
     y.mul_(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_overwriting_keeps_the_tape():
+    x, source = jtorch.ones(2, requires_grad=True), jtorch.ones(2, requires_grad=True)
+    y = x * 2
+    y.copy_(source * 3)
     y.sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), [18.0, 36.0])
+    assert (x.grad.tolist(), source.grad.tolist()) == ([0, 0], [3, 3])
+    fresh = jtorch.zeros(2)
+    fresh.copy_(source * 3)
+    assert fresh.requires_grad

@@ -54,5 +54,5 @@ def test_models_have_the_expected_sizes(example):
     count = {
         name: sum(p.numel() for p in build().parameters()) for name, build in example.MODELS.items()
     }
-    assert count == {"mlp": 784 * 96 + 96 + 96 * 10 + 10, "lenet": 61706}
+    assert count == {"mlp": 784 * 80 + 80 + 80 * 10 + 10, "lenet": 61706}
     assert example.mlp()(jtorch.zeros(2, 1, 28, 28)).shape == (2, 10)

@@ -204,7 +204,11 @@ def _(draw):
 
 @entry("leaky_relu", "elu")
 def _(draw):
-    return [Sample((draw.apart(3, 4), 0.3)), Sample((draw.apart(), 0.01)), Sample((draw.apart(0, 2), 1.0))]
+    return [
+        Sample((draw.apart(3, 4), 0.3)),
+        Sample((draw.apart(), 0.01)),
+        Sample((draw.apart(0, 2), 1.0)),
+    ]
 
 
 @entry("softplus")
@@ -245,7 +249,12 @@ def _(draw):
 
 @entry("argmax", "argmin", "max_along", "min_along")
 def _(draw):
-    cases = [((3, 4), (0,), False), ((3, 4), (1,), True), ((2, 3, 4), (1,), False), ((5,), (0,), False)]
+    cases = [
+        ((3, 4), (0,), False),
+        ((3, 4), (1,), True),
+        ((2, 3, 4), (1,), False),
+        ((5,), (0,), False),
+    ]
     return [Sample((draw.apart(*s),), {"axis": a, "keepdims": k}) for s, a, k in cases]
 
 
@@ -253,7 +262,11 @@ def _(draw):
 def _(draw):
     return [
         Sample((draw.floats(*s),), {"axis": a, "keepdims": k, "correction": c})
-        for s, a, k, c in [((3, 4), (1,), False, 1), ((2, 3, 4), (0, 2), True, 0), ((5,), (0,), False, 1)]
+        for s, a, k, c in [
+            ((3, 4), (1,), False, 1),
+            ((2, 3, 4), (0, 2), True, 0),
+            ((5,), (0,), False, 1),
+        ]
     ]
 
 
@@ -269,8 +282,12 @@ entry("reshape")(_views(
     ((0, 3), {"shape": (3, 0)}), ((2, 3, 4), {"shape": (6, 1, 4)}),
 ))  # fmt: skip
 entry("unsqueeze")(_views(((3, 4), {"axes": (1,)}), ((), {"axes": (0,)}), ((3,), {"axes": (0, 2)})))
-entry("squeeze")(_views(((3, 1, 4), {"axes": (1,)}), ((1, 2, 1), {"axes": (0, 2)}), ((2,), {"axes": ()})))
-entry("permute")(_views(((2, 3, 4), {"axes": (2, 0, 1)}), ((2, 3), {"axes": (1, 0)}), ((), {"axes": ()})))
+entry("squeeze")(
+    _views(((3, 1, 4), {"axes": (1,)}), ((1, 2, 1), {"axes": (0, 2)}), ((2,), {"axes": ()}))
+)
+entry("permute")(
+    _views(((2, 3, 4), {"axes": (2, 0, 1)}), ((2, 3), {"axes": (1, 0)}), ((), {"axes": ()}))
+)
 entry("t")(_views(((2, 3), {"axes": (1, 0)}), ((3,), {"axes": (0,)})))
 entry("transpose")(_views(((2, 3, 4), {"axes": (2, 1, 0)}), ((2, 3), {"axes": (1, 0)})))
 entry("flip")(_views(((2, 3), {"axes": (0,)}), ((2, 3, 4), {"axes": (0, 2)}), ((3,), {"axes": ()})))
@@ -371,7 +388,10 @@ def _(draw):
 
 @entry("sort_order")
 def _(draw):
-    return [Sample((draw.apart(3, 4),), {"axis": 1}), Sample((draw.ints(6, low=0, high=3),), {"axis": 0})]
+    return [
+        Sample((draw.apart(3, 4),), {"axis": 1}),
+        Sample((draw.ints(6, low=0, high=3),), {"axis": 0}),
+    ]
 
 
 # -- products and convolutions -------------------------------------------------------------------------------
@@ -379,18 +399,29 @@ def _(draw):
 
 @entry("matmul")
 def _(draw):
-    shapes = [((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 2)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((0, 3), (3, 2))]
+    shapes = [
+        ((2, 3), (3, 4)),
+        ((5, 2, 3), (5, 3, 2)),
+        ((5, 2, 3), (3, 4)),
+        ((2, 3), (5, 3, 4)),
+        ((0, 3), (3, 2)),
+    ]
     return [Sample((draw.floats(*a), draw.floats(*b))) for a, b in shapes]
 
 
 @entry("mm")
 def _(draw):
-    return [Sample((draw.floats(*a), draw.floats(*b))) for a, b in [((2, 3), (3, 4)), ((0, 3), (3, 2))]]
+    return [
+        Sample((draw.floats(*a), draw.floats(*b))) for a, b in [((2, 3), (3, 4)), ((0, 3), (3, 2))]
+    ]
 
 
 @entry("bmm")
 def _(draw):
-    return [Sample((draw.floats(5, 2, 3), draw.floats(5, 3, 2))), Sample((draw.floats(0, 2, 3), draw.floats(0, 3, 1)))]
+    return [
+        Sample((draw.floats(5, 2, 3), draw.floats(5, 3, 2))),
+        Sample((draw.floats(0, 2, 3), draw.floats(0, 3, 1))),
+    ]
 
 
 @entry("addmm")
@@ -448,7 +479,10 @@ def _(draw):
     return [
         Sample((draw.apart(2, 2, 4, 6),), _pool((2, 2), (2, 2)) | plain),
         Sample((draw.apart(2, 1, 5, 5),), _pool((3, 2), (2, 1), (1, 1)) | plain),
-        Sample((draw.apart(2, 1, 5, 5),), _pool((3, 2), (2, 1), (1, 1)) | plain | {"count_borders": False}),
+        Sample(
+            (draw.apart(2, 1, 5, 5),),
+            _pool((3, 2), (2, 1), (1, 1)) | plain | {"count_borders": False},
+        ),
         Sample((draw.apart(1, 1, 5, 6),), _pool((5, 5), (1, 1)) | plain | {"divisor": 3}),
     ]
 
@@ -527,12 +561,17 @@ def _bits(draw: Draw, *shape: int) -> np.ndarray:
 
 @entry("random_bits")
 def _(draw):
-    return [Sample((7, 3), {"shape": s, "dtype": np.dtype(np.uint64)}) for s in ((5,), (2, 3), (), (0,))]
+    return [
+        Sample((7, 3), {"shape": s, "dtype": np.dtype(np.uint64)}) for s in ((5,), (2, 3), (), (0,))
+    ]
 
 
 @entry("uniform", "normal")
 def _(draw):
-    return [Sample((_bits(draw, *s),), {"dtype": np.dtype(np.float64)}) for s in ((9,), (2, 3), (), (0,))]
+    return [
+        Sample((_bits(draw, *s),), {"dtype": np.dtype(np.float64)})
+        for s in ((9,), (2, 3), (), (0,))
+    ]
 
 
 @entry("bounded")
@@ -550,7 +589,10 @@ def _(draw):
 
 @entry("sgd_update")
 def _(draw):
-    return [Sample((draw.floats(3, 4), draw.floats(3, 4), 0.1, 0.01), {"decay": d}) for d in (False, True)]
+    return [
+        Sample((draw.floats(3, 4), draw.floats(3, 4), 0.1, 0.01), {"decay": d})
+        for d in (False, True)
+    ]
 
 
 @entry("momentum_update")

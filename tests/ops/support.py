@@ -20,7 +20,9 @@ needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="PyTorch, the oracle, is 
 def tensors(sample: Sample, requires_grad: bool = False) -> list[Any]:
     """The arguments with arrays as Tensors of their own memory; floats require grad if asked."""
     return [
-        Tensor(np.array(a), requires_grad and a.dtype.kind == "f") if isinstance(a, np.ndarray) else a
+        Tensor(np.array(a), requires_grad and a.dtype.kind == "f")
+        if isinstance(a, np.ndarray)
+        else a
         for a in sample.args
     ]
 
@@ -34,10 +36,14 @@ def call(name: str, arguments: list[Any], sample: Sample) -> tuple[Tensor, ...]:
 def _has_gradient(name: str, k: int) -> bool:
     """Whether gradients flow through this sample: not for a cast to int, or where all arguments are ints."""
     op, sample = BY_NAME[name], samples(name)[k]
-    return op.differentiable and any(t.requires_grad for t in call(name, tensors(sample, True), sample))
+    return op.differentiable and any(
+        t.requires_grad for t in call(name, tensors(sample, True), sample)
+    )
 
 
 CASES = [
-    pytest.param(op.name, k, id=f"{op.name}-{k}") for op in TABLE for k in range(len(samples(op.name)))
+    pytest.param(op.name, k, id=f"{op.name}-{k}")
+    for op in TABLE
+    for k in range(len(samples(op.name)))
 ]
 DIFFERENTIABLE = [c for c in CASES if _has_gradient(*c.values)]

@@ -63,7 +63,10 @@ CALLS = {
     "matmul 3 3": (lambda L, x, y: x @ y, [CUBE, CUBE.transpose(0, 2, 1).copy()]),
     "matmul 3 broadcast": (lambda L, x, y: x @ y, [CUBE[:1], CUBE.transpose(0, 2, 1).copy()]),
     "matmul empty": (lambda L, x, y: x @ y, [EMPTY, A.T.copy()]),
-    "addmm": (lambda L, b, x, y: L.addmm(b, x, y, beta=0.5, alpha=2), [A[:, :3].copy(), A, A.T.copy()]),
+    "addmm": (
+        lambda L, b, x, y: L.addmm(b, x, y, beta=0.5, alpha=2),
+        [A[:, :3].copy(), A, A.T.copy()],
+    ),
     "sum": (lambda L, x: x.sum(), [CUBE]),
     "sum dim": (lambda L, x: x.sum(1), [CUBE]),
     "sum dims keep": (lambda L, x: x.sum((0, -1), keepdim=True), [CUBE]),
@@ -115,6 +118,37 @@ CALLS = {
     "int times float": (lambda L, x: x * 1.5, [INTS]),
     "softmax": (lambda L, x: x.softmax(1), [A]),
     "log_softmax": (lambda L, x: x.log_softmax(0), [A]),
+    "gather": (lambda L, x: x.gather(1, L.tensor([[0, 3], [1, 1], [2, 0]])), [A]),
+    "index_select": (lambda L, x: L.index_select(x, 1, L.tensor([3, 0, 0])), [A]),
+    "masked_fill": (lambda L, x: x.masked_fill(x > 0, -1.0), [A]),
+    "masked_select": (lambda L, x: L.masked_select(x, x > 0), [A]),
+    "tril": (lambda L, x: x.tril(-1), [CUBE]),
+    "triu": (lambda L, x: L.triu(x, 1), [CUBE]),
+    "sort": (lambda L, x: x.sort(1)[0], [A]),
+    "sort down": (lambda L, x: x.sort(0, descending=True)[1], [A]),
+    "argsort ties": (lambda L, x: L.argsort(x // 2, stable=True, descending=True), [INTS]),
+    "topk": (lambda L, x: x.topk(2).values, [A]),
+    "topk small": (lambda L, x: x.topk(2, 0, largest=False)[1], [A]),
+    "unbind": (lambda L, x: x.unbind(1)[2], [CUBE]),
+    "repeat": (lambda L, x: x.repeat(2, 1, 3), [A]),
+    "dot": (lambda L, x, y: x.dot(y), [ROW, ROW]),
+    "mv": (lambda L, x, y: L.mv(x, y), [A, ROW]),
+    "outer": (lambda L, x, y: L.outer(x, y), [ROW, ROW]),
+    "norm": (lambda L, x: x.norm(), [A]),
+    "norm 3": (lambda L, x: x.norm(3, 1), [A]),
+    "norm inf": (lambda L, x: x.norm(float("inf"), dim=0), [A]),
+    "norm 1": (lambda L, x: x.norm(1, dim=0, keepdim=True), [A]),
+    "logsumexp": (lambda L, x: x.logsumexp(1), [A * 100]),
+    "logsumexp infinite": (lambda L, x: L.logsumexp(x, 0), [np.full((3, 2), -np.inf, np.float32)]),
+    "isinf": (lambda L, x: L.isinf(x), [SPECIAL]),
+    "reciprocal": (lambda L, x: x.reciprocal(), [B]),
+    "log2": (lambda L, x: x.log2(), [B]),
+    "log10": (lambda L, x: L.log10(x), [B]),
+    "lerp": (lambda L, x, y: L.lerp(x, y, 0.3), [A, B]),
+    "addcmul": (lambda L, x, y: x.addcmul(x, y, value=0.5), [A, B]),
+    "addcdiv": (lambda L, x, y: x.addcdiv(x, y), [A, B]),
+    "isclose": (lambda L, x, y: L.isclose(x, y), [SPECIAL, SPECIAL]),
+    "isclose nan": (lambda L, x, y: L.isclose(x, y, equal_nan=True), [SPECIAL[:, None], SPECIAL]),
     "masked": (lambda L, x: x[x > 0], [A]),
     "gather rows": (lambda L, x: x[L.tensor([0, 2, 2])], [A]),
 }
@@ -128,7 +162,10 @@ for _name in UNARY:
 for _name in ("relu", "abs", "neg", "sigmoid"):
     CALLS[f"{_name} 0-d"] = (lambda L, x, n=_name: getattr(L, n)(x), [SCALAR])
 for _name in ("maximum", "minimum", "add", "mul", "eq", "lt"):
-    CALLS[f"{_name} special"] = (lambda L, x, y, n=_name: getattr(L, n)(x, y), [SPECIAL[:, None], SPECIAL])
+    CALLS[f"{_name} special"] = (
+        lambda L, x, y, n=_name: getattr(L, n)(x, y),
+        [SPECIAL[:, None], SPECIAL],
+    )
 FUNCTIONAL_CALLS = {
     "linear": (lambda F, x, w, b: F.linear(x, w, b), [A, A, ROW[:3].copy()]),
     "linear vector": (lambda F, x, w: F.linear(x, w), [ROW, A]),
@@ -220,7 +257,11 @@ def _compare(call, ours_library, torch_library, arrays, names):
         return
     if names:
         assert ours.grad_fn.name() == theirs.grad_fn.name()
-    weights = np.random.default_rng(2).uniform(0.5, 1.5, tuple(ours.shape)).astype(ours.detach().numpy().dtype)
+    weights = (
+        np.random.default_rng(2)
+        .uniform(0.5, 1.5, tuple(ours.shape))
+        .astype(ours.detach().numpy().dtype)
+    )
     ours.backward(jtorch.tensor(weights))
     theirs.backward(torch.tensor(weights))
     for a, b in zip(x, y, strict=True):
@@ -235,6 +276,9 @@ OTHER_NAMES = {
     "min dim", "std", "stack", "view", "matmul 1 1", "matmul 2 1", "matmul 1 2", "matmul 3 2", "matmul 3 broadcast",
     "matmul 3 3", "matmul empty", "split", "chunk", "narrow", "squeeze", "squeeze dim", "masked", "gather rows", "pow tensor", "rpow",
     "where number", "rsub", "rdiv", "sum dim", "sum dims keep", "sum empty", "mean dim", "prod dim", "T", "var dim",
+    "gather", "index_select", "masked_fill", "masked_select", "tril", "triu", "sort", "topk", "unbind", "repeat",
+    "dot", "mv", "outer", "norm", "norm 3", "norm inf", "norm 1", "logsumexp", "logsumexp infinite", "reciprocal",
+    "log2", "log10", "lerp", "addcmul", "addcdiv",
     "pow number", "pow zero", "pow half", "reshape",
 }  # fmt: skip
 

@@ -36,12 +36,20 @@ def test_memory_is_shared_exactly_where_the_op_says(name, k):
     arguments = tensors(sample)
     for t in call(name, arguments, sample):
         for a in arguments:
-            assert not isinstance(a, Tensor) or not np.shares_memory(t._data, a._data) or name == "cast"
+            assert (
+                not isinstance(a, Tensor)
+                or not np.shares_memory(t._data, a._data)
+                or name == "cast"
+            )
 
 
 def _spread(array):
     """The same elements in memory that is neither contiguous nor in order."""
-    wide = np.empty((*array.shape[:-1], array.shape[-1] * 2), array.dtype) if array.ndim else np.empty(2, array.dtype)
+    wide = (
+        np.empty((*array.shape[:-1], array.shape[-1] * 2), array.dtype)
+        if array.ndim
+        else np.empty(2, array.dtype)
+    )
     view = wide[..., ::2] if array.ndim else wide[0:1].reshape(())
     view = view.swapaxes(0, -1).copy().swapaxes(0, -1) if array.ndim > 1 else view
     view[...] = array

@@ -18,9 +18,32 @@ from jtorch.compile.codegen.source import Number, Pointer
 from jtorch.compile.ir import Var
 from jtorch.compile.memory import Place, Plan, Task
 from jtorch.compile.runtime import arena
-from jtorch.compile.runtime.host import view_of
+from jtorch.compile.runtime.host import array_at, view_of
 
-FAR = 1 << 40  # a flat array over memory whose end the kernel alone knows
+class Memory:
+    """What a kernel's pointer is here: one variable's elements, counted from ``start`` in both directions.
+
+    An address outside the variable, which compiled code would read without a word, is an IndexError.
+    """
+
+    __slots__ = ("elements", "name", "start")
+
+    def __init__(self, elements: np.ndarray, start: int, name: str) -> None:
+        self.elements = elements
+        self.start = start
+        self.name = name
+
+    def __getitem__(self, k: int) -> Any:
+        return self.elements[self._place(k)]
+
+    def __setitem__(self, k: int, value: Any) -> None:
+        self.elements[self._place(k)] = value
+
+    def _place(self, k: int) -> int:
+        place = self.start + int(k)
+        if not 0 <= place < self.elements.size:
+            raise IndexError(f"a kernel addresses element {place} of {self.elements.size} of {self.name}")
+        return place
 
 
 class Unjitted:
@@ -72,9 +95,8 @@ class Unjitted:
     def _argument(self, argument: Pointer | Number, arguments: Sequence[Any]) -> Any:
         if isinstance(argument, Number):
             return argument.dtype.type(argument.value)
-        dtype = argument.var.dtype
         address = self._address(self.plan.places[argument.var], arguments)
-        return _flat(address + argument.offset * dtype.itemsize, dtype)
+        return Memory(array_at(address, argument.var).reshape(-1), argument.offset, repr(argument.var))
 
     def _address(self, place: Place, arguments: Sequence[Any]) -> int:
         if place.kind == "arena":
@@ -93,7 +115,3 @@ class Unjitted:
         errors = self.failed.kernel.errors if self.failed.kernel else ()
         return errors[(status & 0xFFFF) - 1], self.failed.step.eqns[0].source
 
-
-def _flat(address: int, dtype: np.dtype) -> np.ndarray:
-    raw = (ctypes.c_char * FAR).from_address(address)
-    return np.frombuffer(raw, dtype, count=FAR // dtype.itemsize)

@@ -1,0 +1,184 @@
+"""CUDA kernel source in, PTX out. Needs numba-cuda and libnvvm, but neither a driver nor a device.
+
+The source's function becomes an inlined body; the kernel around it is written here in LLVM IR, in two forms:
+
+    symbol(n0, x0, y0)       the arguments themselves
+    symbol(table, phase)     row ``blockIdx.y`` of a table: one 8-byte word per argument, as in the CPU's
+                             argument blocks, so that many steps are one launch
+
+No contraction: libnvvm would fuse ``a * b + c`` into one rounding, and then no result would equal the CPU's, and
+the normal and exponential draws of ``philox`` would differ from eager's. Division and square root are correctly
+rounded, denormals are kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.codegen.build import KernelBuildError, symbol_name
+from jtorch.compile.codegen.cuda import CudaKernel
+from jtorch.compile.codegen.cuda_launch import THREADS, Phase
+from jtorch.compile.codegen.intrinsics import POINTER_DTYPES
+
+_OPTIONS = {"fastmath": False, "opt": 3, "fma": 0}
+_MANGLED = re.compile(r"\b_Z\w+")
+_GLOBAL = 1  # NVVM's address space of device memory
+
+
+def compile_ptx(kernel: CudaKernel, cc: tuple[int, int], table: bool = False) -> str:
+    """PTX of ``kernel`` for compute capability ``cc``, with one entry named ``entry_name(kernel, table)``.
+
+    ``table`` makes it take ``(table: i64*, phase: i64)`` instead of the arguments themselves. The text is the same
+    in every process. Raises KernelBuildError where numba-cuda cannot type or lower the source.
+    """
+    from numba.cuda.core.compiler_lock import global_compiler_lock
+    from numba.cuda.core.errors import NumbaError
+
+    symbol = entry_name(kernel, table)
+    try:
+        with global_compiler_lock:
+            library = _library(kernel, cc, symbol, table)
+            (ptx,) = library.get_asm_strs(cc=cc)
+    except NumbaError as error:
+        raise KernelBuildError(f"CUDA kernel {symbol}: numba-cuda cannot compile it.\n{error}") from error
+    # Numba's names count the functions compiled so far; these are the same in every process.
+    mangled = sorted(set(_MANGLED.findall(ptx)), key=ptx.index)
+    names = {name: f"{symbol}_{k}" for k, name in enumerate(mangled)}
+    return _MANGLED.sub(lambda found: names[found.group()], ptx)
+
+
+def entry_name(kernel: CudaKernel, table: bool = False) -> str:
+    """The kernel's symbol: what it is, then what is in it."""
+    return symbol_name(kernel.source, kernel.entry + ("_table" if table else ""))
+
+
+def _library(kernel: CudaKernel, cc: tuple[int, int], symbol: str, table: bool) -> Any:
+    """The typed and lowered body with the kernel around it, not yet optimised."""
+    from numba.cuda import compiler, types
+    from numba.cuda.descriptor import cuda_target
+
+    _prepare()
+    namespace: dict[str, Any] = {"__name__": symbol}
+    exec(compile(kernel.source, f"<{symbol}>", "exec"), namespace)
+    kinds = namespace["ARGUMENTS"]
+    result = compiler.compile_cuda(
+        namespace[kernel.entry],
+        types.void,
+        [_numba_types()[k] for k in kinds],
+        nvvm_options=dict(_OPTIONS),
+        cc=cc,
+    )
+    library = result.library
+    body = library.get_function(result.fndesc.llvm_func_name)
+    body.linkage = "internal"
+    body.attributes.add("alwaysinline")
+    for argument, kind in zip(body.args[1:], kinds, strict=True):
+        if kind.endswith("*"):  # one parameter per piece of memory, unless it is only read
+            argument.add_attribute("noalias")
+    write = _table_kernel if table else _plain_kernel
+    write(_Body(cuda_target.target_context, body, result.fndesc, kernel.arguments, kinds), symbol)
+    return library
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A lowered kernel body, to be called by the kernel around it."""
+
+    context: Any
+    function: Any
+    fndesc: Any
+    arguments: tuple[Any, ...]
+    kinds: tuple[str, ...]
+
+    def call(self, builder: Any, values: list[Any]) -> None:
+        convention, fndesc = self.fndesc.call_conv, self.fndesc
+        convention.call_function(builder, self.function, fndesc.restype, fndesc.argtypes, values)
+        builder.ret_void()
+
+    def value_type(self, kind: str) -> Any:
+        return self.context.get_value_type(_numba_types()[kind])
+
+
+def _plain_kernel(body: _Body, symbol: str) -> None:
+    """``void symbol(arguments)``; a bool comes as a byte."""
+    from llvmlite import ir
+
+    given = [ir.IntType(8) if k == "bool" else body.value_type(k) for k in body.kinds]
+    builder, arguments = _kernel(body.function.module, symbol, given)
+    pairs = zip(arguments, body.kinds, strict=True)
+    body.call(builder, [_truth(builder, a) if k == "bool" else a for a, k in pairs])
+
+
+def _table_kernel(body: _Body, symbol: str) -> None:
+    """``void symbol(int64* table, int64 phase)``"""
+    from llvmlite import ir
+    from numba.cuda import nvvmutils
+
+    word = ir.IntType(64)
+    builder, (table, phase) = _kernel(body.function.module, symbol, [word.as_pointer(), word])
+    step = builder.zext(nvvmutils.call_sreg(builder, "ctaid.y"), word)
+    row = builder.gep(table, [builder.mul(step, ir.Constant(word, len(body.kinds)))])
+    values = [
+        phase if isinstance(argument, Phase) else _unpack(builder, body.value_type(kind), row, k, kind)
+        for k, (argument, kind) in enumerate(zip(body.arguments, body.kinds, strict=True))
+    ]
+    body.call(builder, values)
+
+
+def _kernel(module: Any, symbol: str, types: list[Any]) -> tuple[Any, Any]:
+    from llvmlite import ir
+    from numba.cuda.cudadrv import nvvm
+
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), symbol)
+    nvvm.set_cuda_kernel(function)
+    nvvm.set_launch_bounds(function, THREADS)
+    return ir.IRBuilder(function.append_basic_block("entry")), function.args
+
+
+def _unpack(builder: Any, wanted: Any, row: Any, index: int, kind: str) -> Any:
+    """Word ``index`` of the row as a value of ``kind`` (LLVM's ``wanted``); floats are the bits of a float64."""
+    from llvmlite import ir
+
+    word = builder.load(builder.gep(row, [ir.Constant(ir.IntType(64), index)]))
+    if kind.endswith("*"):  # said to be device memory, or NVVM would load with the slower generic ``ld``
+        there = ir.PointerType(wanted.pointee, addrspace=_GLOBAL)
+        return builder.addrspacecast(builder.inttoptr(word, there), wanted)
+    if kind == "bool":
+        return _truth(builder, word)
+    if kind.startswith("f"):
+        double = builder.bitcast(word, ir.DoubleType())
+        return double if kind == "f64" else builder.fptrunc(double, wanted)
+    return word if wanted.width == 64 else builder.trunc(word, wanted)
+
+
+def _truth(builder: Any, value: Any) -> Any:
+    from llvmlite import ir
+
+    return builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
+
+
+@functools.cache
+def _prepare() -> None:
+    """Register the names that kernels use, and have numba-cuda load them."""
+    from numba.cuda.descriptor import cuda_target
+
+    from jtorch.compile.codegen import cuda_names
+
+    cuda_names.register()
+    cuda_target.typing_context.refresh()
+    cuda_target.target_context.refresh()
+
+
+@functools.cache
+def _numba_types() -> dict[str, Any]:
+    from numba.cuda import types
+    from numba.cuda.np.numpy_support import from_dtype
+
+    table = {kind: from_dtype(np.dtype(dtype)) for kind, dtype in POINTER_DTYPES.items()}
+    pointers = {f"{kind}*": types.CPointer(dtype) for kind, dtype in table.items()}
+    return table | pointers | {"bool*": types.CPointer(types.uint8)}  # the kernel's text says != 0

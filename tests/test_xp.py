@@ -1,0 +1,70 @@
+"""The parts of the dialect that are more than a NumPy function under another name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jtorch import xp
+
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 1.5]
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.bool_]
+)
+@pytest.mark.parametrize(
+    "shapes", [((40, 50), (40, 50), (40, 50)), ((40, 50), (50,), (40, 1)), ((1, 600), (3, 1), ())]
+)
+def test_where_is_numpys(dtype, shapes):
+    rng = np.random.default_rng(0)
+    condition = rng.random(shapes[0]) < 0.5
+    x, y = (np.asarray(rng.integers(0, 5, s)).astype(dtype) for s in shapes[1:])
+    for a, b in ((x, y), (x, 0), (0, y)):
+        found, expected = xp.where(condition, a, b), np.where(condition, a, b)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_where_keeps_the_bits_of_special_values():
+    x = np.array(SPECIAL * 100, np.float32)
+    condition = np.random.default_rng(0).random(x.size) < 0.5
+    for a, b in ((x, -x), (x, 0.0), (x, -0.0), (-0.0, x), (np.nan, x)):
+        found = xp.where(condition, a, b)
+        expected = np.where(condition, a, b).astype(np.float32)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_where_changes_none_of_its_arguments():
+    condition, x, y = np.ones(600, bool), np.ones(600), np.zeros(600)
+    condition[::2] = False
+    kept = condition.copy()
+    xp.where(condition, x, y)
+    np.testing.assert_array_equal(condition, kept)
+    flags = condition.view(np.int8)
+    found = xp.where(condition, flags, np.int8(5))
+    np.testing.assert_array_equal(condition, kept)
+    assert found.dtype == np.int8
+
+
+def test_fold_is_the_adjoint_of_windows():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 7, 8))
+    facts = {"kernel": (3, 2), "stride": (2, 1), "dilation": (1, 2)}
+    seen = xp.windows(x, **facts)
+    g = rng.standard_normal(seen.shape)
+    np.testing.assert_allclose((seen * g).sum(), (x * xp.fold(g, shape=x.shape, **facts)).sum())
+
+
+@pytest.mark.parametrize("value", SPECIAL)
+def test_sign(value):
+    expected = 0.0 if np.isnan(value) else np.sign(value)
+    assert xp.sign(np.array([value], np.float32))[0] == expected
+
+
+def test_expand_of_any_layout():
+    x = np.arange(6.0).reshape(2, 3)
+    for view in (x, x.T, x[:, ::2], x[:, :1], np.asarray(2.0)):
+        shape = (4, *view.shape)
+        np.testing.assert_array_equal(xp.expand(view, shape=shape), np.broadcast_to(view, shape))
