@@ -17,6 +17,8 @@ from benchmarks.machine import describe, thread_variables
 if TYPE_CHECKING:
     from benchmarks.measure import Row
     from benchmarks.peers import Peer
+    from benchmarks.program import Workload
+    from benchmarks.timing import Effort
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
 
@@ -66,24 +68,25 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
 def _run(p: argparse.ArgumentParser, options: argparse.Namespace, compiler: Any) -> int:
     from rich.console import Console
 
-    from benchmarks import report
+    from benchmarks import markdown, report
     from benchmarks.timing import FULL, QUICK
+    from benchmarks.workloads import WORKLOADS
 
+    chosen = [row for name in options.workloads or NAMES for row in WORKLOADS[name]]
     peers = _peer_names(p, options.peers)
     console = Console(width=None if sys.stdout.isatty() else 150)
     machine = describe(options.threads)
-    rows = _measure_all(options, peers, QUICK if options.quick else FULL, compiler)
-    report.show(console, machine, rows, peers)
+    rows = _measure_all(chosen, options, peers, QUICK if options.quick else FULL, compiler)
+    if options.markdown:
+        print(markdown.table(rows, peers))
+    else:
+        report.show(console, machine, rows, peers)
     if options.quick:
-        console.print(
-            "--quick: samples are too few and too short for figures; kernels are shared by rows"
+        print(
+            "--quick: samples are too short for figures; first calls share kernels", file=sys.stderr
         )
     if options.json:
-        settings = {
-            "quick": options.quick,
-            "workloads": options.workloads or list(NAMES),
-            "peers": peers,
-        }
+        settings = {"quick": options.quick, "workloads": [w.name for w in chosen], "peers": peers}
         report.write_json(options.json, machine, rows, settings)
     return 1 if any(row.errors for row in rows) else 0
 
@@ -104,13 +107,15 @@ def _peer_names(p: argparse.ArgumentParser, asked: str | None) -> list[str]:
 
 
 def _measure_all(
-    options: argparse.Namespace, peers: list[str], effort: Any, compiler: Any
+    chosen: Sequence[Workload],
+    options: argparse.Namespace,
+    peers: list[str],
+    effort: Effort,
+    compiler: Any,
 ) -> list[Row]:
     from benchmarks.measure import measure
     from benchmarks.report import one_line
-    from benchmarks.workloads import WORKLOADS
 
-    chosen = [row for name in options.workloads or NAMES for row in WORKLOADS[name]]
     rows = []
     with _peers(peers, options.threads) as processes, _empty_cache():
         for workload in chosen:

@@ -78,7 +78,7 @@ def static(W_x: Any, W_h: Any, x: Any, prev_h: Any) -> None:
     print(f"eager gives {expected:.6f}, compiled {found:.6f}\n")
     print("Its graph, forward and backward in one, after all passes:")
     print(compiled.graph())
-    print(f"\nThe source of its {len(compiled.kernels())} kernels:")
+    print(f"\nIts kernels ({len(compiled.kernels())} beside the matrix products):")
     print(compiled.source())
 
     spent = compiled.timings

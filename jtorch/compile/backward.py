@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch import config
 from jtorch.compile.capture import Capture
 from jtorch.compile.inputs import ArrayInput
 from jtorch.compile.ir import Literal, Type, Var
@@ -82,13 +83,7 @@ class Backward:
         return [place.get(id(t._data)) for t in capture.leaves]
 
     def _cut(self, capture: Capture) -> Split:
-        graph = capture.graph
-        self.wanted = [k for k, g in enumerate(capture.gradients) if g is not None]
-        gradients = tuple(capture.gradients[k] for k in self.wanted)
-        joint = graph.replace(
-            inputs=(*graph.inputs, *capture.cotangents), outputs=(*graph.outputs, *gradients)
-        )
-        joint = optimise(joint, Fuel(-1))
+        joint = optimise(capture.graph, Fuel(int(config.get("FUEL"))))
         known = {id(t._data) for t in capture.leaves}
         passable = {
             e.var
@@ -97,7 +92,7 @@ class Backward:
             and not e.written
             and (e.argument is not None or id(e.array) in known)
         }
-        return split(joint, len(graph.outputs), capture.cotangents, passable)
+        return split(joint, len(joint.outputs) - len(capture.wanted), capture.cotangents, passable)
 
     # -- each call -----------------------------------------------------------------------------------------
 
@@ -136,7 +131,7 @@ class Backward:
         if status:
             raise RuntimeError(self.program.replay.status_text(status)[0])
         found: list[Any] = [None] * len(self.capture.leaves)
-        for k, out in zip(self.wanted, outs, strict=True):
+        for k, out in zip(self.capture.wanted, outs, strict=True):
             found[k] = out
         return tuple(found)
 

@@ -36,7 +36,8 @@ class Result:
 
 @dataclass
 class Capture:
-    """What tracing found."""
+    """What tracing found. Where results are differentiated outside, ``graph`` is the joint graph: it also takes
+    cotangents of those results and returns gradients of ``leaves``."""
 
     name: str
     graph: Graph
@@ -47,7 +48,7 @@ class Capture:
     n_results: int  # graph outputs that are results, before the effects
     leaves: list[Tensor] = field(default_factory=list)  # to differentiate for, in a backward outside
     cotangents: list[Var] = field(default_factory=list)
-    gradients: list[Atom | None] = field(default_factory=list)  # of the leaves
+    wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
 
 
@@ -69,7 +70,12 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     _check_stand_ins(effects, stand_ins, name)
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, len(atoms))
     if found is not None:
-        made.leaves, made.cotangents, made.gradients = found
+        made.leaves, made.cotangents, gradients = found
+        made.wanted = [k for k, g in enumerate(gradients) if g is not None]
+        made.graph = graph.replace(
+            inputs=(*graph.inputs, *made.cotangents),
+            outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
+        )
         made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
     return made
 

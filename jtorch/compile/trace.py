@@ -95,7 +95,13 @@ class Sym:
         pairs = zip(self.shape, self.element_strides, expected, strict=True)
         return Flags(all(n == 1 or s == e for n, s, e in pairs))
 
+    @property
+    def leaked(self) -> bool:
+        """Whether the recording that this value belongs to is over."""
+        return not self.tracer.open
+
     def concrete(self, wanted_by: str) -> Any:
+        self.tracer.check_open()
         raise CompileError(
             f"{user_source()}: {wanted_by} needs the elements of a tensor, which are not known while a "
             "function is compiled. Compute with tensors instead (jtorch.where for a choice), return the "
@@ -182,7 +188,7 @@ class Tracer(Evaluator):
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""
-        self._check_open()
+        self.check_open()
         statics = {k: _normal(v) for k, v in (_defaults(op) | statics).items()}
         if op.kind is Kind.VIEW and op.aliases:
             return self._view(op, self.lift(values[0]), statics)
@@ -217,7 +223,7 @@ class Tracer(Evaluator):
         assert isinstance(var, Var)
         return Sym(self, Storage(var), var.type)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if not self.open:
             raise CompileError(
                 f"{user_source()}: a tensor made while '{self.name}' was being compiled is used after that. It "

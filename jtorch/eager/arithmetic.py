@@ -46,7 +46,7 @@ def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> T
     if p == 1:
         return input.abs().sum(dim, keepdim)
     if p == 0:
-        return (input != 0).to(input.dtype).sum(dim, keepdim)
+        return APPLY["ne"](input, 0).to(input.dtype).sum(dim, keepdim)
     return (input.abs() ** p).sum(dim, keepdim) ** (1.0 / p)
 
 
@@ -65,7 +65,7 @@ def isinf(input: Tensor) -> Tensor:
 
 def reciprocal(input: Tensor) -> Tensor:
     """1 / input"""
-    return 1.0 / input
+    return APPLY["div"](1.0, input)
 
 
 def log2(input: Tensor) -> Tensor:

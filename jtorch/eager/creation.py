@@ -186,17 +186,6 @@ def randn_like(input: Tensor, *, dtype: Any = None) -> Tensor:
     return randn(*input.shape, dtype=dtype or input.dtype)
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability ``p`` and scale the others by 1/(1-p), while training."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if not training or p == 0.0:
-        return input
-    seed, call = op_module.CONTEXT.get().evaluator.next_call(default_generator)
-    out = APPLY["dropout_with"](input, seed, call, p)
-    return input.copy_(out) if inplace else out
-
-
 FACTORIES = {
     f.__name__: f
     for f in (

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch import op as op_module
+from jtorch.eager.binding import APPLY
 from jtorch.eager.class_losses import cross_entropy, nll_loss
-from jtorch.eager.creation import arange, dropout
+from jtorch.eager.creation import arange
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor
+from jtorch.random import default_generator
 
 _FROM_OPS = (
     "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv2d", "elu", "embedding",
@@ -40,6 +43,17 @@ def _batched(function: Callable, ndim: int) -> Callable:
 def _from_op(name: str) -> Callable:
     function = FUNCTIONS[name]
     return _batched(function, _NO_BATCH_DIM[name]) if name in _NO_BATCH_DIM else function
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero each element with probability ``p`` and scale the others by 1/(1-p), while training."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    seed, call = op_module.CONTEXT.get().evaluator.next_call(default_generator)
+    out = APPLY["dropout_with"](input, seed, call, p)
+    return input.copy_(out) if inplace else out
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:

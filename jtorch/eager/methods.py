@@ -47,7 +47,7 @@ def _install_operators() -> None:
         setattr(Tensor, f"__{name}__", _accepting(APPLY[name]))
     for symbol in ("neg", "abs"):
         setattr(Tensor, f"__{symbol}__", APPLY[symbol])
-    others = {
+    others: dict[str, Any] = {
         "matmul": composed.matmul, "rmatmul": _reflected(composed.matmul), "invert": composed.bitwise_not,
         "and": composed.bitwise_and, "or": composed.bitwise_or,
     }  # fmt: skip

@@ -83,14 +83,16 @@ def min(xp, x, *, axis, keepdims):
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
-@max.face
-def _(input, dim=(), keepdim=False):
-    return _axis_face(ax.not_empty(input, "amax", dim or None), dim or None, keepdim)
+def _extreme_face(name):
+    def face(input, dim=(), keepdim=False):
+        dim = None if dim == () else dim
+        return _axis_face(ax.not_empty(input, name, dim), dim, keepdim)
+
+    return face
 
 
-@min.face
-def _(input, dim=(), keepdim=False):
-    return _axis_face(ax.not_empty(input, "amin", dim or None), dim or None, keepdim)
+max.face(_extreme_face("amax"))
+min.face(_extreme_face("amin"))
 
 
 for _extreme in (max, min):

@@ -97,7 +97,8 @@ class SGD(Optimizer):
         dampens = bool(dampening != 0)
         for p, g in with_gradients(evaluator, group["params"]):
             if p not in self._started:  # momentum was switched on since
-                self.init_state()
+                with evaluator.outside():
+                    self.init_state()
             if group["maximize"]:
                 g = table[_NEG](g)
             buffer, started = self.state[p]["momentum_buffer"], self._started[p]

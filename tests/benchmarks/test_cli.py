@@ -27,13 +27,20 @@ def test_quick_run_prints_tables_and_writes_json(tmp_path, capsys):
     assert dict(os.environ) == before
     printed = capsys.readouterr()
     assert "Time of a step" in printed.out and "What the graph costs" in printed.out
-    assert [line.split()[0] for line in printed.err.splitlines()] == ["call", "toy"]
+    assert [line.split()[0] for line in printed.err.splitlines()] == ["call", "toy", "--quick:"]
     content = json.loads(file.read_text())
     assert content["machine"]["threads"] == 1 and "numpy" in content["machine"]["versions"]
     assert content["settings"] == {"quick": True, "workloads": ["call", "toy"], "peers": []}
     assert [row["name"] for row in content["rows"]] == ["call", "toy"]
     eager = content["rows"][1]["timings"]["jtorch eager"]
     assert eager["min_s"] <= eager["median_s"] and len(eager["samples_s"]) == 3
+
+
+def test_markdown_is_one_table(capsys):
+    assert main(["toy", "--quick", "--peers", "", "--markdown"], compiler=unchanged) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.count("|") for line in lines] == [8, 8, 8]
+    assert lines[2].startswith("| 5 neurons, forward and backward | ")
 
 
 def test_modes_that_differ_make_the_exit_status_1(capsys):

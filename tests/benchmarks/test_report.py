@@ -1,6 +1,7 @@
 import pytest
 from rich.console import Console
 
+from benchmarks import markdown
 from benchmarks.first_call import STAGES, FirstCall
 from benchmarks.measure import COMPILED, EAGER, Row
 from benchmarks.report import duration, one_line, show
@@ -57,6 +58,18 @@ def test_a_row_with_all_figures():
     ):
         assert part in text
     assert "ERROR" not in text
+
+
+def test_markdown_says_the_same():
+    row = Row(ROWS["toy"], errors={"torch": "no"})
+    row.timings = {EAGER: Timing((40e-6,), 1), COMPILED: Timing((4e-6,), 1)}
+    row.first_call = FirstCall(0.36, dict.fromkeys(STAGES, 0.01), second_process=0.02)
+    assert markdown.table([row], ["torch"]).splitlines() == [
+        "| step | eager | compiled | speed-up | PyTorch eager | first call | second process | pays after |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| 5 neurons, forward and backward | 40.0 us | 4.00 us | 10.0x | ERROR "
+        "| 360 ms | 20.0 ms | 10,000 calls |",
+    ]
 
 
 def test_an_error_takes_the_figures_place_and_is_told_in_full():

@@ -82,6 +82,7 @@ CALLS = {
     "prod": (lambda L, x: x.prod(), [A]),
     "prod dim": (lambda L, x: x.prod(1), [A]),
     "amax": (lambda L, x: x.amax(1), [A]),
+    "amax first dim": (lambda L, x: x.amax(0, keepdim=True), [A]),
     "amin all": (lambda L, x: x.amin(), [A]),
     "max": (lambda L, x: x.max(), [A]),
     "max dim": (lambda L, x: x.max(1).values, [A]),
