@@ -79,6 +79,7 @@ def _run(p: argparse.ArgumentParser, options: argparse.Namespace, compiler: Any)
     rows = _measure_all(chosen, options, peers, QUICK if options.quick else FULL, compiler)
     if options.markdown:
         print(markdown.table(rows, peers))
+        report.show_errors(Console(stderr=True), rows)
     else:
         report.show(console, machine, rows, peers)
     if options.quick:

@@ -44,6 +44,10 @@ def show(
     console.print(f"Python {machine['python']}, {versions}\n", highlight=False)
     console.print(_step_times(rows, peers))
     console.print(_graph_costs(rows))
+    show_errors(console, rows)
+
+
+def show_errors(console: Console, rows: Sequence[Row]) -> None:
     for row in rows:
         for contestant, message in row.errors.items():
             console.print(f"{ERROR} {row.workload.name}, {contestant}:", end=" ")

@@ -140,7 +140,7 @@ def main(argv: list[str] | None = None) -> float:
         schedule.step()
         accuracy, test_loss = evaluate(model, test_loader)
         print(
-            f"epoch {epoch}: loss {jtorch.stack(losses).mean().item():.4f}, "
+            f"epoch {epoch}: loss {sum(loss.item() for loss in losses) / len(losses):.4f}, "
             f"test loss {test_loss:.4f}, test accuracy {100 * accuracy:.2f} %, "
             f"{len(losses) / seconds:.0f} steps/s ({seconds:.2f} s in {len(losses)} steps)"
         )

@@ -1,11 +1,14 @@
 """jtorch: a PyTorch-shaped deep-learning library that runs one program two ways, eager and compiled."""
 
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
-import jtorch.ops  # noqa: F401 - fills the op table before eager mode reads it
+import jtorch.ops
+from jtorch import autograd
+from jtorch.devices import device
 from jtorch.dtypes import (
-    bool_ as bool,  # noqa: A004
+    bool_ as bool,
 )
 from jtorch.dtypes import (
+    dtype,
     float16,
     float32,
     float64,
@@ -18,11 +21,8 @@ from jtorch.dtypes import (
     uint8,
     uint64,
 )
-from jtorch.devices import device
-from jtorch.dtypes import dtype
-from jtorch import autograd
 from jtorch.eager.creation import FACTORIES as _FACTORIES
-from jtorch.eager.evaluate import EAGER as _EAGER  # noqa: F401
+from jtorch.eager.evaluate import EAGER as _EAGER
 from jtorch.eager.grad_mode import (
     enable_grad,
     inference_mode,
@@ -37,7 +37,7 @@ from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, s
 
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)
-double, half, long, int, short, float = float64, float16, int64, int32, int16, float32  # noqa: A001
+double, half, long, int, short, float = float64, float16, int64, int32, int16, float32
 
 from jtorch import nn, optim, utils  # noqa: E402 - built on the names above
 from jtorch.serialization import load, save  # noqa: E402

@@ -8,6 +8,9 @@ class device:  # noqa: N801 - the name users of PyTorch know
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, spec: str | device) -> None:
         if isinstance(spec, device):
             self.type, self.index = spec.type, spec.index

@@ -228,7 +228,9 @@ class Context:
         self.inference = inference
 
     def replace(self, **changes: Any) -> Context:
-        facts = {"evaluator": self.evaluator, "grad": self.grad, "inference": self.inference}
+        facts: dict[str, Any] = {
+            "evaluator": self.evaluator, "grad": self.grad, "inference": self.inference,
+        }  # fmt: skip
         return Context(**(facts | changes))
 
 
@@ -260,7 +262,8 @@ def infer(
     else:
         assert op.shape is not None
         shape = op.shape(*shapes, **statics)
-    many = [tuple(s) for s in shape] if op.n_outputs > 1 else [tuple(shape)] * 1
+    shapes_of: Any = shape if op.n_outputs > 1 else [shape]
+    many = [tuple(s) for s in shapes_of]
     return list(zip(output_dtypes(op, dtypes, statics), many, strict=True))
 
 

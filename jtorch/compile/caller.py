@@ -55,6 +55,7 @@ class _Caller:
         self.leaves = leaves
         self.context = context
         self.lines: list[str] = []
+        self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "EAGER": EAGER, "WATCH": watch.structure, "MISS": MISS,
             "Tensor": Tensor, "plan": plan, "empty": np.empty, "run": plan.replay.run,
@@ -64,7 +65,7 @@ class _Caller:
 
     def source(self) -> str:
         self._guards()
-        arguments = [self._argument(entry) for entry in self.plan.layout.order]
+        arguments = [self._argument(entry) for entry in self.plan.wiring.order]
         self._counters()
         if self.plan.gradients.slots:
             self.add("if gradients.stale:")
@@ -109,6 +110,8 @@ class _Caller:
                 self.miss_unless(f"a{k}.__class__ is float")
             else:
                 self._static_guard(k, leaf)
+        for read in self.plan.capture.plain:
+            self._plain_guard(read)
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         for entry in self.plan.capture.inputs:
             if isinstance(entry, GradInput):
@@ -133,6 +136,12 @@ class _Caller:
             self.miss_unless(f"a{k}.__class__ is {cls} and a{k} == {value}")
         else:
             self.miss_unless(f"a{k} is {value}")
+
+    def _plain_guard(self, read: Any) -> None:
+        container, value = self.name("g", read.container), self.name("V", read.value)
+        now = f"{container}.get({read.key!r})" if isinstance(read.container, dict) else f"{container}.cell_contents"
+        holds = self.name("holds", read.holds)
+        self.miss_unless(f"{now} is {value} or {holds}()")
 
     def _overlap_guard(self, tensors: list[int]) -> None:
         """Arguments must not lie in memory that the plan writes, unless they did when it was recorded."""
@@ -177,9 +186,9 @@ class _Caller:
     def _staged(self, source: str, entry: ArrayInput) -> str:
         staged = self.name("o", None)
         self.add(f"{staged} = in_order({source})")
-        self.plan.layout.keep.append(entry.array)
+        self.plan.wiring.keep.append(entry.array)
         if entry.written:
-            self.late = [*getattr(self, "late", []), f"{source}[...] = {staged}"]
+            self.late.append(f"{source}[...] = {staged}")
         return staged
 
     def _output_type(self, index: int) -> Any:
@@ -213,7 +222,7 @@ class _Caller:
         return value
 
     def _counters(self) -> None:
-        for word, entry in self.plan.layout.counters:
+        for word, entry in self.plan.wiring.counters:
             array, generator = self.name("w", word), self.name("G", entry.generator)
             self.add(f"{array}[0] = {generator}.{entry.attribute}")
 
@@ -221,7 +230,7 @@ class _Caller:
 
     def _after(self) -> None:
         self.add("clock.count += 1")
-        for line in getattr(self, "late", []):
+        for line in self.late:
             self.add(line)
         for generator, drawn in self.plan.capture.effects.draws:
             self.add(f"{self.name('G', generator)}.call += {drawn}")

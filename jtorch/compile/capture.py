@@ -11,6 +11,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Type, Var
+from jtorch.compile.plain import PlainRead, plain_reads
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.trace import Effects, Sym, Tracer
 from jtorch.compile.tree import flatten, unflatten
@@ -45,6 +46,7 @@ class Capture:
     effects: Effects
     results: list[Result]
     structure: Any
+    plain: list[PlainRead]  # numbers outside that the function may have read
     n_results: int  # graph outputs that are results, before the effects
     leaves: list[Tensor] = field(default_factory=list)  # to differentiate for, in a backward outside
     cotangents: list[Var] = field(default_factory=list)
@@ -55,6 +57,7 @@ class Capture:
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
     tracer = Tracer(name)
+    plain = plain_reads(function)
     arguments, stand_ins = _arguments(tracer, leaves)
     args, kwargs = unflatten(structure, arguments)
     token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
@@ -68,7 +71,8 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
         tracer.open = False
         op_module.CONTEXT.reset(token)
     _check_stand_ins(effects, stand_ins, name)
-    made = Capture(name, graph, tracer.inputs, effects, results, out_structure, len(atoms))
+    _check_plain(plain, name)
+    made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     if found is not None:
         made.leaves, made.cotangents, gradients = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
@@ -90,10 +94,10 @@ def _arguments(tracer: Tracer, leaves: list[Any]) -> tuple[list[Any], dict[int, 
             if entry.argument is None:
                 entry.argument = k
             if leaf._node is not None:  # the outside graph is not this function's to walk
-                leaf = Tensor(leaf._data, leaf._requires_grad)  # noqa: PLW2901
+                leaf = Tensor(leaf._data, leaf._requires_grad)
                 stand_ins[id(leaf)] = leaf
         elif leaf.__class__ is float:
-            leaf = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))  # noqa: PLW2901
+            leaf = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
         elif isinstance(leaf, np.ndarray):
             raise CompileError(
                 f"'{tracer.name}' got a NumPy array as an argument, which compiled code cannot follow: pass "
@@ -172,6 +176,15 @@ def _leaves_under(outputs: list[Tensor]) -> list[Tensor]:
             seen.add(target)
             stack += [e[0] for e in target.edges if e is not None]
     return list(found.values())
+
+
+def _check_plain(plain: list[PlainRead], name: str) -> None:
+    changed = next((read for read in plain if not read.holds()), None)
+    if changed is not None:
+        raise CompileError(
+            f"'{name}' changes the number {changed.key!r} that it reads from outside ({changed.value!r} became "
+            f"{changed.now()!r}): a recording would not. Pass the number in and return the new one."
+        )
 
 
 def _check_stand_ins(effects: Effects, stand_ins: dict[int, Tensor], name: str) -> None:

@@ -28,7 +28,7 @@ from jtorch.compile.timings import Timings
 from jtorch.op import Context
 
 
-class Layout:
+class Wiring:
     """Where the inputs and outputs of a capture come from and go to, as the executor sees them."""
 
     def __init__(self, capture: Capture) -> None:
@@ -54,9 +54,9 @@ class Layout:
             self.numbers[len(self.order)] = address_of(word)
             self.order.append(entry)
         elif isinstance(entry, CounterInput):
-            word = np.zeros(1, np.uint64)
-            self._fix(place, word)
-            self.counters.append((word, entry))
+            counter = np.zeros(1, np.uint64)
+            self._fix(place, counter)
+            self.counters.append((counter, entry))
 
     def _fix(self, place: Place, array: np.ndarray) -> None:
         self.keep.append(array)
@@ -84,7 +84,7 @@ class CompiledPlan:
         self.timings = timings
         self.gradients = Gradients()
         self.clock = Clock()
-        self.layout = Layout(capture)
+        self.wiring = Wiring(capture)
         self.grad_outputs: list[tuple[Any, Any]] = []  # (argument tensor's position, result index)
         self.cleared: list[Any] = []  # tensors whose grad the function leaves None
         # for a capture whose results are differentiated outside
@@ -92,8 +92,8 @@ class CompiledPlan:
         self.targets = self._targets()
         graph = capture.graph if self.backward is None else self.backward.split.forward
         self.program: Program = compile_graph(
-            graph, self.targets, self.layout.fixed, self.layout.dynamic, len(self.layout.order),
-            self.layout.numbers, timings,
+            graph, self.targets, self.wiring.fixed, self.wiring.dynamic, len(self.wiring.order),
+            self.wiring.numbers, timings,
         )  # fmt: skip
         self.replay = self.program.replay
         self.gradients.move = lambda k, address: self.replay.move(Place("grad", k), address)
@@ -105,7 +105,7 @@ class CompiledPlan:
     def _targets(self) -> list[Target]:
         capture, targets = self.capture, []
         for k in range(capture.n_results):
-            self.layout.add_result(k)
+            self.wiring.add_result(k)
             targets.append(Target("result", k))
         index_of = {id(e): k for k, e in enumerate(capture.inputs)}
         targets += [Target("write", index_of[id(e)]) for e in capture.effects.writes]
@@ -119,7 +119,7 @@ class CompiledPlan:
             if atom is None:
                 self.cleared.append(tensor)
             elif id(tensor._data) in position:  # an argument's grad: another tensor at each call
-                self.layout.add_result(self.n_results)
+                self.wiring.add_result(self.n_results)
                 targets.append(Target("result", self.n_results))
                 self.grad_outputs.append((position[id(tensor._data)], self.n_results))
                 self.n_results += 1
@@ -127,14 +127,14 @@ class CompiledPlan:
                 targets.append(self._grad_target(tensor, atom))
         self.first_saved = self.n_results
         for _ in range(self.backward.n_saved if self.backward else 0):
-            self.layout.add_result(self.n_results)
+            self.wiring.add_result(self.n_results)
             targets.append(Target("result", self.n_results))
             self.n_results += 1
         return targets
 
     def _grad_target(self, tensor: Any, atom: Any) -> Target:
         slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
-        self.layout.fixed[Place("grad", slot.index)] = address_of(slot.buffer)
+        self.wiring.fixed[Place("grad", slot.index)] = address_of(slot.buffer)
         return Target("grad", slot.index)
 
     def _follow_versions(self) -> None:

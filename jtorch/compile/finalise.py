@@ -66,7 +66,7 @@ def _must_copy(eqn: Eqn, made_by: dict[Var, Eqn]) -> bool:
     """Whether a reshape's input is not in memory order."""
     source = layout_of(_var(eqn.inputs[0]), made_by.get)
     assert source is not None and eqn.op.affine is not None
-    return eqn.op.affine(eqn.inputs[0].shape, source.strides, **eqn.statics) is None
+    return eqn.op.affine(_var(eqn.inputs[0]).shape, source.strides, **eqn.statics) is None
 
 
 def _walkable(var: Var, made_by: dict[Var, Eqn]) -> bool:

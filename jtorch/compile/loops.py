@@ -15,8 +15,9 @@ import numpy as np
 
 from jtorch import index as ix
 from jtorch.compile.access import Affine, Coordinates, identity, layout_of, linear, strides_of, to_root
-from jtorch.compile.fuse import Fused, Group, Step, coordinates_of, is_repeated, place_of
+from jtorch.compile.fuse import Fused, Group, Step
 from jtorch.compile.ir import Atom, Eqn, Literal, Var
+from jtorch.compile.reads import coordinates_of, is_known_anywhere, is_repeated, place_of
 from jtorch.op import Kind, Op
 from jtorch.ops.view import contiguous_strides
 
@@ -269,8 +270,10 @@ class _Builder:
                 used.setdefault(value, set()).add(stage)
         stored = {s.value for s in nest.stores}
         for value, stages in used.items():
-            costly = isinstance(value, Compute) and value.costly and value.level == 2
-            if costly and len(stages) > 1 and value not in stored and value.var.shape == nest.sizes:
+            if not isinstance(value, Compute) or value.var is None or value in stored:
+                continue
+            costly = value.costly and value.level == 2 and value.var.shape == nest.sizes
+            if costly and len(stages) > 1:
                 yield self._store(value.var, value)
 
     def _store(self, var: Var, value: Value) -> Store:
@@ -379,9 +382,9 @@ class _Builder:
     ) -> Value:  # fmt: skip
         if isinstance(atom, Literal):
             return self.value(atom, ())
-        root = self.fused.find(atom)
-        if root is not None and is_repeated(root) and atom not in self.fused.stored:
-            return self._at_expressions(root, at, eqn, place, bound, error)
+        maker = self.fused.find(atom)
+        if maker is not None and is_known_anywhere(maker):
+            return self._pattern(maker, at, eqn, place, bound)
         layout = layout_of(atom, self.fused.find)
         assert layout is not None, f"{atom} has no layout"
         terms = tuple(
@@ -390,13 +393,22 @@ class _Builder:
         level = max((v.level for _, v in terms), default=0)
         return Gather(atom.dtype, level, 0, layout.owner, layout.offset, terms, bound, error)
 
-    def _at_expressions(
-        self, maker: Eqn, at: tuple[ix.Expr, ...], eqn: Eqn, place: Coordinates, bound: Any, error: str
+    def _pattern(
+        self, maker: Eqn, at: tuple[ix.Expr, ...], eqn: Eqn, place: Coordinates, bound: int | None
     ) -> Value:
         """A pattern (``full``, ``iota``) read at computed coordinates."""
-        if maker.inputs:
-            return self.value(maker.inputs[0], ())
-        return self._index_value(at[maker.statics["axis"]], eqn, place)
+        named: dict[str, Value] = {}
+        args = tuple(self.value(a, ()) for a in maker.inputs)
+        largest = args[0].literal.value if args and isinstance(args[0], Constant) else 0
+        if not args:
+            axis = maker.statics["axis"]
+            named["position"] = self._index_value(at[axis], eqn, place)
+            largest = maker.outputs[0].shape[axis] - 1
+        if bound is not None and not -1 < largest < bound and maker.outputs[0].type.size:
+            raise IndexError(f"index {largest} is out of bounds for dimension with size {bound} (at {eqn.source})")
+        level = max((v.level for v in (*args, *named.values())), default=0)
+        stage = max((v.stage for v in args), default=0)
+        return Compute(maker.outputs[0].dtype, level, stage, maker.op, args, named, maker.outputs[0])
 
     def _index_value(self, expr: ix.Expr, eqn: Eqn, place: Coordinates) -> Value:
         if isinstance(expr, ix.Coordinate):

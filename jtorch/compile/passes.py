@@ -75,7 +75,7 @@ def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
 def simplify(graph: Graph, fuel: Fuel) -> Graph:
     """Apply the rows of ``rules.py`` until none fits."""
 
-    def rewrite(eqn: Eqn, define: Any) -> Atom | Eqn | None:
+    def rewrite(eqn: Eqn, define: Any) -> Atom | Eqn | tuple[Eqn, ...] | None:
         for rule in _RULES_OF.get(eqn.op.name, ()):
             found = rule(eqn, define)
             if found is not None:
@@ -118,7 +118,8 @@ def prune(graph: Graph, fuel: Fuel) -> Graph:
 
 
 def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
-    """One pass in order: ``rewrite`` gives an equation's replacement, or the atom its output becomes."""
+    """One pass in order: ``rewrite`` gives an equation's replacement (or several, the last of which makes its
+    outputs), or the atom its output becomes."""
     new: dict[Var, Atom] = {}
     definition: dict[Var, Eqn] = {}
     eqns: list[Eqn] = []
@@ -126,18 +127,21 @@ def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
     def define(atom: Atom) -> Eqn | None:
         return definition.get(atom) if isinstance(atom, Var) else None
 
+    def keep(made: list[Eqn]) -> None:
+        eqns.extend(made)
+        definition.update((v, e) for e in made for v in e.outputs)
+
     for eqn in graph.eqns:
         inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
         if any(a is not b for a, b in zip(inputs, eqn.inputs, strict=True)):
-            eqn = eqn.replace(inputs=inputs)  # noqa: PLW2901
+            eqn = eqn.replace(inputs=inputs)
         found: Atom | Eqn | None = rewrite(eqn, define)
         while isinstance(found, Eqn) and fuel.burn():
-            eqn, found = found, rewrite(found, define)  # noqa: PLW2901
+            eqn, found = found, rewrite(found, define)
         if isinstance(found, (Var, Literal)) and fuel.burn():
             new[eqn.outputs[0]] = found
             continue
-        eqns.append(eqn)
-        definition.update((v, eqn) for v in eqn.outputs)
+        keep([eqn])
     outputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in graph.outputs)
     return graph.replace(eqns=tuple(eqns), outputs=outputs)
 

@@ -1,7 +1,8 @@
 """Simplification, as rows of rules: op, what to match, what to put in its place.
 
 A rule gets the equation and a function that finds the equation that made a variable; it answers with an
-atom to use instead, with an equation to replace it, or with None. Every rule is exact, bit for bit (so
+atom to use instead, with an equation to replace it (or several, the last of which makes its outputs), or
+with None. Every rule is exact, bit for bit (so
 ``x + 0`` is not among them: it turns -0.0 into 0.0). Apart from exponents numbers count only when they are part of the
 program's structure (``Literal.static``): a 1/n that happens to be 1.0 for a batch of one must not make
 another graph.
@@ -10,13 +11,12 @@ another graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from jtorch.compile.ir import Atom, Eqn, Literal, Var
-from jtorch.op import BY_NAME
+from jtorch.compile.ir import Atom, Eqn, Literal, Type, Var
+from jtorch.op import BY_NAME, TABLE, Kind
 
 Definition = Callable[[Atom], "Eqn | None"]
-Rule = Callable[[Eqn, Definition], "Atom | Eqn | None"]
+Rule = Callable[[Eqn, Definition], "Atom | Eqn | tuple[Eqn, ...] | None"]
 
 
 def _is(atom: Atom, value: float) -> bool:
@@ -110,6 +110,21 @@ def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | None:
     return eqn.inputs[0] if same else None
 
 
+def _before_new_axes(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:
+    """What is computed of arrays with new axes is computed before the axes are there. So a mean that keeps its
+    axis is worked on as what it is, one number a row, whatever the size of other axes."""
+    makers = [_made_by(a, find, "unsqueeze") for a in eqn.inputs if isinstance(a, Var) and a.shape]
+    if not makers or any(m is None or m.statics != makers[0].statics for m in makers):  # type: ignore[union-attr]
+        return None
+    below = iter(m.inputs[0] for m in makers if m is not None)
+    inputs = tuple(next(below) if isinstance(a, Var) and a.shape else a for a in eqn.inputs)
+    source = makers[0].inputs[0]  # type: ignore[union-attr]
+    assert isinstance(source, Var)
+    out = Var(Type(eqn.outputs[0].dtype, source.shape))
+    made = eqn.replace(inputs=inputs, outputs=(out,))
+    return made, makers[0].replace(inputs=(out,), outputs=eqn.outputs, source=eqn.source)  # type: ignore[union-attr]
+
+
 RULES: tuple[tuple[str, Rule], ...] = (
     ("mul", _times_one),  # x 1 = x
     ("div", _over_one),  # x / 1 = x
@@ -129,4 +144,6 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("squeeze", _undone("unsqueeze")),
     ("unsqueeze", _undone("squeeze")),
     ("sum", _nothing_to_reduce),  # over no axes at all
+    # f(unsqueeze(x), unsqueeze(y)) = unsqueeze(f(x, y))
+    *((op.name, _before_new_axes) for op in TABLE if op.kind is Kind.ELEMENTWISE),
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jtorch.compile.access import is_alias
-from jtorch.compile.fuse import is_repeated
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Var
+from jtorch.compile.reads import is_repeated
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,6 +126,7 @@ def _operator(name: str, reflected: bool = False) -> Any:
     return operator
 
 
+_cls: Any
 for _cls in (Sym, Scalar):
     for _symbol, _name in {
         "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
@@ -133,7 +134,7 @@ for _cls in (Sym, Scalar):
     }.items():  # fmt: skip
         setattr(_cls, f"__{_symbol}__", _operator(_name))
         setattr(_cls, f"__r{_symbol}__", _operator(_name, reflected=True))
-    _cls.__neg__ = _operator("neg")  # type: ignore[attr-defined]
+    _cls.__neg__ = _operator("neg")
 
 
 @dataclass
@@ -259,7 +260,7 @@ class Tracer(Evaluator):
         dtype = own[0].dtype
         if op.dtype not in ("logical", "index") and any(a.dtype != dtype for a in own):
             raise AssertionError(f"{op.name}: a body mixes {[str(a.dtype) for a in own]}; cast first")
-        return None if op.dtype == "logical" else dtype
+        return None if op.dtype in ("logical", "index") else dtype
 
     def _typed(self, value: Any, dtype: np.dtype | None, static: bool = False) -> Atom:
         if isinstance(value, Sym):

@@ -78,8 +78,8 @@ def _row_scale(xp, g, target, ignore_index, reduction):
 
 
 def _is_target(xp, shape, target):
-    places = xp.iota(shape=tuple(shape), axis=1, dtype=_INT)
-    return xp.eq(places, xp.expand(xp.unsqueeze(target, axes=(1,)), shape=tuple(shape)))
+    classes = xp.iota(shape=(1, shape[1]), axis=1, dtype=_INT)
+    return xp.eq(classes, xp.unsqueeze(target, axes=(1,)))
 
 
 @composite(dtype="as_is", grad_name="NllLossBackward0", methods=())
@@ -106,7 +106,8 @@ def cross_entropy(xp, x, target, *, reduction, ignore_index):
 def _(xp, g, x, target, reduction, ignore_index):
     scale = _row_scale(xp, g, target, ignore_index, reduction)
     p = _softmax(xp, x, (1,))
-    return xp.where(_is_target(xp, x.shape, target), p - 1.0, p) * scale, None
+    hit = xp.cast(_is_target(xp, x.shape, target), dtype=p.dtype)
+    return (p - hit) * scale, None
 
 
 def _class_face(name):

@@ -61,7 +61,9 @@ class SGD(Optimizer):
             return {}
         state = self.state[param]
         if state.get("momentum_buffer") is None:
-            state["momentum_buffer"] = zeros_like(param)  # over None, too: PyTorch saves that at first
+            state["momentum_buffer"] = zeros_like(
+                param
+            )  # over None, too: PyTorch saves that at first
             self._started[param] = zeros((), dtype=param.dtype)
         elif param not in self._started:
             self._started[param] = ones((), dtype=param.dtype)

@@ -417,3 +417,53 @@ def test_empty_batches():
         for a, b in zip(f(x), (x * 2, x.sum(), x.sum(0)), strict=True):
             assert a.shape == b.shape
             same(a, b)
+
+
+SCALE = 2.0
+
+
+def test_a_global_number_is_guarded(monkeypatch):
+    f, x = jtorch.compile(lambda x: x * SCALE), numbers(3)
+    same(f(x), x * 2)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    same(f(x), x * 3)
+
+
+def test_a_closure_number_is_guarded_also_in_a_function_it_calls():
+    factor = 2
+
+    def inner(x):
+        return x * factor
+
+    f, x = jtorch.compile(lambda x: inner(x) + 1), numbers(3)
+    for factor in (2, 5, 2):  # noqa: B007 - read by inner
+        same(f(x), x * factor + 1)
+    assert plans_of(f) == 2
+
+
+def test_a_modules_number_is_guarded():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = 2.0
+
+        def forward(self, x):
+            return x * self.factor
+
+    module, x = Scaled(), numbers(3)
+    f = jtorch.compile(module)
+    same(f(x), x * 2)
+    module.factor = 4.0
+    same(f(x), x * 4)
+
+
+def test_a_number_outside_that_the_function_changes_is_an_error():
+    calls = 0
+
+    def step(x):
+        nonlocal calls
+        calls += 1
+        return x * calls
+
+    with pytest.raises(CompileError, match="reads from outside"):
+        jtorch.compile(step)(numbers(3))

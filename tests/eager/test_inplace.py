@@ -9,13 +9,24 @@ import jtorch
 from tests.ops.support import needs_torch
 
 METHODS = {
-    "add_": (lambda t, L: t.add_(2)), "sub_": (lambda t, L: t.sub_(L.ones(3))), "mul_": (lambda t, L: t.mul_(3)),
-    "div_": (lambda t, L: t.div_(2)), "exp_": (lambda t, L: t.exp_()), "log_": (lambda t, L: t.log_()),
-    "sqrt_": (lambda t, L: t.sqrt_()), "tanh_": (lambda t, L: t.tanh_()), "sigmoid_": (lambda t, L: t.sigmoid_()),
-    "relu_": (lambda t, L: t.relu_()), "neg_": (lambda t, L: t.neg_()), "pow_": (lambda t, L: t.pow_(2)),
-    "zero_": (lambda t, L: t.zero_()), "fill_": (lambda t, L: t.fill_(7)), "abs_": (lambda t, L: t.abs_()),
-    "copy_": (lambda t, L: t.copy_(L.ones(1))), "rsqrt_": (lambda t, L: t.rsqrt_()),
-}  # fmt: skip
+    "add_": (lambda t, L: t.add_(2)),
+    "sub_": (lambda t, L: t.sub_(L.ones(3))),
+    "mul_": (lambda t, L: t.mul_(3)),
+    "div_": (lambda t, L: t.div_(2)),
+    "exp_": (lambda t, L: t.exp_()),
+    "log_": (lambda t, L: t.log_()),
+    "sqrt_": (lambda t, L: t.sqrt_()),
+    "tanh_": (lambda t, L: t.tanh_()),
+    "sigmoid_": (lambda t, L: t.sigmoid_()),
+    "relu_": (lambda t, L: t.relu_()),
+    "neg_": (lambda t, L: t.neg_()),
+    "pow_": (lambda t, L: t.pow_(2)),
+    "zero_": (lambda t, L: t.zero_()),
+    "fill_": (lambda t, L: t.fill_(7)),
+    "abs_": (lambda t, L: t.abs_()),
+    "copy_": (lambda t, L: t.copy_(L.ones(1))),
+    "rsqrt_": (lambda t, L: t.rsqrt_()),
+}
 
 
 @pytest.mark.parametrize("name", METHODS)

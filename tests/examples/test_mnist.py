@@ -45,6 +45,18 @@ def test_runs_are_reproducible(example, tmp_path):
     assert runs[0] == runs[1]
 
 
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="Numba is not installed")
+@pytest.mark.parametrize("model", ["mlp", "lenet"])
+def test_compiling_changes_no_loss(example, tmp_path, model):
+    runs = []
+    for more in ([], ["--compile"]):
+        path = tmp_path / f"losses{len(more)}"
+        options = ["--data", str(DATA), "--model", model, "--epochs", "1", "--max-steps", "20"]
+        example.main([*options, "--losses", str(path), *more])
+        runs.append([float(line) for line in path.read_text().splitlines()])
+    assert runs[1] == pytest.approx(runs[0], rel=1e-4)
+
+
 def test_lenet_takes_steps(example):
     options = ["--data", str(DATA), "--model", "lenet", "--epochs", "2", "--max-steps", "20"]
     assert example.main(options) > 0.5

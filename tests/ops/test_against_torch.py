@@ -154,9 +154,27 @@ CALLS = {
     "gather rows": (lambda L, x: x[L.tensor([0, 2, 2])], [A]),
 }
 UNARY = (
-    "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "floor", "ceil",
-    "round", "trunc", "sign", "square", "isnan", "isfinite", "clone",
-)  # fmt: skip
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "sign",
+    "square",
+    "isnan",
+    "isfinite",
+    "clone",
+)
 for _name in UNARY:
     CALLS[_name] = (lambda L, x, n=_name: getattr(L, n)(x), [B])
     CALLS[f"{_name} special"] = (lambda L, x, n=_name: getattr(L, n)(x), [SPECIAL])
@@ -183,12 +201,22 @@ FUNCTIONAL_CALLS = {
     "normalize": (lambda F, x: F.normalize(x), [A]),
     "layer_norm": (lambda F, x, w, b: F.layer_norm(x, (4,), w, b), [A, ROW, ROW]),
     "layer_norm plain": (lambda F, x: F.layer_norm(x, (3, 4)), [CUBE]),
-    "conv2d": (lambda F, x, w, b: F.conv2d(x, w, b), [IMAGES, IMAGES[:, :, :3, :3].copy(), ROW[:2].copy()]),
-    "conv2d many": (
-        lambda F, x, w: F.conv2d(x, w, stride=(2, 1), padding=(1, 2), dilation=(2, 1)), [IMAGES, IMAGES[:, :, :3, :2].copy()]
+    "conv2d": (
+        lambda F, x, w, b: F.conv2d(x, w, b),
+        [IMAGES, IMAGES[:, :, :3, :3].copy(), ROW[:2].copy()],
     ),
-    "conv2d groups": (lambda F, x, w: F.conv2d(x, w, groups=2, padding=1), [IMAGES, IMAGES[:, :2, :3, :3].copy()]),
-    "conv2d same": (lambda F, x, w: F.conv2d(x, w, padding="same"), [IMAGES, IMAGES[:, :, :3, :2].copy()]),
+    "conv2d many": (
+        lambda F, x, w: F.conv2d(x, w, stride=(2, 1), padding=(1, 2), dilation=(2, 1)),
+        [IMAGES, IMAGES[:, :, :3, :2].copy()],
+    ),
+    "conv2d groups": (
+        lambda F, x, w: F.conv2d(x, w, groups=2, padding=1),
+        [IMAGES, IMAGES[:, :2, :3, :3].copy()],
+    ),
+    "conv2d same": (
+        lambda F, x, w: F.conv2d(x, w, padding="same"),
+        [IMAGES, IMAGES[:, :, :3, :2].copy()],
+    ),
     "conv2d image": (lambda F, x, w: F.conv2d(x, w), [IMAGES[0], IMAGES[:, :, :3, :3].copy()]),
     "max_pool2d": (lambda F, x: F.max_pool2d(x, 2), [IMAGES]),
     "max_pool2d tiled": (lambda F, x: F.max_pool2d(x, (2, 7)), [IMAGES]),
@@ -206,7 +234,10 @@ FUNCTIONAL_CALLS = {
     "cross_entropy weight": (lambda F, x, w: F.cross_entropy(x, _labels(F), w.detach()), [A, B[0]]),
     "cross_entropy smooth": (lambda F, x: F.cross_entropy(x, _labels(F), label_smoothing=0.1), [A]),
     "cross_entropy all": (
-        lambda F, x, w: F.cross_entropy(x, _labels(F), w.detach(), ignore_index=3, label_smoothing=0.2), [A, B[0]]
+        lambda F, x, w: F.cross_entropy(
+            x, _labels(F), w.detach(), ignore_index=3, label_smoothing=0.2
+        ),
+        [A, B[0]],
     ),
     "cross_entropy all none": (
         lambda F, x, w: F.cross_entropy(
@@ -215,25 +246,38 @@ FUNCTIONAL_CALLS = {
         [A, B[0]],
     ),
     "cross_entropy images": (lambda F, x: F.cross_entropy(x, _pixels(F)), [IMAGES]),
-    "cross_entropy images none": (lambda F, x: F.cross_entropy(x, _pixels(F), reduction="none"), [IMAGES]),
-    "cross_entropy probabilities": (lambda F, x, p: F.cross_entropy(x, p, label_smoothing=0.1), [A, B]),
+    "cross_entropy images none": (
+        lambda F, x: F.cross_entropy(x, _pixels(F), reduction="none"),
+        [IMAGES],
+    ),
+    "cross_entropy probabilities": (
+        lambda F, x, p: F.cross_entropy(x, p, label_smoothing=0.1),
+        [A, B],
+    ),
     "cross_entropy vector": (lambda F, x: F.cross_entropy(x, _labels(F)[0]), [ROW]),
     "nll_loss": (lambda F, x: F.nll_loss(x, _labels(F)), [A]),
-    "nll_loss weight": (lambda F, x, w: F.nll_loss(x, _labels(F), w.detach(), reduction="sum"), [A, B[0]]),
+    "nll_loss weight": (
+        lambda F, x, w: F.nll_loss(x, _labels(F), w.detach(), reduction="sum"),
+        [A, B[0]],
+    ),
     "mse_loss": (lambda F, x, y: F.mse_loss(x, y), [A, B]),
     "mse_loss none": (lambda F, x, y: F.mse_loss(x, y, reduction="none"), [A, B]),
     "l1_loss": (lambda F, x, y: F.l1_loss(x, y), [A, B]),
     "smooth_l1_loss": (lambda F, x, y: F.smooth_l1_loss(x, y, beta=0.5), [A, B]),
     "huber_loss": (lambda F, x, y: F.huber_loss(x, y, delta=0.5), [A, B]),
     "bce": (lambda F, x, y: F.binary_cross_entropy(x, y), [B / 3, B / 2.5]),
-    "bce limits": (lambda F, x: F.binary_cross_entropy(x, (x * 0).detach()), [np.array([0.0, 1.0, 0.5], np.float32)]),
+    "bce limits": (
+        lambda F, x: F.binary_cross_entropy(x, (x * 0).detach()),
+        [np.array([0.0, 1.0, 0.5], np.float32)],
+    ),
     "bce logits": (lambda F, x, y: F.binary_cross_entropy_with_logits(x, y), [A * 50, B]),
     "bce logits weight": (
-        lambda F, x, y, w: F.binary_cross_entropy_with_logits(x, y, pos_weight=w.detach()), [A, B, B[0]]
+        lambda F, x, y, w: F.binary_cross_entropy_with_logits(x, y, pos_weight=w.detach()),
+        [A, B, B[0]],
     ),
     "kl_div": (lambda F, x, y: F.kl_div(x, y, reduction="batchmean"), [A, B]),
     "kl_div log": (lambda F, x, y: F.kl_div(x, y, reduction="sum", log_target=True), [A, B]),
-}  # fmt: skip
+}
 
 
 def _labels(F):
@@ -273,15 +317,75 @@ def _compare(call, ours_library, torch_library, arrays, names):
 
 # nodes of several steps are one node here, and the other way round
 OTHER_NAMES = {
-    "square", "square special", "clamp", "clamp min", "remainder", "floor_divide", "max", "flatten", "max dim",
-    "min dim", "std", "stack", "view", "matmul 1 1", "matmul 2 1", "matmul 1 2", "matmul 3 2", "matmul 3 broadcast",
-    "matmul 3 3", "matmul empty", "split", "chunk", "narrow", "squeeze", "squeeze dim", "masked", "gather rows", "pow tensor", "rpow",
-    "where number", "rsub", "rdiv", "sum dim", "sum dims keep", "sum empty", "mean dim", "prod dim", "T", "var dim",
-    "gather", "index_select", "masked_fill", "masked_select", "tril", "triu", "sort", "topk", "unbind", "repeat",
-    "dot", "mv", "outer", "norm", "norm 3", "norm inf", "norm 1", "logsumexp", "logsumexp infinite", "reciprocal",
-    "log2", "log10", "lerp", "addcmul", "addcdiv",
-    "pow number", "pow zero", "pow half", "reshape",
-}  # fmt: skip
+    "square",
+    "square special",
+    "clamp",
+    "clamp min",
+    "remainder",
+    "floor_divide",
+    "max",
+    "flatten",
+    "max dim",
+    "min dim",
+    "std",
+    "stack",
+    "view",
+    "matmul 1 1",
+    "matmul 2 1",
+    "matmul 1 2",
+    "matmul 3 2",
+    "matmul 3 broadcast",
+    "matmul 3 3",
+    "matmul empty",
+    "split",
+    "chunk",
+    "narrow",
+    "squeeze",
+    "squeeze dim",
+    "masked",
+    "gather rows",
+    "pow tensor",
+    "rpow",
+    "where number",
+    "rsub",
+    "rdiv",
+    "sum dim",
+    "sum dims keep",
+    "sum empty",
+    "mean dim",
+    "prod dim",
+    "T",
+    "var dim",
+    "gather",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "tril",
+    "triu",
+    "sort",
+    "topk",
+    "unbind",
+    "repeat",
+    "dot",
+    "mv",
+    "outer",
+    "norm",
+    "norm 3",
+    "norm inf",
+    "norm 1",
+    "logsumexp",
+    "logsumexp infinite",
+    "reciprocal",
+    "log2",
+    "log10",
+    "lerp",
+    "addcmul",
+    "addcdiv",
+    "pow number",
+    "pow zero",
+    "pow half",
+    "reshape",
+}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -290,7 +290,8 @@ class _CudaEmitter(_Emitter):
     def _merge(self, r: Reduce, name: str, others: list[str], slots: list[str] | None = None) -> None:
         """Combine one more partial result into the accumulator ``name``, or into shared ``slots``."""
         if r.index is None:
-            self.writer(f"{name} = {self._combined(r, name, self._read(others[0], r.dtype))}")
+            value = f"({self._read(others[0], r.dtype)})" if r.dtype.kind == "b" else others[0]
+            self.writer(f"{name} = {self._combined(r, name, value)}")
             return
         mine = [f"{s}[thread]" for s in slots] if slots else _accumulators(r, name)
         (best, place), (value, at) = mine, others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ def array_at(address: int, var: Var) -> np.ndarray:
     """The row-major memory at ``address`` as an array of the variable's type."""
     if var.type.size == 0:
         return np.empty(var.shape, var.dtype)
-    raw = (ctypes.c_char * var.type.nbytes).from_address(address)
+    raw: Any = (ctypes.c_char * var.type.nbytes).from_address(address)
     return np.frombuffer(raw, var.dtype).reshape(var.shape)
 
 

@@ -20,6 +20,7 @@ from jtorch.compile.memory import Place, Plan, Task
 from jtorch.compile.runtime import arena
 from jtorch.compile.runtime.host import array_at, view_of
 
+
 class Memory:
     """What a kernel's pointer is here: one variable's elements, counted from ``start`` in both directions.
 

@@ -1,0 +1,157 @@
+"""A compiled training step equals the eager one, whatever changes between calls.
+
+Modules, hooks and optimizers know nothing of the compiler: these programs check that all they do reaches it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch import nn
+from jtorch.optim import SGD, Adam, AdamW
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("numba") is None,
+    reason="compiling needs Numba, which is not installed",
+)
+
+
+def plain():
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def with_dropout():
+    return nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+class Stateful(nn.Module):
+    """A buffer that every call changes, a tied weight and a parameter for a later group."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.head = nn.Linear(4, 3)
+        self.norm = nn.LayerNorm(4)
+        self.late = nn.Parameter(jtorch.ones(3))
+        self.register_buffer("calls", jtorch.zeros(3))
+
+    def forward(self, x):
+        with jtorch.no_grad():
+            self.calls.add_(1)
+        x = self.norm(self.layer(self.layer(x)))
+        return self.head(x) * self.late + 0.1 * self.calls
+
+
+def losses(build, make_optimizer, between, compiled, steps=5):
+    """(the loss of each step, the parameters after the last)."""
+    jtorch.manual_seed(0)
+    model = build()
+    optimizer = make_optimizer(model)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = jtorch.compile(step) if compiled else step
+    out = []
+    for k in range(steps):
+        rng = np.random.default_rng(k)
+        x = jtorch.tensor(rng.standard_normal((5, 4)).astype(np.float32))
+        out.append(run(x, jtorch.tensor(rng.integers(0, 3, 5))).item())
+        between(model, optimizer, k)
+    return out, [p.detach().numpy().copy() for p in model.parameters()]
+
+
+def check(build, make_optimizer, between=lambda model, optimizer, k: None):
+    expected, parameters = losses(build, make_optimizer, between, compiled=False)
+    got, others = losses(build, make_optimizer, between, compiled=True)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    for a, b in zip(others, parameters, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+OPTIMIZERS = {
+    "sgd": lambda m: SGD(m.parameters(), lr=0.1),
+    "sgd with dampened momentum": lambda m: SGD(
+        m.parameters(), lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.1
+    ),
+    "sgd nesterov maximize": lambda m: SGD(
+        m.parameters(), lr=0.1, momentum=0.9, nesterov=True, maximize=True
+    ),
+    "adam with l2": lambda m: Adam(m.parameters(), lr=0.1, weight_decay=0.1),
+    "adamw": lambda m: AdamW(m.parameters(), lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer(name):
+    check(plain, OPTIMIZERS[name])
+
+
+def set_option(name, value):
+    def between(model, optimizer, k):
+        if k == 2:
+            optimizer.param_groups[0][name] = value
+
+    return between
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "name", "value"),
+    [
+        ("adam with l2", "lr", 0.01),
+        ("adam with l2", "betas", (0.5, 0.6)),
+        ("adam with l2", "eps", 0.1),
+        ("adam with l2", "weight_decay", 0.0),
+        ("sgd", "momentum", 0.9),
+        ("sgd", "weight_decay", 0.1),
+        ("sgd nesterov maximize", "momentum", 0.0),
+    ],
+)
+def test_options_that_change(optimizer, name, value):
+    check(plain, OPTIMIZERS[optimizer], set_option(name, value))
+
+
+def at_two(change):
+    return lambda model, optimizer, k: change(model, optimizer) if k == 2 else None
+
+
+CHANGES = {
+    "layer replaced": lambda m, o: m.__setitem__(1, nn.ReLU()),
+    "layer frozen": lambda m, o: m[0].requires_grad_(False),
+    "weights loaded": lambda m, o: m.load_state_dict(
+        {k: v * 0.5 for k, v in m.state_dict().items()}
+    ),
+    "optimizer loaded": lambda m, o: o.load_state_dict(o.state_dict()),
+    "forward hook": lambda m, o: m[0].register_forward_hook(lambda m, a, out: out * 2),
+    "pre-hook": lambda m, o: m[0].register_forward_pre_hook(lambda m, a: a[0] * 2),
+    "backward hook": lambda m, o: m[1].register_full_backward_hook(lambda m, gi, go: (gi[0] * 2,)),
+    "gradients zeroed": lambda m, o: o.zero_grad(set_to_none=False),
+    "there and back": lambda m, o: m.double().float(),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_between_calls(name):
+    check(plain, OPTIMIZERS["adamw"], at_two(CHANGES[name]))
+
+
+def test_dropout_and_modes():
+    check(with_dropout, OPTIMIZERS["adamw"], lambda model, optimizer, k: model.train(k % 2 == 0))
+
+
+def test_buffers_tied_weights_and_a_later_group():
+    def optimizer(model):
+        return Adam([*model.layer.parameters(), *model.head.parameters()], lr=0.1)
+
+    def add(model, optimizer):
+        optimizer.add_param_group({"params": [model.late], "lr": 0.3})
+
+    check(Stateful, optimizer, at_two(add))
