@@ -86,8 +86,8 @@ def _with_spread(timing: Timing) -> str:
 def _graph_costs(rows: Sequence[Row]) -> Table:
     table = Table(
         title="What the graph costs: at every eager step, once when compiled",
-        caption="nodes: ops on the tape of a step. First call: with an empty kernel cache, importing "
-        "Numba included. 2nd process: with the kernels of the first on disk.",
+        caption="nodes: ops on the tape. First call: no cached kernels, Numba imported. "
+        "2nd process: kernels on disk.",
         box=box.SIMPLE,
     )
     headings = (

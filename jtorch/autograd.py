@@ -15,7 +15,8 @@ from jtorch.eager.tensor import Tensor
 Variable = Tensor  # the name of early programs
 
 __all__ = [
-    "Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly", "enable_grad", "grad",
+    "Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly", "enable_grad",
+    "grad",
     "gradcheck", "gradgradcheck", "inference_mode", "is_anomaly_enabled", "no_grad", "once_differentiable",
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

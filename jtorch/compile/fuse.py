@@ -14,6 +14,7 @@ A group runs over one *domain* (a shape) of which some axes may be *reduced*:
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -184,7 +185,7 @@ class Fuser:
             if group is a:
                 return True
             # a group that ends before ``a`` begins can read nothing of it
-            more = [g for g in group.after if g.last > a.first and g not in seen]
+            more = [g for g in group.after if g.last >= a.first and g not in seen]
             seen.update(more)
             stack += more
         return False
@@ -253,7 +254,7 @@ def reads_in_place(
     reduced: tuple[int, ...] | None, reader: Reader,
 ) -> bool:  # fmt: skip
     """Whether each value of the group that ``eqn`` reads is read at the position where it is computed."""
-    if place is None or not inside.isdisjoint(reader.memory_inputs(eqn)):
+    if place is None or not inside.isdisjoint(reader.behind_numbers(reader.memory_inputs(eqn))):
         return False
     for root, at in reader.elements(eqn, place, len(domain)):
         if root in inside and at != coordinates_of(root.shape, domain, reduced):
@@ -301,22 +302,26 @@ def _lonely(graph: Graph, fuser: Fuser, stored: set[Var]) -> list[Group]:
 
 
 def _in_order(groups: list[Group], reader: Reader) -> list[Group]:
-    """Topological order of the groups, by what they read from memory and, where that is free, by place."""
+    """Topological order of the groups by what they read from memory and, where that leaves a choice, by
+    place."""
     writer = {v: g for g in groups for e in g.eqns for v in e.outputs}
-    done: dict[Group, None] = {}
-
-    def before(group: Group) -> Iterable[Group]:
-        found = {writer[v] for e in group.eqns for v in reader.memory_of(e) if v in writer}
-        return iter(sorted(found - {group}, key=lambda g: g.first))
-
-    for root in sorted(groups, key=lambda g: g.first):
-        stack = [] if root in done else [(root, before(root))]
-        while stack:
-            group, rest = stack[-1]
-            child = next((g for g in rest if g not in done), None)
-            if child is None:
-                done[group] = None
-                stack.pop()
-            else:
-                stack.append((child, before(child)))
-    return list(done)
+    groups = sorted(groups, key=lambda g: g.first)
+    waiting: dict[Group, int] = {}
+    followers: dict[Group, list[Group]] = {g: [] for g in groups}
+    for group in groups:
+        before = {writer[v] for e in group.eqns for v in reader.memory_of(e) if v in writer} - {group}
+        waiting[group] = len(before)
+        for b in before:
+            followers[b].append(group)
+    ready = [(g.first, k, g) for k, g in enumerate(groups) if not waiting[g]]
+    heapq.heapify(ready)
+    order: list[Group] = []
+    while ready:
+        *_, group = heapq.heappop(ready)
+        order.append(group)
+        for f in followers[group]:
+            waiting[f] -= 1
+            if not waiting[f]:
+                heapq.heappush(ready, (f.first, len(order), f))
+    assert len(order) == len(groups), "the groups wait for each other"
+    return order

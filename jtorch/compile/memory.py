@@ -61,6 +61,7 @@ class Plan:
     """Tasks in order, a place for each variable in memory, and the size of the arena in bytes."""
 
     fused: Fused
+    targets: tuple[Target, ...]
     tasks: tuple[Task, ...]
     places: dict[Var, Place]
     arena_bytes: int
@@ -89,7 +90,7 @@ class _Planner:
                 task.kernel = write_kernel(task.nest, lambda v: self.places.get(v, v))
         order = self._ordered()
         arena = self._allocate(order)
-        return Plan(self.fused, tuple(order), self.places, arena)
+        return Plan(self.fused, tuple(self.targets), tuple(order), self.places, arena)
 
     # -- tasks -------------------------------------------------------------------------------------------
 

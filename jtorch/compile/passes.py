@@ -135,9 +135,11 @@ def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
         inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
         if any(a is not b for a, b in zip(inputs, eqn.inputs, strict=True)):
             eqn = eqn.replace(inputs=inputs)
-        found: Atom | Eqn | None = rewrite(eqn, define)
-        while isinstance(found, Eqn) and fuel.burn():
-            eqn, found = found, rewrite(found, define)
+        found: Atom | Eqn | tuple[Eqn, ...] | None = rewrite(eqn, define)
+        while isinstance(found, (Eqn, tuple)) and fuel.burn():
+            *first, eqn = found if isinstance(found, tuple) else (found,)
+            keep(first)
+            found = rewrite(eqn, define)
         if isinstance(found, (Var, Literal)) and fuel.burn():
             new[eqn.outputs[0]] = found
             continue

@@ -6,7 +6,7 @@ reading what lies under them: an element at a known place of the loops, or memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -129,19 +129,23 @@ class Reader:
         """The results of other kernels that ``eqn`` depends on, numbers and patterns seen through; graph
         inputs are among them. In the order of the graph."""
         if eqn not in self._needed:
-            found: set[Var] = set()
-            stack = [eqn]
-            seen = {eqn}
-            while stack:
-                for var in self.memory_of(stack.pop()):
-                    maker = self.find(var)
-                    if maker is None or not is_repeated(maker):
-                        found.add(var)
-                    elif maker not in seen:
-                        seen.add(maker)
-                        stack.append(maker)
+            found = self.behind_numbers(self.memory_of(eqn))
             self._needed[eqn] = tuple(sorted(found, key=self._place))
         return self._needed[eqn]
+
+    def behind_numbers(self, variables: Iterable[Var]) -> set[Var]:
+        """``variables`` with numbers and patterns replaced by the results of kernels they are made of."""
+        found: set[Var] = set()
+        stack, seen = list(variables), set()
+        while stack:
+            var = stack.pop()
+            maker = self.find(var)
+            if maker is None or not is_repeated(maker):
+                found.add(var)
+            elif var not in seen:
+                seen.add(var)
+                stack += self.memory_of(maker)
+        return found
 
     def _place(self, var: Var) -> int:
         maker = self.find(var)

@@ -12,6 +12,7 @@ from typing import Any
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.tensor import Tensor
 from jtorch.op import BY_NAME
+from jtorch.ops.composite import check_classes
 
 _plain: dict[str, Any] = {name: public_function(BY_NAME[name]) for name in ("cross_entropy", "nll_loss")}
 
@@ -82,10 +83,10 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...
 
 def _as_rows(name: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
     if input.ndim == 2:
-        return _plain[name](input, target, None, ignore_index, reduction)
-    _plain[name].__wrapped__(input, target, None, ignore_index, "mean")  # its checks
+        return _plain[name](input, target, ignore_index, reduction)
+    check_classes(name, input, target, reduction)
     rows, flat, shape = _rows(input, target)
-    loss = _plain[name](rows, flat, None, ignore_index, reduction)
+    loss = _plain[name](rows, flat, ignore_index, reduction)
     return loss.reshape(shape) if reduction == "none" else loss
 
 
@@ -118,7 +119,7 @@ def _weighted_nll(
     shape: Any,
 ) -> Tensor:
     safe, weights = _chosen(log_p, target, weight, ignore_index)
-    losses = _plain["nll_loss"](log_p, safe, None, -1, "none")
+    losses = _plain["nll_loss"](log_p, safe, -1, "none")
     return _reduce(losses * weights, weights, reduction, shape)
 
 
@@ -150,3 +151,6 @@ def _against_probabilities(
     if reduction == "mean":
         return losses.sum() / (input.numel() // classes)
     return _reduce(losses, losses, reduction, tuple(losses.shape))
+
+
+FUNCTIONS = {"cross_entropy": cross_entropy, "nll_loss": nll_loss}

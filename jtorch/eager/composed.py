@@ -93,8 +93,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for k, t in enumerate(tensors):
         if t.shape != tensors[0].shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and "
-                f"{list(t.shape)} at entry {k}"
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 "
+                f"and {list(t.shape)} at entry {k}"
             )
     axis = ax.one(dim, tensors[0].ndim + 1)
     return _cat([APPLY["unsqueeze"](t, axes=(axis,)) for t in tensors], axis)

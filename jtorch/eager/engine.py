@@ -274,7 +274,7 @@ class _Run:
         return g if found is dtype else self.xp.cast(g, dtype=dtype)
 
     def _materialize(self, node: Node, parts: list[Any]) -> list[Any]:
-        """Zeros for the outputs that no gradient reached, unless they are hidden or the node can do without."""
+        """Zeros for the outputs that no gradient reached, unless hidden or not wanted."""
         if not node.materializes:
             return parts
         shown = len(parts) - node.hidden

@@ -149,7 +149,8 @@ class FunctionNode(Node):
             return None
         if not isinstance(g, Tensor):
             raise TypeError(
-                f"function {self.name()} returned a {type(g).__name__} as gradient {k}: return a Tensor or None"
+                f"function {self.name()} returned a {type(g).__name__} as gradient {k}: return a Tensor "
+                "or None"
             )
         shape = self.ctx._input_shapes[k]
         have = tuple(g.shape)

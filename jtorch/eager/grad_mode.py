@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from jtorch import op as op_module
 
@@ -15,7 +15,7 @@ from jtorch import op as op_module
 class _Mode:
     """Enters a changed context; used as ``with mode():`` or ``@mode()`` (or ``@mode``)."""
 
-    changes: dict[str, Any]
+    changes: ClassVar[dict[str, Any]]
 
     def __new__(cls, function: Callable | None = None, *args: Any) -> Any:
         mode = super().__new__(cls)
@@ -42,27 +42,25 @@ class _Mode:
 
 def _fresh(mode: _Mode) -> _Mode:
     """A mode of its own for each call: a decorated function may run in several threads at once."""
-    copy = object.__new__(type(mode))
-    copy.changes = mode.changes
-    return copy
+    return object.__new__(type(mode))
 
 
 class no_grad(_Mode):  # noqa: N801
     """Ops record nothing; results don't require grad."""
 
-    changes = {"grad": False}
+    changes: ClassVar[dict[str, Any]] = {"grad": False}
 
 
 class enable_grad(_Mode):  # noqa: N801
     """Ops record, also inside ``no_grad``."""
 
-    changes = {"grad": True}
+    changes: ClassVar[dict[str, Any]] = {"grad": True}
 
 
 class inference_mode(_Mode):  # noqa: N801
     """Like ``no_grad``."""
 
-    changes = {"grad": False, "inference": True}
+    changes: ClassVar[dict[str, Any]] = {"grad": False, "inference": True}
 
 
 class set_grad_enabled:  # noqa: N801

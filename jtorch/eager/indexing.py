@@ -35,7 +35,7 @@ def getitem(self: Tensor, item: Any) -> Tensor:
 
 
 def _plain(self: Tensor, item: tuple) -> Tensor | None:
-    """The view that ints and slices alone make: the common items, without the general way. None for others."""
+    """The view that ints and slices alone make, without the general way; None for other items."""
     shape = self._data.shape
     if not item or len(item) > len(shape):
         return None
@@ -234,8 +234,8 @@ def _range(part: Any, n: int, axis: int) -> tuple[int, int, int]:
         k = part.__index__()
     except (AttributeError, TypeError):
         raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-            f"(got {type(part).__name__})"
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+            f"indices (got {type(part).__name__})"
         ) from None
     k = _position(k, n, axis)
     return k, k + 1, 1
@@ -262,7 +262,7 @@ def _select(self: Tensor, axis: int, k: int) -> Tensor:
 def _gathered(
     view: Tensor, advanced: list[tuple[int, Tensor]]
 ) -> tuple[Tensor, list[Tensor], tuple[int, ...], tuple[int, ...]]:
-    """(view with the indexed axes adjacent, arrays of one shape, those axes, the order of the view's axes)."""
+    """(view with the indexed axes adjacent, arrays of one shape, those axes, the view's order)."""
     axes: list[int] = []
     arrays: list[Tensor] = []
     for axis, part in advanced:
@@ -294,8 +294,8 @@ def _check_mask(view: Tensor, axis: int, mask: Tensor) -> None:
     for k, n in enumerate(mask.shape):
         if view.shape[axis + k] != n:
             raise IndexError(
-                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
-                f"tensor {list(view.shape)} at index {axis + k}"
+                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the "
+                f"indexed tensor {list(view.shape)} at index {axis + k}"
             )
 
 

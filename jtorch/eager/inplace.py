@@ -71,11 +71,10 @@ def check_allowed(tensor: Tensor, others: tuple = ()) -> None:
 def overwrite(tensor: Tensor, result: Tensor) -> None:
     """Give ``tensor`` the elements of ``result``, and its place on the tape."""
     data, new = tensor._data, result._data
-    if new.shape != data.shape:
-        if len(new.shape) > len(data.shape) or _broadcast_grows(new.shape, data.shape):
-            raise RuntimeError(
-                f"output with shape {list(data.shape)} doesn't match the broadcast shape {list(new.shape)}"
-            )
+    if new.shape != data.shape and _broadcast_grows(new.shape, data.shape):
+        raise RuntimeError(
+            f"output with shape {list(data.shape)} doesn't match the broadcast shape {list(new.shape)}"
+        )
     if new.dtype is not data.dtype:
         if new.dtype.kind == "f" and data.dtype.kind != "f":
             from jtorch.eager.messages import long_name
@@ -94,7 +93,8 @@ def overwrite(tensor: Tensor, result: Tensor) -> None:
 
 
 def _broadcast_grows(new: tuple, old: tuple) -> bool:
-    return any(n not in (1, m) for n, m in zip(reversed(new), reversed(old), strict=False))
+    last = zip(reversed(new), reversed(old), strict=False)
+    return len(new) > len(old) or any(n not in (1, m) for n, m in last)
 
 
 def copy_(self: Tensor, source: Any, non_blocking: bool = False) -> Tensor:

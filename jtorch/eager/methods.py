@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager import arithmetic, composed, indexing, inplace, selection
+from jtorch.eager import arithmetic, class_losses, composed, indexing, inplace, selection
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.tensor import Tensor
 from jtorch.op import TABLE
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
-FUNCTIONS.update(composed.FUNCTIONS | selection.FUNCTIONS | arithmetic.FUNCTIONS)
+FUNCTIONS.update(
+    composed.FUNCTIONS | selection.FUNCTIONS | arithmetic.FUNCTIONS | class_losses.FUNCTIONS
+)
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",

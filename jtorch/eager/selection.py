@@ -32,8 +32,8 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     for k, (n, m) in enumerate(zip(index.shape, input.shape, strict=True)):
         if n > m and k != axis:
             raise RuntimeError(
-                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than "
-                f"self {list(input.shape)} apart from dimension {axis}"
+                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no "
+                f"larger than self {list(input.shape)} apart from dimension {axis}"
             )
     places = [index if k == axis else _positions(index.shape, k) for k in range(input.ndim)]
     return input[tuple(places)] if places else input.clone()

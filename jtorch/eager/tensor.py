@@ -180,13 +180,14 @@ class Tensor:
         if value is not None:
             if not isinstance(value, Tensor):
                 raise TypeError(
-                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                    f"assigned grad expected to be a Tensor or None but got grad of type "
+                    f"{type(value).__name__}"
                 )
             if value._data.shape != self._data.shape:
                 raise RuntimeError(
-                    f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor of size "
-                    f"'{list(self._data.shape)}'. Please ensure that the gradient and the tensor are the same "
-                    "size"
+                    f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
+                    f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the tensor are "
+                    "the same size"
                 )
         op_module.CONTEXT.get().evaluator.set_grad(self, value)
 

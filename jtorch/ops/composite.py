@@ -111,37 +111,28 @@ def _(xp, g, x, target, reduction, ignore_index):
 
 
 def _class_face(name):
-    def face(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        _check_classes(name, input, target, reduction)
-        if weight is not None or label_smoothing:
-            raise NotImplementedError(f"{name}() with weight or label_smoothing is not there yet")
-        if input.ndim == 1:
-            input, target = input.unsqueeze(0), target.unsqueeze(0)
-        if input.ndim > 2:
-            order = (0, *range(2, input.ndim), 1)
-            input = input.permute(order).reshape(-1, input.shape[1])
-            if reduction == "none":
-                raise NotImplementedError(f"{name}(reduction='none') of more than 2 dims is not there yet")
-            target = target.reshape(-1)
+    def face(input, target, ignore_index=-100, reduction="mean"):
+        """One row of scores per example and its class; ``eager/class_losses.py`` has the full signature."""
+        check_classes(name, input, target, reduction)
         return (input, target), {"reduction": reduction, "ignore_index": ignore_index}
 
     return face
 
 
-def _check_classes(name, input, target, reduction):
+def check_classes(name, input, target, reduction):
+    """Raise PyTorch's errors where scores (N, C, ...) and classes (N, ...) don't fit."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if not input.is_floating_point():
         raise RuntimeError(f"{name}(): expected floating-point scores, got {input.dtype}")
-    if target.is_floating_point():
-        raise NotImplementedError(f"{name}(): class probabilities as target are not there yet; got {target.dtype}")
     if target.dtype.numpy.kind not in "iu":
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
     expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     if tuple(target.shape) != tuple(expected):
         if input.ndim == 2 and target.ndim == 1:
             raise ValueError(
-                f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
+                f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
+                f"({target.shape[0]})."
             )
         raise ValueError(f"Expected target size {list(expected)}, got {list(target.shape)}")
 

@@ -137,5 +137,7 @@ def _(input, weight, bias=None):
             f"{'x'.join(map(str, reversed(weight.shape)))})"
         )
     if input.dtype is not weight.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {input.dtype} and {weight.dtype}")
+        raise RuntimeError(
+            f"mat1 and mat2 must have the same dtype, but got {input.dtype} and {weight.dtype}"
+        )
     return (input, weight, bias), {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jtorch.op import elementwise
 
-# -- arithmetic ----------------------------------------------------------------------------------------
+# -- arithmetic ------------------------------------------------------------------------------------
 
 
 @elementwise(text="{x} + {y}", commutes=True, in_place=True)
@@ -142,7 +142,7 @@ def sign(xp, x):
     return xp.sign(x)
 
 
-# -- exponentials and trigonometry -----------------------------------------------------------------------
+# -- exponentials and trigonometry -----------------------------------------------------------------
 
 
 @elementwise(text="exp_{t}({x})", dtype="float", in_place=True)
@@ -235,7 +235,7 @@ def _(xp, g, x):
     return g * (xp.exp(-(x * x)) * 1.1283791670955126)  # 2 / sqrt(pi)
 
 
-# -- selection -------------------------------------------------------------------------------------------
+# -- selection -------------------------------------------------------------------------------------
 
 
 @elementwise(text="maximum({x}, {zero})", integer_text="max({x}, 0)", in_place=True)
@@ -289,7 +289,7 @@ def _(condition, input, other):
     return (condition, input, other), {}
 
 
-# -- comparison and logic ----------------------------------------------------------------------------------
+# -- comparison and logic --------------------------------------------------------------------------
 
 
 @elementwise(text="{x} == {y}", dtype="compare", differentiable=False, commutes=True)
@@ -347,7 +347,7 @@ def isfinite(xp, x):
     return xp.isfinite(x)
 
 
-# -- rounding ----------------------------------------------------------------------------------------------
+# -- rounding --------------------------------------------------------------------------------------
 
 
 @elementwise(text="floor({x})", integer_text="{x}")
@@ -377,7 +377,7 @@ for _flat in (floor, ceil, round, trunc, sign):
         return xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype)
 
 
-# -- conversion and position ---------------------------------------------------------------------------------
+# -- conversion and position -----------------------------------------------------------------------
 
 
 @elementwise(text="{out}({x})", dtype="static", public=None, grad_name="ToCopyBackward0")
@@ -410,7 +410,7 @@ def iota(xp, *, shape, axis, dtype):
     return xp.iota(shape=shape, axis=axis, dtype=dtype)
 
 
-# -- limits: with a tie the gradient goes to the input, as in PyTorch's clamp -----------------------------------
+# -- limits: with a tie the gradient goes to the input, as in PyTorch's clamp ----------------------
 
 
 @elementwise(text="maximum({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1")

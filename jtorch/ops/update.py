@@ -49,5 +49,6 @@ def adam_update(xp, p, g, m, v, step, lr, beta1, beta2, eps, weight_decay, *, de
     v = v * beta2 + g * g * (1.0 - beta2)
     count = xp.cast(step, dtype=_DOUBLE)
     size = xp.cast(lr / (1.0 - xp.pow(beta1, count)), dtype=p.dtype)
-    root = xp.cast(xp.sqrt(1.0 - xp.pow(beta2, count)), dtype=p.dtype)
-    return p - m * size / (xp.sqrt(v) / root + eps), m, v, step
+    # the reciprocal, once: a division for each element takes a quarter of the kernel's time
+    over_root = xp.cast(1.0 / xp.sqrt(1.0 - xp.pow(beta2, count)), dtype=p.dtype)
+    return p - m * size / (xp.sqrt(v) * over_root + eps), m, v, step

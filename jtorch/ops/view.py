@@ -450,7 +450,9 @@ def _(tensors, dim=0):
     axis = ax.one(dim, first.ndim)
     for k, other in enumerate(tensors):
         if other.ndim != first.ndim:
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {other.ndim}")
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {first.ndim} and {other.ndim}"
+            )
         for a in range(first.ndim):
             if a != axis and other.shape[a] != first.shape[a]:
                 raise RuntimeError(

@@ -73,21 +73,37 @@ class Machine:
         for array in (memory, *self.results):
             array.reshape(-1).view(np.uint8)[...] = GARBAGE
 
+        self.outputs = [
+            self.results[t.index] if t.kind == "result" else self.inputs[t.index] for t in plan.targets
+        ]
+
     def run(self) -> int:
         return self.runner.run()
 
 
 def execute(plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> list[np.ndarray]:
-    """The results of a plan that has no failing step."""
+    """The outputs of a plan that has no failing step: results, and inputs that it wrote."""
     machine = Machine(plan, runner, arguments)
     status = machine.run()
     assert status == 0, machine.runner.status_text(status)
-    return machine.results
+    return machine.outputs
 
 
 def values_of(outs: Any) -> list[np.ndarray]:
     """Tensors among what a function returned, as arrays."""
     return [np.array(t._data) for t in flatten(outs)[0] if isinstance(t, Tensor)]
+
+
+def copies(leaves: Sequence[Any]) -> list[Any]:
+    """The same arguments in memory of their own."""
+    return [Tensor(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves]
+
+
+def targets_of(made: Capture) -> list[Target]:
+    """Results as results, changed arguments as writes."""
+    index_of = {id(e): k for k, e in enumerate(made.inputs)}
+    targets = [Target("result", k) for k in range(made.n_results)]
+    return targets + [Target("write", index_of[id(e)]) for e in made.effects.writes]
 
 
 def optimised(graph: Graph, fuel: int = -1) -> Graph:
@@ -97,20 +113,24 @@ def optimised(graph: Graph, fuel: int = -1) -> Graph:
     return result
 
 
-def links(function: Callable, leaves: Sequence[Any], jit: bool = True) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """(name, results) of every link, eager first."""
-    yield "eager", values_of(function(*leaves))
-    made = trace(function, leaves)
+def links(
+    function: Callable, leaves: Sequence[Any], jit: bool = True, fuel: int = -1
+) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """(name, results) of every link, eager first. Arguments that the function changes are results, too."""
+    made = trace(function, copies(leaves))
     assert all(r.kind == "tensor" for r in made.results), [r.kind for r in made.results]
+    given = copies(leaves)
+    found = values_of(function(*given))
+    yield "eager", found + [np.array(given[e.argument]._data) for e in made.effects.writes]
     graph, arguments = made.graph, arguments_of(made)
     check(graph)
     yield "interpreted", interpret(graph, arguments)
-    graph = optimised(graph)
+    graph = optimised(graph, fuel)
     yield "optimised", interpret(graph, arguments)
     graph = finalise(graph)
     check(graph)
     yield "finalised", interpret(graph, arguments)
-    plan = planned(graph)
+    plan = planned(graph, targets_of(made), fuel)
     yield "unjitted", execute(plan, Unjitted, arguments)
     if jit:
         yield "numba", execute(plan, Replay, arguments)
@@ -120,10 +140,10 @@ EXACT = {"interpreted", "optimised", "finalised"}  # the same NumPy calls in the
 TOLERANCE = {"float32": (1e-5, 1e-6), "float64": (1e-12, 1e-13), "float16": (2e-3, 1e-4)}
 
 
-def assert_chain(function: Callable, leaves: Sequence[Any], jit: bool = True) -> None:
+def assert_chain(function: Callable, leaves: Sequence[Any], jit: bool = True, fuel: int = -1) -> None:
     """Every link gives what the one before gives; a failure names the link."""
     before: tuple[str, list[np.ndarray]] | None = None
-    for name, results in links(function, leaves, jit):
+    for name, results in links(function, leaves, jit, fuel):
         if before is not None:
             assert_link(f"{before[0]} -> {name}", before[1], results, name in EXACT)
         before = name, results

@@ -108,13 +108,13 @@ def test_dropout():
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 1.0).detach().sum().item() == 0.0
     with pytest.raises(
-        ValueError, match="dropout probability has to be between 0 and 1, but got 1.5"
+        ValueError, match=r"dropout probability has to be between 0 and 1, but got 1\.5"
     ):
         dropout(x, 1.5)
 
 
 def test_errors():
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type"):
+    with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type"):
         jtorch.from_numpy(np.array(["a"]))
     with pytest.raises(RuntimeError, match="negative dimension"):
         jtorch.zeros(2, -1)

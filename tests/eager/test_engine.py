@@ -17,7 +17,7 @@ def leaf(*values, dtype=jtorch.float64):
     return jtorch.tensor(values, dtype=dtype, requires_grad=True)
 
 
-# -- PyTorch's sentences --------------------------------------------------------------------------------------
+# -- PyTorch's sentences ---------------------------------------------------------------------------
 
 
 def test_second_backward_says_what_pytorch_says():
@@ -27,10 +27,10 @@ def test_second_backward_says_what_pytorch_says():
     with pytest.raises(RuntimeError) as caught:
         y.backward()
     assert str(caught.value) == (
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-        "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-        "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
-        "if you need to access saved tensors after calling backward."
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already been freed). Saved intermediate values of the graph are freed when you call "
+        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+        "graph a second time or if you need to access saved tensors after calling backward."
     )
 
 
@@ -93,7 +93,7 @@ def test_all_errors_equal_pytorchs():
         assert ours == theirs, f"program {k}"
 
 
-# -- what comes out ---------------------------------------------------------------------------------------------
+# -- what comes out --------------------------------------------------------------------------------
 
 
 def test_gradients_accumulate_and_the_first_is_not_changed():
@@ -185,7 +185,7 @@ def test_tie_between_two_sums_over_a_shared_leaf():
     np.testing.assert_allclose(w.grad.numpy(), 1 + 100 * np.array([1.0, 2.0]))
 
 
-# -- autograd.grad ------------------------------------------------------------------------------------------------
+# -- autograd.grad ---------------------------------------------------------------------------------
 
 
 def test_grad_touches_no_leaf():
@@ -254,7 +254,7 @@ def test_retain_graph():
     assert x.grad.item() == 8.0
 
 
-# -- memory ---------------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def test_a_graph_nobody_holds_is_freed_at_once():
@@ -314,7 +314,7 @@ def test_10000_steps_leave_nothing_behind():
     assert _live_objects() - before < 100
 
 
-# -- the tape as users see it --------------------------------------------------------------------------------------------
+# -- the tape as users see it ----------------------------------------------------------------------
 
 
 def test_next_functions():

@@ -71,7 +71,8 @@ def test_prints_gradients_as_pytorch(name):
 @pytest.mark.parametrize(
     "options",
     [
-        {"precision": 2}, {"threshold": 5}, {"linewidth": 40}, {"edgeitems": 1, "threshold": 10}, {"sci_mode": True},
+        {"precision": 2}, {"threshold": 5}, {"linewidth": 40}, {"edgeitems": 1, "threshold": 10},
+        {"sci_mode": True},
         {"sci_mode": False}, {"profile": "short"}, {"profile": "full"},
     ],
     ids=str,

@@ -292,7 +292,8 @@ entry("t")(_views(((2, 3), {"axes": (1, 0)}), ((3,), {"axes": (0,)})))
 entry("transpose")(_views(((2, 3, 4), {"axes": (2, 1, 0)}), ((2, 3), {"axes": (1, 0)})))
 entry("flip")(_views(((2, 3), {"axes": (0,)}), ((2, 3, 4), {"axes": (0, 2)}), ((3,), {"axes": ()})))
 entry("expand")(_views(
-    ((3, 1), {"shape": (3, 4)}), ((4,), {"shape": (2, 3, 4)}), ((), {"shape": (2, 2)}), ((1,), {"shape": (0,)}),
+    ((3, 1), {"shape": (3, 4)}), ((4,), {"shape": (2, 3, 4)}), ((), {"shape": (2, 2)}),
+    ((1,), {"shape": (0,)}),
 ))  # fmt: skip
 entry("slice")(_views(
     ((5, 6), {"start": (1, 0), "stop": (4, 6), "step": (1, 2)}),

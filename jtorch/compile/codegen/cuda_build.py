@@ -6,14 +6,15 @@ The source's function becomes an inlined body; the kernel around it is written h
     symbol(table, phase)     row ``blockIdx.y`` of a table: one 8-byte word per argument, as in the CPU's
                              argument blocks, so that many steps are one launch
 
-No contraction: libnvvm would fuse ``a * b + c`` into one rounding, and then no result would equal the CPU's, and
-the normal and exponential draws of ``philox`` would differ from eager's. Division and square root are correctly
-rounded, denormals are kept.
+No contraction: libnvvm would fuse ``a * b + c`` into one rounding; then no result would equal the CPU's, and
+the normal and exponential draws of ``philox`` would differ from eager's. Division and square root are
+correctly rounded, denormals are kept.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +34,8 @@ _GLOBAL = 1  # NVVM's address space of device memory
 def compile_ptx(kernel: CudaKernel, cc: tuple[int, int], table: bool = False) -> str:
     """PTX of ``kernel`` for compute capability ``cc``, with one entry named ``entry_name(kernel, table)``.
 
-    ``table`` makes it take ``(table: i64*, phase: i64)`` instead of the arguments themselves. The text is the same
-    in every process. Raises KernelBuildError where numba-cuda cannot type or lower the source.
+    ``table`` makes it take ``(table: i64*, phase: i64)`` instead of the arguments themselves. The text is the
+    same in every process. Raises KernelBuildError where numba-cuda cannot type or lower the source.
     """
     from numba.cuda.core.compiler_lock import global_compiler_lock
     from numba.cuda.core.errors import NumbaError
@@ -59,16 +60,13 @@ def entry_name(kernel: CudaKernel, table: bool = False) -> str:
 
 def _library(kernel: CudaKernel, cc: tuple[int, int], symbol: str, table: bool) -> Any:
     """The typed and lowered body with the kernel around it, not yet optimised."""
-    from numba.cuda import compiler, types
-    from numba.cuda.descriptor import cuda_target
-
     _prepare()
     namespace: dict[str, Any] = {"__name__": symbol}
     exec(compile(kernel.source, f"<{symbol}>", "exec"), namespace)
     kinds = namespace["ARGUMENTS"]
-    result = compiler.compile_cuda(
+    result = _numba_cuda("compiler").compile_cuda(
         namespace[kernel.entry],
-        types.void,
+        _numba_cuda("types").void,
         [_numba_types()[k] for k in kinds],
         nvvm_options=dict(_OPTIONS),
         cc=cc,
@@ -81,7 +79,7 @@ def _library(kernel: CudaKernel, cc: tuple[int, int], symbol: str, table: bool) 
         if kind.endswith("*"):  # one parameter per piece of memory, unless it is only read
             argument.add_attribute("noalias")
     write = _table_kernel if table else _plain_kernel
-    write(_Body(cuda_target.target_context, body, result.fndesc, kernel.arguments, kinds), symbol)
+    write(_Body(_target().target_context, body, result.fndesc, kernel.arguments, kinds), symbol)
     return library
 
 
@@ -132,8 +130,8 @@ def _table_kernel(body: _Body, symbol: str) -> None:
 
 def _kernel(module: Any, symbol: str, types: list[Any]) -> tuple[Any, Any]:
     from llvmlite import ir
-    from numba.cuda.cudadrv import nvvm
 
+    nvvm = _numba_cuda("cudadrv.nvvm")
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), symbol)
     nvvm.set_cuda_kernel(function)
     nvvm.set_launch_bounds(function, THREADS)
@@ -141,7 +139,7 @@ def _kernel(module: Any, symbol: str, types: list[Any]) -> tuple[Any, Any]:
 
 
 def _unpack(builder: Any, wanted: Any, row: Any, index: int, kind: str) -> Any:
-    """Word ``index`` of the row as a value of ``kind`` (LLVM's ``wanted``); floats are the bits of a float64."""
+    """Word ``index`` of the row as a value of ``kind``, LLVM's type ``wanted``; floats are float64 bits."""
     from llvmlite import ir
 
     word = builder.load(builder.gep(row, [ir.Constant(ir.IntType(64), index)]))
@@ -165,20 +163,25 @@ def _truth(builder: Any, value: Any) -> Any:
 @functools.cache
 def _prepare() -> None:
     """Register the names that kernels use, and have numba-cuda load them."""
-    from numba.cuda.descriptor import cuda_target
-
     from jtorch.compile.codegen import cuda_names
 
     cuda_names.register()
-    cuda_target.typing_context.refresh()
-    cuda_target.target_context.refresh()
+    _target().typing_context.refresh()
+    _target().target_context.refresh()
+
+
+def _target() -> Any:
+    return _numba_cuda("descriptor").cuda_target
+
+
+def _numba_cuda(module: str) -> Any:
+    """A module of numba-cuda: what they define at run time, type checkers do not see."""
+    return importlib.import_module(f"numba.cuda.{module}")
 
 
 @functools.cache
 def _numba_types() -> dict[str, Any]:
-    from numba.cuda import types
-    from numba.cuda.np.numpy_support import from_dtype
-
+    types, from_dtype = _numba_cuda("types"), _numba_cuda("np.numpy_support").from_dtype
     table = {kind: from_dtype(np.dtype(dtype)) for kind, dtype in POINTER_DTYPES.items()}
     pointers = {f"{kind}*": types.CPointer(dtype) for kind, dtype in table.items()}
     return table | pointers | {"bool*": types.CPointer(types.uint8)}  # the kernel's text says != 0

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.codegen.source import Number, Pointer
+from jtorch.compile.codegen.emitter import Number, Pointer
 
 THREADS = 256  # of a block; the shared arrays of the kernels have this many items
 MAX_BLOCKS = 2048  # of an elementwise launch: some 16 per multiprocessor, the rest by striding
@@ -126,14 +126,14 @@ def _tiles(work: Work, block: tuple[int, int]) -> int:
     return -(-work.kept // side)
 
 
-# -- arguments ------------------------------------------------------------------------------------------------
+# -- arguments ---------------------------------------------------------------------------------------------
 
 
 def argument_block(arguments: Sequence[Argument], address: Callable[[Any], int]) -> np.ndarray:
     """int64[n]: one word per argument, as the CPU's kernels get them; floats are the bits of a float64.
 
-    ``address`` tells where a Pointer's variable begins, and where Scratch and Status memory lies. The words of
-    several steps, one after the other, are the table of one launch.
+    ``address`` tells where a Pointer's variable begins, and where Scratch and Status memory lies. The words
+    of several steps, one after the other, are the table of one launch.
     """
     return np.array([_word(a, address) for a in arguments], np.int64)
 
@@ -150,7 +150,7 @@ def _word(argument: Argument, address: Callable[[Any], int]) -> int:
     return int(np.asarray(argument.value).astype(argument.dtype).astype(np.int64))
 
 
-# -- many steps in one launch -----------------------------------------------------------------------------------
+# -- many steps in one launch ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,7 @@ class Footprint:
 
 def independent(a: Footprint, b: Footprint) -> bool:
     """Whether two steps may run at the same time: neither writes what the other touches."""
-    return not (
-        _overlap(a.writes, (*b.reads, *b.writes)) or _overlap(b.writes, (*a.reads, *a.writes))
-    )
+    return not (_overlap(a.writes, (*b.reads, *b.writes)) or _overlap(b.writes, (*a.reads, *a.writes)))
 
 
 def _overlap(some: Sequence[range], others: Sequence[range]) -> bool:
@@ -173,8 +171,8 @@ def _overlap(some: Sequence[range], others: Sequence[range]) -> bool:
 
 
 def batches(steps: Sequence[tuple[str, Footprint]]) -> list[list[int]]:
-    """Steps in order, given as (kernel source, footprint), cut into launches: neighbours with one text that may
-    run at the same time are one."""
+    """Steps in order, as (kernel source, footprint), cut into launches: neighbours with one text that may run
+    at the same time are one."""
     found: list[list[int]] = []
     for k, (source, footprint) in enumerate(steps):
         last = found[-1] if found else []

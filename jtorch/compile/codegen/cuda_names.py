@@ -1,8 +1,8 @@
-"""Teaches numba-cuda the names that generated kernels use: primitives, scalar math, random numbers, pointers.
+"""Teaches numba-cuda the names that generated kernels use: primitives, scalar math, random numbers.
 
-The texts are those of the CPU (`vecmath`, `philox`): each call runs the helper on symbolic values, which write LLVM
-instructions into the kernel. With contraction switched off (`cuda.compile_ptx`) a CUDA kernel so rounds
-exactly where the CPU's kernel does.
+The texts are those of the CPU (`vecmath`, `philox`): each call runs the helper on symbolic values, which
+write LLVM instructions into the kernel. With contraction off (`cuda_build`) a CUDA kernel so rounds exactly
+where the CPU's kernel does.
 
 Importing this module imports numba-cuda, so only code that is about to compile for CUDA imports it.
 """
@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.cuda import types
+from numba import cuda
 from numba.cuda.core.errors import TypingError
 from numba.cuda.cudadecl import registry as typing_registry
 from numba.cuda.cudaimpl import registry as lowering_registry
-from numba.cuda.np.numpy_support import from_dtype
 from numba.cuda.typing.templates import AbstractTemplate, signature
 
 from jtorch import philox
 from jtorch.compile.codegen import vecmath
-from jtorch.compile.codegen.intrinsics import POINTER_DTYPES, POINTERS, PRIMITIVES
+from jtorch.compile.codegen.intrinsics import PRIMITIVES
 from jtorch.compile.codegen.llvm_values import LLVM_TYPES, LLVMValue
 
-_KINDS: dict[types.Type, str] = {
+types: Any = cuda.types
+_KINDS: dict[Any, str] = {
     types.float32: "f32", types.float64: "f64", types.int8: "i8", types.int16: "i16",
     types.int32: "i32", types.int64: "i64", types.uint8: "u8", types.uint16: "u16",
     types.uint32: "u32", types.uint64: "u64", types.boolean: "b1",
@@ -79,11 +79,11 @@ def _libdevice(name: str) -> Callable[..., CudaValue]:
     return emitter
 
 
-def _extreme(larger: bool) -> Callable[[CudaValue, CudaValue], CudaValue]:
+def _extreme(larger: bool) -> Callable[[Any, Any], CudaValue]:
     """NaN if either is NaN; of two zeros the one that no order of combining could change: +0.0 as the
     larger, -0.0 as the smaller. So the AND (the OR) of the bits decides between equal values."""
 
-    def emitter(a: CudaValue, b: CudaValue) -> CudaValue:
+    def emitter(a: Any, b: Any) -> CudaValue:
         builder, wide = a.builder, LLVM_TYPES["i" + a.kind[1:]]
         x, y = (builder.bitcast(v.value, wide) for v in (a, b))
         bits = builder.and_(x, y) if larger else builder.or_(x, y)
@@ -96,10 +96,10 @@ def _extreme(larger: bool) -> Callable[[CudaValue, CudaValue], CudaValue]:
     return emitter
 
 
-def _in_order(sign: str) -> Callable[[CudaValue, CudaValue], CudaValue]:
+def _in_order(sign: str) -> Callable[[Any, Any], CudaValue]:
     """Each thread accumulates in order; what is reordered, the kernel's text says."""
 
-    def emitter(a: CudaValue, b: CudaValue) -> CudaValue:
+    def emitter(a: Any, b: Any) -> CudaValue:
         return a + b if sign == "+" else a * b
 
     return emitter
@@ -132,7 +132,7 @@ _EMITTERS: dict[str, Callable[..., Any]] = {
 def _register(function: Callable[..., Any], result: Callable[..., Any], lower: Callable[..., Any]) -> None:
     """Make ``function`` known: ``result(argument types)`` types a call, ``lower`` writes it."""
 
-    def generic(self: Any, args: tuple[types.Type, ...], kws: dict[str, types.Type]) -> Any:
+    def generic(self: Any, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
         if kws:
             raise TypingError(f"{function.__name__} takes positional arguments only")
         return signature(result(args), *args)
@@ -146,7 +146,7 @@ def _register(function: Callable[..., Any], result: Callable[..., Any], lower: C
 
 def _register_math(function: Callable[..., Any]) -> None:
     @functools.cache
-    def result_of(kinds: tuple[str, ...]) -> types.Type:
+    def result_of(kinds: tuple[str, ...]) -> Any:
         """The type of a call, found by writing it into a function that nobody compiles."""
         llvm_types = [LLVM_TYPES[k] for k in kinds]
         scratch = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), llvm_types), "scratch")
@@ -156,7 +156,7 @@ def _register_math(function: Callable[..., Any]) -> None:
             return types.UniTuple(_TYPES[outcome[0].kind], len(outcome))
         return _TYPES[outcome.kind]
 
-    def result(args: tuple[types.Type, ...]) -> types.Type:
+    def result(args: tuple[Any, ...]) -> Any:
         kinds = tuple(_KINDS.get(types.unliteral(a), "") for a in args)
         given = ", ".join(map(str, args))
         if "" in kinds:
@@ -176,28 +176,9 @@ def _register_math(function: Callable[..., Any]) -> None:
     _register(function, result, lower)
 
 
-def _register_as_pointer(function: Callable[..., Any], dtype: types.Type) -> None:
-    """An address as a pointer into device memory: NVVM then loads with ``ld.global``."""
-
-    def result(args: tuple[types.Type, ...]) -> types.Type:
-        if len(args) != 1 or not isinstance(args[0], types.Integer):
-            raise TypingError(f"{function.__name__} takes an int64 address")
-        return types.CPointer(dtype)
-
-    def lower(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        generic = context.get_value_type(sig.return_type)
-        there = ir.PointerType(generic.pointee, addrspace=_GLOBAL)
-        return builder.addrspacecast(builder.inttoptr(args[0], there), generic)
-
-    _register(function, result, lower)
-
-
 @functools.cache
 def register() -> None:
-    """Make numba-cuda know every primitive, pointer, math function and generator; idempotent."""
-    for suffix, dtype in POINTER_DTYPES.items():
-        as_byte = np.uint8 if suffix == "bool" else dtype  # the kernel says != 0 itself
-        _register_as_pointer(POINTERS[suffix], from_dtype(np.dtype(as_byte)))
+    """Make numba-cuda know every primitive, math function and generator; idempotent."""
     for table in (PRIMITIVES, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS):
         for function in dict.fromkeys(table.values()):
             _register_math(function)

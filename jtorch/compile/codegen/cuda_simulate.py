@@ -14,7 +14,7 @@ import numpy as np
 
 from jtorch.compile.codegen.cuda import CudaKernel
 from jtorch.compile.codegen.cuda_launch import Argument, Launch, Phase, Scratch, Status, launches
-from jtorch.compile.codegen.source import Pointer
+from jtorch.compile.codegen.emitter import Pointer
 from jtorch.compile.ir import Var
 
 SIMULATED_THREADS = 8
@@ -26,7 +26,27 @@ def launch_row(phase):
 """
 
 
-Find = Callable[[Pointer], np.ndarray]
+Find = Callable[[Pointer], Any]
+
+
+class Elements:
+    """What a pointer is here: a variable's elements, counted from ``start`` in both directions."""
+
+    def __init__(self, elements: np.ndarray, start: int) -> None:
+        self.elements = elements
+        self.start = start
+
+    def __getitem__(self, k: int) -> Any:
+        return self.elements[self._place(k)]
+
+    def __setitem__(self, k: int, value: Any) -> None:
+        self.elements[self._place(k)] = value
+
+    def _place(self, k: int) -> int:
+        place = self.start + int(k)
+        if not 0 <= place < self.elements.size:
+            raise IndexError(f"a kernel addresses element {place} of {self.elements.size}")
+        return place
 
 
 def run_simulated(
@@ -34,11 +54,13 @@ def run_simulated(
 ) -> list[str]:
     """Run ``kernel`` on the contiguous ``arrays``, which it writes into; return the errors it met."""
 
-    def find(pointer: Pointer) -> np.ndarray:
+    def find(pointer: Pointer) -> Elements:
         array = arrays[pointer.var]
         if not array.flags.c_contiguous or array.dtype != pointer.var.dtype:
-            raise ValueError(f"a kernel takes contiguous {pointer.var.dtype}, not {array.dtype} {array.strides}")
-        return array.reshape(-1)[pointer.offset :]
+            raise ValueError(
+                f"a kernel takes contiguous {pointer.var.dtype}, not {array.dtype} {array.strides}"
+            )
+        return Elements(array.reshape(-1), pointer.offset)
 
     return run_batch([kernel], [find], threads)[0]
 
@@ -48,8 +70,9 @@ def run_batch(
 ) -> list[list[str]]:
     """Run steps whose kernels have one text in one sequence of launches, as ``compile_ptx(table=True)`` does.
 
-    Each of ``finds`` gives the flat array that a step's pointer points into. Returns the errors of each step. Raises
-    RuntimeError outside of the simulator and ValueError for kernels of different texts.
+    Each of ``finds`` gives what a step's pointer is: anything that is indexed by elements from there.
+    Returns the errors of each step. Raises RuntimeError outside of the simulator, ValueError for kernels of
+    different texts.
     """
     if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
         raise RuntimeError("set NUMBA_ENABLE_CUDASIM=1 before the process starts to simulate CUDA kernels")
@@ -63,7 +86,10 @@ def run_batch(
     run = _launcher(kernels[0], rows)
     for launch in launches([k.work for k in kernels], threads):
         run(launch)
-    return [[e for e, s in zip(k.errors, status, strict=True) if s] for k, status in zip(kernels, statuses, strict=True)]
+    return [
+        [e for e, s in zip(k.errors, status, strict=True) if s]
+        for k, status in zip(kernels, statuses, strict=True)
+    ]
 
 
 def _launcher(kernel: CudaKernel, rows: list[list[Any]]) -> Any:

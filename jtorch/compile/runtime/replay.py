@@ -24,7 +24,7 @@ from jtorch.compile.runtime import arena, blas
 from jtorch.compile.runtime.executor import Executor, Patch
 from jtorch.compile.runtime.host import array_at, view_of
 
-_GEMM_WORDS = 18
+_GEMM_WORDS = 21  # the last three for products on several threads
 
 
 class Addresses:
@@ -161,7 +161,9 @@ class Replay:
         block[at + 10 : at + 13] = [rows, columns, inner]
         block[at + 15] = max(columns, 1)
         block[at + 16 : at + 18] = np.array([1.0, 0.0]).view(np.int64)
-        return blas.gemm_kernel(kind)
+        kernel, words = blas.parallel_words(kind, 2 * batch * rows * columns * inner)
+        block[at + 18 : at + 18 + len(words)] = words
+        return kernel
 
     def _entry(self) -> Callable[..., int]:
         """One native segment is called directly; several in turn, with the host calls between."""

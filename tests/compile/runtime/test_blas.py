@@ -261,3 +261,24 @@ print("fine")
         timeout=60,
     )
     assert result.stdout == "fine\n", result.stderr
+
+
+def test_only_large_products_use_several_threads():
+    before = blas.num_threads()
+    try:
+        blas.set_num_threads(2)
+        small, no_words = blas.parallel_words("f32", blas.PARALLEL_FLOPS - 1)
+        large, words = blas.parallel_words("f32", blas.PARALLEL_FLOPS)
+        assert (small, no_words) == (blas.gemm_kernel("f32"), [])
+        if blas._library().handle:
+            assert large != small and words[1:] == [2, small]
+    finally:
+        blas.set_num_threads(before)
+
+
+def test_a_large_product_through_a_plan():
+    import jtorch
+
+    x, y = jtorch.rand(300, 300), jtorch.rand(300, 300)
+    product = jtorch.compile(lambda x, y: x @ y)(x, y)
+    np.testing.assert_allclose(product.numpy(), x.numpy() @ y.numpy(), rtol=1e-4)

@@ -1,0 +1,427 @@
+"""What the sources of CPU and CUDA kernels share: values as text, addresses, arguments, accumulators.
+
+A target derives from ``Emitter``, writes the loops around the values, and says how a kernel reports an error.
+Sizes, strides and numbers are arguments, so that one kernel serves every batch size; what shapes the text is
+the dtypes, the rank left after merging axes, and for each array whether it moves along a loop by 0, by 1, or
+by a stride.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jtorch import philox
+from jtorch.compile.access import Affine
+from jtorch.compile.codegen import intrinsics, vecmath
+from jtorch.compile.codegen.order import Loop, loops_of, stride_along
+from jtorch.compile.codegen.writer import Writer
+from jtorch.compile.ir import Literal, Var, eqn_text, short
+from jtorch.compile.loops import (
+    Arithmetic,
+    Choose,
+    Compute,
+    Constant,
+    Gather,
+    Load,
+    Nest,
+    Position,
+    Reduce,
+    Store,
+    Value,
+)
+
+Same = Callable[[Var], Any]  # two variables with one answer live in one place
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An argument: the address of element ``offset`` of ``var``."""
+
+    var: Var
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An argument: a size, a stride or a literal."""
+
+    value: bool | int | float
+    dtype: np.dtype
+
+
+I64 = np.dtype(np.int64)
+_SMALL_INTS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
+
+
+@dataclass(eq=False)
+class Emitter(ABC):
+    """Writes the text of one nest; its state is that of one kernel."""
+
+    nest: Nest
+    same: Same
+    names: dict[Any, str] = field(default_factory=dict)  # argument key -> parameter name
+    types: dict[str, str] = field(default_factory=dict)  # parameter name -> its type
+    fillers: dict[str, Any] = field(default_factory=dict)  # parameter name -> Pointer, Number...
+    errors: list[str] = field(default_factory=list)
+    counter: int = 0
+
+    def __post_init__(self) -> None:
+        self.loops = loops_of(self.nest)
+        self.sizes = [self.number(loop.size, I64, ("size", k), f"n{k}") for k, loop in enumerate(self.loops)]
+        self.writer = Writer()
+
+    @abstractmethod
+    def _fail(self, sentence: str) -> None:
+        """Write what a kernel does where a check fails."""
+
+    def _module(self, entry: str, body: list[str], extra_imports: Iterable[str] = ()) -> str:
+        """The kernel's module: imports, ARGUMENTS, the entry."""
+        kinds = ", ".join(repr(t) for t in self.types.values())
+        arguments = f"ARGUMENTS = ({kinds}{',' * (len(self.types) == 1)})"
+        head = [f"def {entry}({', '.join(self.types)}):", *_comment(self.nest)]
+        return (
+            "\n".join([*extra_imports, *imports("\n".join(body)), "", arguments, "", "", *head, *body]) + "\n"
+        )
+
+    def _pass(self, stage: int, scope: dict[Value, str]) -> None:
+        """One pass over a row: what it needs, what it accumulates, what it stores."""
+        reductions, stores = self.nest.sinks_of(stage)
+        for value in self.nest.pass_values(stage):
+            kept = self.nest.stored_before(value, stage)
+            if kept is not None:
+                scope[value] = self._assign(self._element(kept.var, kept.at))
+            elif value.level == 2:
+                self._emit([value], scope)
+        for r in reductions:
+            self._accumulate(r, scope)
+        self._stores(stores, scope)
+
+    def _loops(self, loops: list[Loop], body: Callable[[], None]) -> None:
+        """``loops`` around ``body``, one inside the other."""
+        if not loops:
+            body()
+            return
+        k = self.loops.index(loops[0])
+        with self.writer.block(f"for i{k} in range({self.sizes[k]}):"):
+            self._loops(loops[1:], body)
+
+    def _outside(self, values: Iterable[Value]) -> list[Value]:
+        return [v for v in values if v.level == 0 and not isinstance(v, (Constant, Reduce))]
+
+    def _needed(self, wanted: list[Value]) -> list[Value]:
+        """The values under ``wanted``, parts first."""
+        seen: set[Value] = set()
+        order: list[Value] = []
+
+        def visit(value: Value) -> None:
+            if value in seen:
+                return
+            seen.add(value)
+            for part in value.parts():
+                visit(part)
+            order.append(value)
+
+        for value in wanted:
+            visit(value)
+        return order
+
+    # -- values -----------------------------------------------------------------------------------------
+
+    def _emit(self, values: Iterable[Value], scope: dict[Value, str]) -> None:
+        """Compute values, each in a line of its own unless it has a name already or is chosen lazily."""
+        for value in values:
+            if value not in scope and not isinstance(value, Reduce) and not self._is_lazy(value):
+                self._name(value, scope)
+
+    def _is_lazy(self, value: Value) -> bool:
+        """Reads under a choice are written inside the conditional expression: they may be out of range."""
+        return value in self._under_choices
+
+    @property
+    def _under_choices(self) -> set[Value]:
+        if not hasattr(self, "_lazy"):
+            self._lazy: set[Value] = set()
+            for value in self.nest.values():
+                if isinstance(value, Choose):
+                    self._lazy |= {
+                        v for v in (value.then, value.otherwise) if isinstance(v, (Gather, Choose))
+                    }
+        return self._lazy
+
+    def _name(self, value: Value, scope: dict[Value, str]) -> str:
+        if value not in scope:
+            text = self._text(value, scope)
+            simple = isinstance(value, (Constant, Position))
+            scope[value] = text if simple else self._assign(text)
+        return scope[value]
+
+    def _assign(self, text: str) -> str:
+        name = f"t{self.counter}"
+        self.counter += 1
+        self.writer(f"{name} = {text}")
+        return name
+
+    def _text(self, value: Value, scope: dict[Value, str]) -> str:
+        if isinstance(value, Load):
+            return self._read(self._element(value.var, value.at), value.dtype)
+        if isinstance(value, Constant):
+            return self._constant(value.literal)  # a parameter's name, or the number itself
+        if isinstance(value, Position):
+            return f"({self._position(value.at)})"
+        if isinstance(value, Compute):
+            return self._compute(value, scope)
+        if isinstance(value, Arithmetic):
+            left, right = self._name(value.left, scope), self._name(value.right, scope)
+            return f"({left} {value.sign} {right})"
+        if isinstance(value, Gather):
+            return self._gather(value, scope)
+        assert isinstance(value, Choose)
+        return self._choose(value, scope)
+
+    def _choose(self, value: Choose, scope: dict[Value, str]) -> str:
+        condition = self._name(value.condition, scope)
+        then, otherwise = (
+            self._text(v, scope) if self._is_lazy(v) else self._name(v, scope)
+            for v in (value.then, value.otherwise)
+        )
+        return f"({then} if {condition} else {otherwise})"
+
+    def _compute(self, value: Compute, scope: dict[Value, str]) -> str:
+        op = value.op
+        args = [self._name(v, scope) for v in value.args]
+        names = dict(zip(op.arrays, args, strict=True))
+        names |= {k: self._name(v, scope) for k, v in value.named.items()}
+        kind = next((v.dtype for v in reversed(value.args)), value.dtype)
+        integer = kind.kind != "f"
+        template = op.integer_text if integer and op.integer_text else op.text
+        assert template is not None
+        if op.check is not None and integer:
+            names = self._checked(op.check, names)
+        out = short(value.dtype)
+        text = template.format(
+            **names, t=short(kind), to=out, out=_cast_name(value.dtype), zero=self._typed_constant(0, kind)
+        )
+        return f"{value.dtype.name}({text})" if value.dtype.name in _SMALL_INTS else text
+
+    def _checked(self, check: tuple[str, str], names: dict[str, str]) -> dict[str, str]:
+        """Set the status where the check fails, and go on with a harmless operand."""
+        test, sentence = check
+        culprit = re.findall(r"{(\w+)}", test)[0]
+        safe = self._assign(names[culprit])
+        with self.writer.block(f"if {test.format(**{culprit: safe})}:"):
+            self._fail(sentence)
+            self.writer(f"{safe} = {safe} + 1")
+        return names | {culprit: safe}
+
+    def _status(self, sentence: str) -> int:
+        """The number of an error, from 1 on."""
+        if sentence not in self.errors:
+            self.errors.append(sentence)
+        return self.errors.index(sentence) + 1
+
+    def _gather(self, value: Gather, scope: dict[Value, str]) -> str:
+        pointer = self.pointer(value.var, value.offset)
+        read = self._read(f"{pointer}[{self._address_of(value.terms, scope)}]", value.dtype)
+        if value.bound is None:
+            return read
+        place = self._assign(f"int64({read})")
+        bound = self.number(value.bound, I64, (value, "bound"))
+        with self.writer.block(f"if {place} < 0 or {place} >= {bound}:"):
+            self._fail(value.error)
+            self.writer(f"{place} = 0")
+        return place
+
+    def _address_of(self, terms: tuple[tuple[int, Value], ...], scope: dict[Value, str]) -> str:
+        parts = []
+        for k, (stride, value) in enumerate(terms):
+            name = self._name(value, scope)
+            last = k == len(terms) - 1 and stride == 1
+            parts.append(name if last else f"{name} * {self.number(stride, I64, (terms, k))}")
+        return " + ".join(parts) or "0"
+
+    # -- addresses --------------------------------------------------------------------------------------
+
+    def _element(self, var: Var, at: Affine, written: bool = False) -> str:
+        pointer = self.pointer(var, at.offset, written)
+        return f"{pointer}[{self._steps(at, pointer)}]"
+
+    def _steps(self, at: Affine, pointer: str) -> str:
+        """``i0 * s0 + i1``: the way along the loops from the start."""
+        parts = []
+        for k, loop in enumerate(self.loops):
+            stride = stride_along(at, loop)
+            innermost = k == len(self.loops) - 1
+            if stride == 0:
+                continue
+            one = stride == 1 and innermost
+            parts.append(f"i{k}" if one else f"i{k} * {self.number(stride, I64, (pointer, at, k))}")
+        return " + ".join(parts) or "0"
+
+    def _position(self, at: Affine) -> str:
+        parts = []
+        for k, loop in enumerate(self.loops):
+            stride = stride_along(at, loop)
+            if stride:
+                scaled = f"i{k} * {self.number(stride, I64, (at, k))}" if stride != 1 else f"i{k}"
+                parts.append(scaled)
+        if at.offset:
+            parts.append(self.number(at.offset, I64, (at, "offset")))
+        return " + ".join(parts) or "0"
+
+    def _read(self, element: str, dtype: np.dtype) -> str:
+        return f"{element} != 0" if dtype.kind == "b" else element
+
+    # -- reductions -------------------------------------------------------------------------------------
+
+    def _start(self, r: Reduce) -> str:
+        name = self._assign(self._identity(r))
+        if r.index is not None:
+            self.writer(f"{name}_at = 0")
+        return f"{name}_at" if r.index is not None else name
+
+    def _identity(self, r: Reduce) -> str:
+        kind = r.arg.dtype if r.index is not None else r.dtype
+        identity = r.op.identity
+        lowest = r.op.combine == "argmax" or identity == "lowest"
+        if r.index is not None or identity in ("lowest", "highest"):
+            return self._extreme(kind, lowest)
+        return self._typed_constant(identity, kind)
+
+    def _extreme(self, dtype: np.dtype, lowest: bool) -> str:
+        if dtype.kind == "f":
+            return f"{dtype.name}({'-' if lowest else ''}inf)"
+        if dtype.kind == "b":
+            return "False" if lowest else "True"
+        info = np.iinfo(dtype)
+        return f"{dtype.name}({info.min if lowest else info.max})"
+
+    def _accumulate(self, r: Reduce, scope: dict[Value, str]) -> None:
+        value = scope[r.arg]
+        if r.index is None:
+            self.writer(f"{scope[r]} = {self._combined(r, scope[r], value)}")
+            return
+        place, best = scope[r], scope[r].removesuffix("_at")
+        better = ">" if r.op.combine == "argmax" else "<"
+        test = f"{value} {better} {best}"
+        if r.arg.dtype.kind == "f":  # the first NaN wins
+            test += f" or ({value} != {value} and {best} == {best})"
+        with self.writer.block(f"if {test}:"):
+            self.writer(f"{best} = {value}")
+            self.writer(f"{place} = {self._name(r.index, scope)}")
+
+    def _combined(self, r: Reduce, a: str, b: str) -> str:
+        combine = r.op.combine
+        if combine in ("logical_or", "logical_and"):
+            a = f"({a} != 0)" if "[" in a else a
+            return f"{a} {combine[8:]} ({b} != 0)"
+        if r.dtype.kind == "f":
+            short_name = {"maximum": "max", "minimum": "min"}.get(combine, combine)
+            return f"{short_name}_reassoc({a}, {b})"
+        text = {"add": f"{a} + {b}", "mul": f"{a} * {b}", "maximum": f"max({a}, {b})"}.get(
+            combine, f"min({a}, {b})"
+        )
+        return f"{r.dtype.name}({text})"
+
+    def _stores(self, stores: Iterable[Store], scope: dict[Value, str]) -> None:
+        stores = list(stores)
+        self._emit(self._needed([s.value for s in stores if s.value not in scope]), scope)
+        for s in stores:
+            name = self._name(s.value, scope)
+            self.writer(f"{self._element(s.var, s.at, written=True)} = {name}")
+
+    # -- arguments --------------------------------------------------------------------------------------
+
+    def pointer(self, var: Var, offset: int, written: bool = False) -> str:
+        key = ("pointer", self.same(var), offset)
+        if key not in self.names:
+            letter = "y" if written or var in self._written else "x"
+            count = sum(1 for n in self.types if n[0] == letter)
+            self._add(key, f"{letter}{count}", f"{short(var.dtype)}*", Pointer(var, offset))
+        return self.names[key]
+
+    @property
+    def _written(self) -> set[Var]:
+        return {s.var for s in self.nest.stores} | {r.var for r in self.nest.reductions}
+
+    def number(self, value: int | float, dtype: np.dtype, key: Any, name: str = "") -> str:
+        """The parameter of a number. ``key`` says what it is: equal values of different things stay
+        apart, because for another size they may differ."""
+        key = ("number", key)
+        if key not in self.names:
+            count = sum(1 for n in self.types if n[0] == "c")
+            self._add(key, name or f"c{count}", short(dtype), Number(value, dtype))
+        return self.names[key]
+
+    def _add(self, key: Any, name: str, type: str, filler: Any) -> None:
+        self.names[key] = name
+        self.types[name] = type
+        self.fillers[name] = filler
+
+    def _constant(self, literal: Literal) -> str:
+        if literal.static or literal.dtype.kind == "b":
+            return self._typed_constant(literal.value, literal.dtype)
+        return self.number(literal.value, literal.dtype, id(literal))
+
+    def _typed_constant(self, value: Any, dtype: np.dtype) -> str:
+        if dtype.kind == "b":
+            return str(bool(value))
+        if dtype.kind == "f" and not np.isfinite(value):
+            return f"{dtype.name}({'nan' if value != value else 'inf' if value > 0 else '-inf'})"
+        return f"{dtype.name}({value!r})"
+
+
+def _cast_name(dtype: np.dtype) -> str:
+    return "bool" if dtype.kind == "b" else dtype.name
+
+
+def kernel_name(nest: Nest) -> str:
+    """A name that says what is inside: the style and the first ops."""
+    ops = [e.op.name for e in nest.eqns]
+    shown = ops if len(ops) <= 5 else [*ops[:3], f"{len(ops) - 4}_more", ops[-1]]
+    return "_".join([nest.style, *shown])
+
+
+def _comment(nest: Nest) -> list[str]:
+    """The equations a kernel came from, without names that would make equal kernels differ."""
+    names: dict[Any, str] = {}
+
+    def show(atom: Any) -> str:
+        if isinstance(atom, Literal) and atom.static:
+            return str(atom.value)
+        return names.setdefault(atom if isinstance(atom, Var) else id(atom), f"v{len(names)}")
+
+    lines = []
+    for eqn in nest.eqns:
+        shapeless = {k: v for k, v in eqn.statics.items() if k in ("axis", "axes", "keepdims", "dtype")}
+        lines.append(f"    # {eqn_text(eqn.replace(statics=shapeless), show)}")
+    return lines
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_NUMPY_NAMES = (
+    "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "inf", "nan",
+)  # fmt: skip
+
+
+def imports(body: str) -> list[str]:
+    """The import lines for the names that ``body`` uses."""
+    words = set(_WORD.findall(body))
+    homes: tuple[tuple[str, Any], ...] = (
+        ("numpy", _NUMPY_NAMES),
+        ("jtorch.compile.codegen.intrinsics", intrinsics.PRIMITIVES),
+        ("jtorch.compile.codegen.vecmath", vecmath.FUNCTIONS),
+        ("jtorch.philox", philox.KERNEL_FUNCTIONS),
+    )
+    lines = []
+    for module, names in homes:
+        used = sorted(words.intersection(names))
+        if used:
+            lines.append(f"from {module} import {', '.join(used)}")
+    return lines
