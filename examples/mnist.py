@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import jtorch
-import jtorch.nn.functional as F  # noqa: N812 - the usual name
+import jtorch.nn.functional as F
 from jtorch import nn
 from jtorch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from jtorch.vision.datasets import MNIST

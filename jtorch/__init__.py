@@ -1,5 +1,8 @@
 """jtorch: a PyTorch-shaped deep-learning library that runs one program two ways, eager and compiled."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
 from jtorch import autograd
@@ -34,6 +37,13 @@ from jtorch.eager.methods import FUNCTIONS as _FUNCTIONS
 from jtorch.eager.printing import set_printoptions
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+
+if _TYPE_CHECKING:  # what the op table adds below
+
+    def compile(function: _Any = None, **options: _Any) -> _Any: ...
+
+    def __getattr__(name: str) -> _Any: ...
+
 
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)

@@ -82,7 +82,7 @@ class Op:
 
     def _check_declaration(self) -> None:
         missing = {
-            Kind.ELEMENTWISE: () if self.text or self.integer_text else (),
+            Kind.ELEMENTWISE: (),  # without a text it is a library call
             Kind.REDUCTION: () if self.scatter or self.combine else ("combine",),
             Kind.VIEW: () if self.shape and (self.affine or self.index_map) else ("shape", "affine"),
             Kind.CONTRACTION: () if self.shape else ("shape",),

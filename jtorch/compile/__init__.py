@@ -1,6 +1,7 @@
 """The compiler: records a function once, optimises the graph as a whole, generates kernels, replays them.
 
-    function -trace-> Graph -passes-> Graph -fuse-> [Step] -memory-> Plan -codegen-> source -runtime-> callable
+    function -trace-> Graph -passes-> Graph -fuse-> [Step] -memory-> Plan -codegen-> source
+    -runtime-> callable
 
 This package is also the decorator: ``@jtorch.compile``. A module cannot be called, so it gives itself a class
 that can; of the ways to do this, it is the one that survives every form of import.

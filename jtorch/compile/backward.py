@@ -1,8 +1,8 @@
 """A compiled forward whose results eager code differentiates: one node on the tape.
 
-The backward pass was recorded together with the forward one and cut off from it; it is compiled when the first
-``backward()`` reaches the node. What it reads of the forward pass leaves the arena as arrays of their
-own, since the function may be called many times before anybody goes backward.
+The backward pass was recorded together with the forward one and cut off from it; it is compiled
+when the first ``backward()`` reaches the node. What it reads of the forward pass leaves the arena
+as arrays of their own, since the function may be called many times before anybody goes backward.
 """
 
 from __future__ import annotations

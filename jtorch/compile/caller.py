@@ -139,7 +139,8 @@ class _Caller:
 
     def _plain_guard(self, read: Any) -> None:
         container, value = self.name("g", read.container), self.name("V", read.value)
-        now = f"{container}.get({read.key!r})" if isinstance(read.container, dict) else f"{container}.cell_contents"
+        named = isinstance(read.container, dict)
+        now = f"{container}.get({read.key!r})" if named else f"{container}.cell_contents"
         holds = self.name("holds", read.holds)
         self.miss_unless(f"{now} is {value} or {holds}()")
 

@@ -37,7 +37,8 @@ class Result:
 
 @dataclass
 class Capture:
-    """What tracing found. Where results are differentiated outside, ``graph`` is the joint graph: it also takes
+    """What tracing found. Where results are differentiated outside, ``graph`` is the joint graph:
+    it also takes
     cotangents of those results and returns gradients of ``leaves``."""
 
     name: str
@@ -182,8 +183,9 @@ def _check_plain(plain: list[PlainRead], name: str) -> None:
     changed = next((read for read in plain if not read.holds()), None)
     if changed is not None:
         raise CompileError(
-            f"'{name}' changes the number {changed.key!r} that it reads from outside ({changed.value!r} became "
-            f"{changed.now()!r}): a recording would not. Pass the number in and return the new one."
+            f"'{name}' changes the number {changed.key!r} that it reads from outside "
+            f"({changed.value!r} became {changed.now()!r}): a recording would not. Pass the number in "
+            "and return the new one."
         )
 
 
@@ -191,6 +193,6 @@ def _check_stand_ins(effects: Effects, stand_ins: dict[int, Tensor], name: str) 
     for tensor, _ in effects.grads:
         if id(tensor) in stand_ins:
             raise CompileError(
-                f"backward() inside '{name}' reaches an argument that was computed outside, whose graph is not "
-                "part of the function. Call backward() outside, or pass the tensor detached."
+                f"backward() inside '{name}' reaches an argument that was computed outside, whose "
+                "graph is not part of the function. Call backward() outside, or pass the tensor detached."
             )

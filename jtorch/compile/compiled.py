@@ -184,7 +184,9 @@ def _unwatch(key: int) -> None:
 
 def _identity(entry: Input) -> Any:
     if isinstance(entry, ArrayInput):
-        return ("argument", entry.argument) if entry.argument is not None else ("array", id(entry.array))
+        if entry.argument is not None:
+            return ("argument", entry.argument)
+        return ("array", id(entry.array))
     if isinstance(entry, ScalarInput):
         return ("scalar", entry.identity, tuple(entry.guards))
     if isinstance(entry, GradInput):

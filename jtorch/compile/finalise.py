@@ -1,7 +1,7 @@
 """The last step before fusion: copies where memory needs them, made explicit.
 
-After it each output of the graph is a variable of its own with memory of its own, each reshape relabels memory
-in order, and each operand of a matrix product is something BLAS can walk.
+After it each output of the graph is a variable of its own with memory of its own, each reshape
+relabels memory in order, and each operand of a matrix product is something BLAS can walk.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ def _walkable(var: Var, made_by: dict[Var, Eqn]) -> bool:
 def blas_operand(var: Var, layout: Layout) -> tuple[bool, int, int] | None:
     """(transposed, leading dimension, batch stride) by which BLAS can walk a stack of matrices, or None."""
     *batch_shape, rows, columns = var.shape
+    if 0 in var.shape:  # nothing to walk
+        return False, max(columns, 1), 0
     *batch, row, column = layout.strides
     batch_stride = 0
     for k in range(len(batch) - 1, -1, -1):  # all batch axes must be one line of memory

@@ -176,6 +176,11 @@ class Fuser:
             if at and (maker is None or is_alias(maker) or self.group_of[maker] is not group):
                 yield root, at
 
+    def needed_outside(self, eqns: set[Eqn]) -> set[Var]:
+        """The results of ``eqns`` that others need."""
+        made = {v for e in eqns for v in e.outputs}
+        return {v for v in made if v in self.outputs or not self.users.get(v, set()) <= eqns}
+
     def leads_to(self, a: Group, b: Group, skip_direct: bool) -> bool:
         """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``."""
         stack = [g for g in b.after if not (skip_direct and g is a)]
@@ -230,6 +235,10 @@ def can_fuse(a: Group, b: Group, fuser: Fuser) -> bool:
     inside = {v for e in (*a.eqns, *b.eqns) for v in e.outputs}
     if style == "column" and not _sums_are_last(a, b, domain, fuser.reader):
         return False
+    if style == "scatter" and not fuser.needed_outside({*a.eqns, *b.eqns}).isdisjoint(
+        v for e in a.eqns for v in e.outputs
+    ):
+        return False  # a scatter kernel stores nothing but its sums
     return all(
         reads_in_place(e, place_of(e, domain, reduced), inside, domain, reduced, fuser.reader) for e in b.eqns
     )
@@ -277,11 +286,11 @@ def profit(a: Group, b: Group, fuser: Fuser) -> bool:
         return False
     made = {v for e in eqns for v in e.outputs}
     read = {v for e in eqns for v in fuser.reader.memory_of(e)} - made
-    kept = {v for v in made if v in fuser.outputs or not fuser.users.get(v, set()) <= eqns}
-    return len(read) + len(kept) <= MAX_ARRAYS
+    return len(read) + len(fuser.needed_outside(eqns)) <= MAX_ARRAYS
 
 
-# -- from groups to steps --------------------------------------------------------------------------------------
+# -- from groups to steps
+# --------------------------------------------------------------------------------------
 
 
 def _step(group: Group) -> Step:

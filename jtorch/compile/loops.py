@@ -416,8 +416,7 @@ class _Builder:
         if isinstance(expr, ix.Size):
             return Constant(_I64, 0, 0, Literal(expr.value, _I64))
         if isinstance(expr, ix.Loaded):
-            found = self._gather(eqn.inputs[expr.source], expr.at, eqn, place, expr.bound, expr.error)
-            return found
+            return self._gather(eqn.inputs[expr.source], expr.at, eqn, place, expr.bound, expr.error)
         assert isinstance(expr, ix.Binary)
         left, right = (self._index_value(e, eqn, place) for e in (expr.left, expr.right))
         return Arithmetic(_I64, max(left.level, right.level), 0, expr.sign, left, right)

@@ -1,9 +1,9 @@
 """Plain Python values that a function reads from outside: globals and closure cells that hold numbers.
 
-Traced values cannot see them, and a recording would keep the number of the first call for ever. So they are
-guarded by identity and value. Found by looking at code objects, of the function and of the Python functions it
-names: what is read through attributes of other objects, or out of lists and dicts, is not seen.
-(Modules announce changed attributes by themselves.)
+Traced values cannot see them, and a recording would keep the number of the first call for ever. So
+they are guarded by identity and value. Found by looking at code objects, of the function and of the
+Python functions it names: what is read through attributes of other objects, or out of lists and
+dicts, is not seen. (Modules announce changed attributes by themselves.)
 """
 
 from __future__ import annotations

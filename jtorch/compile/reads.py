@@ -101,7 +101,8 @@ class Reader:
         return self.made_by.get(var)
 
     def elements(self, eqn: Eqn, place: Coordinates, n: int) -> Iterator[tuple[Var, Coordinates]]:
-        """The variables of which ``eqn`` reads one element for the position ``place`` of ``n`` loops, each with
+        """The variables of which ``eqn`` reads one element for the position ``place`` of ``n``
+        loops, each with
         that element's coordinates."""
         seen: set[Var] = set()
         by_place, others = _inputs(eqn, self.find)

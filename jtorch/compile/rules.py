@@ -1,10 +1,10 @@
 """Simplification, as rows of rules: op, what to match, what to put in its place.
 
-A rule gets the equation and a function that finds the equation that made a variable; it answers with an
-atom to use instead, with an equation to replace it (or several, the last of which makes its outputs), or
-with None. Every rule is exact, bit for bit (so
-``x + 0`` is not among them: it turns -0.0 into 0.0). Apart from exponents numbers count only when they are part of the
-program's structure (``Literal.static``): a 1/n that happens to be 1.0 for a batch of one must not make
+A rule gets the equation and a function that finds the equation that made a variable; it answers
+with an atom to use instead, with an equation to replace it (or several, the last of which makes its
+outputs), or with None. Every rule is exact, bit for bit (so ``x + 0`` is not among them: it turns
+-0.0 into 0.0). Apart from exponents numbers count only when they are part of the program's
+structure (``Literal.static``): a 1/n that happens to be 1.0 for a batch of one must not make
 another graph.
 """
 
@@ -111,7 +111,8 @@ def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | None:
 
 
 def _before_new_axes(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:
-    """What is computed of arrays with new axes is computed before the axes are there. So a mean that keeps its
+    """What is computed of arrays with new axes is computed before the axes are there. So a mean
+    that keeps its
     axis is worked on as what it is, one number a row, whatever the size of other axes."""
     makers = [_made_by(a, find, "unsqueeze") for a in eqn.inputs if isinstance(a, Var) and a.shape]
     if not makers or any(m is None or m.statics != makers[0].statics for m in makers):  # type: ignore[union-attr]

@@ -1,8 +1,9 @@
 """A number that may change from call to call, while tracing: a float argument, a learning rate.
 
-It is no subclass of float, because such a one would leak silently through ``math.exp`` and become a constant.
-Arithmetic records float64 equations. Comparing it, or asking for its ``bool()`` or ``float()``, answers with the
-number of this run and guards it: a later call with another answer is traced anew.
+It is no subclass of float, because such a one would leak silently through ``math.exp`` and become a
+constant. Arithmetic records float64 equations. Comparing it, or asking for its ``bool()`` or
+``float()``, answers with the number of this run and guards it: a later call with another answer is
+traced anew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a plan owns between calls: gradient buffers, and the versions of the tensors it writes.
 
-A replay does no Python work per parameter. ``tensor._grad`` holds a ``PlanGrad`` that finds the gradient in the
-plan's memory when somebody asks for it; a buffer that was handed out is replaced before the next
-replay, so a kept gradient stays what it was. Versions advance by one count per plan.
+A replay does no Python work per parameter. ``tensor._grad`` holds a ``PlanGrad`` that finds the
+gradient in the plan's memory when somebody asks for it; a buffer that was handed out is replaced
+before the next replay, so a kept gradient stays what it was. Versions advance by one count per
+plan.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Eager mode runs unchanged on traced values (``Sym``), so the tape, the engine, t
 optimizers are captured with no code of their own. What the step touches is discovered: the first touch of
 an outside array makes it an input, each in-place change becomes an output that is written back.
 
-A ``Sym`` behaves like an array, aliasing included: it names a ``Storage`` and the chain of views from it. Reading
-it gives the IR variable that holds its value now; writing it replaces the storage's variable, through
-the views. So in-place programs become pure graphs.
+A ``Sym`` behaves like an array, aliasing included: it names a ``Storage`` and the chain of views
+from it. Reading it gives the IR variable that holds its value now; writing it replaces the
+storage's variable, through the views. So in-place programs become pure graphs.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ class Tracer(Evaluator):
         for value in saved:
             if value.__class__ is np.ndarray and id(value) not in self.arrays:
                 raise CompileError(
-                    f"{user_source()}: backward() inside '{self.name}' reaches a graph that was built outside it "
-                    f"({node.name()}). Build the whole graph inside, or pass the tensor detached."
+                    f"{user_source()}: backward() inside '{self.name}' reaches a graph that was built "
+                    f"outside it ({node.name()}). Build the whole graph inside, or pass the tensor detached."
                 )
         return node.vjp(xp, g, *map(self.lift, saved))
 
@@ -227,8 +227,8 @@ class Tracer(Evaluator):
     def check_open(self) -> None:
         if not self.open:
             raise CompileError(
-                f"{user_source()}: a tensor made while '{self.name}' was being compiled is used after that. It "
-                "has no elements; return it from the function instead of storing it outside."
+                f"{user_source()}: a tensor made while '{self.name}' was being compiled is used after "
+                "that. It has no elements; return it from the function instead of storing it outside."
             )
 
     # -- arguments of elementwise equations --------------------------------------------------------------
@@ -329,8 +329,8 @@ class Tracer(Evaluator):
         if storage.source is not None:
             if storage.source.overlaps:
                 raise CompileError(
-                    f"{user_source()}: a tensor is changed in place whose memory overlaps another tensor that "
-                    "this function uses. Pass one of them and take the other as a view of it inside."
+                    f"{user_source()}: a tensor is changed in place whose memory overlaps another tensor "
+                    "that this function uses. Pass one of them and take the other as a view of it inside."
                 )
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
@@ -424,7 +424,8 @@ class Tracer(Evaluator):
             call = self.record(BY_NAME["add"], call, entry.drawn - 1)
         return self._fresh(entry.seed.var), call
 
-    # -- the result --------------------------------------------------------------------------------------------
+    # -- the result
+    # --------------------------------------------------------------------------------------------
 
     def finish(self, results: Sequence[Atom]) -> tuple[Graph, Effects]:
         """Close the trace: the graph of ``results`` and of every effect, in that order."""

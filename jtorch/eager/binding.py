@@ -267,6 +267,7 @@ def forget_dead_views(cell: list) -> None:
 UNCHANGED = [0]  # the version cell of a number: it never changes
 _CAST = BY_NAME["cast"]
 _NAMESPACE = {
+    "__name__": __name__,  # what warning filters go by
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray, "new": object.__new__,
     "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
     "weak_reference": weakref.ref, "forget_dead_views": forget_dead_views,
@@ -289,7 +290,7 @@ def public_function(op: Op) -> Callable:
     apply, face = APPLY[op.name], op.face_function
     if face is None:
         return apply
-    namespace: dict[str, Any] = {"apply": apply, "face": face}
+    namespace: dict[str, Any] = {"__name__": __name__, "apply": apply, "face": face}
     exec(compile(public_source(op, namespace), f"<jtorch public {op.name}>", "exec"), namespace)
     function = namespace["function"]
     function.__name__ = function.__qualname__ = op.public or op.name

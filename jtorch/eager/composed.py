@@ -71,7 +71,8 @@ def view(self: Tensor, *shape: Any) -> Tensor:
 
 def _viewable(tensor: Tensor, shape: tuple[int, ...]) -> bool:
     data = tensor._data
-    return data.reshape(shape).base is (data if data.base is None else data.base)
+    strides = tuple(s // data.dtype.itemsize for s in data.strides)
+    return BY_NAME["reshape"].affine(data.shape, strides, shape=shape) is not None  # type: ignore[misc]
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:

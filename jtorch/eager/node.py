@@ -215,7 +215,7 @@ def node_class(op: Op) -> type[Node]:
             "frees": not kept.isdisjoint(op.save_list), "hidden": op.hidden,
         }  # fmt: skip
         if op.vjp_function is not None and not op.variadic:
-            namespace = {"vjp": vjp}
+            namespace = {"__name__": __name__, "vjp": vjp}
             exec(compile(backward_source(op), f"<jtorch backward {op.name}>", "exec"), namespace)
             facts["backward"] = namespace["backward"]
         found = type(op.grad_name, (Node,), facts)

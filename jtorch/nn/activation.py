@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jtorch.eager.tensor import Tensor
-from jtorch.nn import functional as F  # noqa: N812 - PyTorch's name
+from jtorch.nn import functional as F
 from jtorch.nn.module import Module
 
 

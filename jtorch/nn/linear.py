@@ -7,7 +7,7 @@ from typing import Any
 
 from jtorch.eager.creation import empty
 from jtorch.eager.tensor import Tensor
-from jtorch.nn import functional as F  # noqa: N812 - PyTorch's name
+from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter

@@ -1,7 +1,8 @@
 """Elementwise ops: one output element from one element of each input.
 
-``text`` is what a kernel computes, with ``{x}`` for an argument and ``{t}`` for the element type
-(``f32``, ``f64``); ``integer_text`` where integers need another. Gradients come out in the broadcast
+``text`` is what a kernel computes, with ``{x}`` for an argument, ``{t}`` for the element type in a
+function's name (``f32``, ``f64``) and ``{kind}(0)`` for a number of that type: an untyped one would make
+doubles of float32; ``integer_text`` where integers need another. Gradients come out in the broadcast
 shape; the engine sums them back.
 """
 
@@ -238,7 +239,7 @@ def _(xp, g, x):
 # -- selection -------------------------------------------------------------------------------------
 
 
-@elementwise(text="maximum({x}, {zero})", integer_text="max({x}, 0)", in_place=True)
+@elementwise(text="maximum({x}, {kind}(0))", integer_text="max({x}, 0)", in_place=True)
 def relu(xp, x):
     return xp.relu(x)
 
@@ -342,7 +343,7 @@ def isnan(xp, x):
     return xp.isnan(x)
 
 
-@elementwise(text="({x} - {x}) == {zero}", dtype="logical", differentiable=False)
+@elementwise(text="({x} - {x}) == {kind}(0)", dtype="logical", differentiable=False)
 def isfinite(xp, x):
     return xp.isfinite(x)
 

@@ -17,16 +17,6 @@ from jtorch.ops import axes as ax
 # -- same elements, other shape ---------------------------------------------------------------------------
 
 
-def _contiguous(shape, strides):
-    """Whether ``strides`` walk ``shape`` in memory order (axes of size 1 walk nowhere)."""
-    expected = 1
-    for n, s in zip(reversed(shape), reversed(strides), strict=True):
-        if n != 1 and s != expected:
-            return False
-        expected *= n
-    return True
-
-
 def contiguous_strides(shape):
     """Strides in elements of a row-major array of ``shape``."""
     if not shape:
@@ -35,8 +25,32 @@ def contiguous_strides(shape):
 
 
 def _reshape_strides(x_shape, strides, *, shape):
-    # not linear: only rows in memory order can be relabelled, anything else is copied first
-    return (0, contiguous_strides(shape)) if _contiguous(x_shape, strides) else None
+    """NumPy's rule for a reshape without a copy, None where there is none. Not linear: axes get
+    other radices.
+
+    Runs of old axes and of new ones that hold equally many elements are matched from the left; each
+    run of old axes must be one line of memory.
+    """
+    if 0 in x_shape:
+        return 0, contiguous_strides(shape)
+    old = [(n, s) for n, s in zip(x_shape, strides, strict=True) if n != 1]
+    found, at = [], 0
+    new = [n for n in shape if n != 1]
+    while new:
+        count, size, first = new.pop(0), 1, at
+        run = [count]
+        while size != count:
+            if size < count:
+                size, at = size * old[at][0], at + 1
+            else:
+                run.append(new.pop(0))
+                count *= run[-1]
+        line = old[first:at]
+        if any(a[1] != b[0] * b[1] for a, b in itertools.pairwise(line)):
+            return None
+        found += [s * line[-1][1] for s in contiguous_strides(run)]
+    rest = iter(found)
+    return 0, tuple(next(rest) if n != 1 else 0 for n in shape)
 
 
 @view(

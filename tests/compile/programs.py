@@ -69,9 +69,19 @@ class Program:
             values[to].copy_(values[of])
         return [o.clone() for o in outs]
 
-    def leaves(self, seed: int = 0) -> list[Tensor]:
+    def gradients(self, *tensors: Tensor) -> list[Tensor]:
+        """A loss over the outputs; its ``backward()`` sets the gradients of the inputs."""
+        outs = self(*tensors)
+        live = [o for o in outs if o.requires_grad and o.numel()]
+        if not live:
+            return [o.detach().clone() for o in outs]
+        loss = sum((jtorch.tanh(o).mean() for o in live[1:]), jtorch.tanh(live[0]).mean())
+        loss.backward()
+        return [loss.detach().clone()]
+
+    def leaves(self, seed: int = 0, requires_grad: bool = False) -> list[Tensor]:
         rng = np.random.default_rng(seed)
-        return [Tensor(np.asarray(rng.normal(size=s), np.float32)) for s in self.shapes]
+        return [Tensor(np.asarray(rng.normal(size=s), np.float32), requires_grad) for s in self.shapes]
 
     def __repr__(self) -> str:
         lines = [f"v{k}: {s}" for k, s in enumerate(self.shapes)]
@@ -220,5 +230,5 @@ def _padded(t: Tensor) -> Tensor:
 
 def _put(t: Tensor) -> Tensor:
     out = t.clone()
-    out[0] = out[-1] * 2.0
+    out[0] = t[-1] * 2.0
     return out

@@ -436,7 +436,7 @@ def test_a_closure_number_is_guarded_also_in_a_function_it_calls():
         return x * factor
 
     f, x = jtorch.compile(lambda x: inner(x) + 1), numbers(3)
-    for factor in (2, 5, 2):  # noqa: B007 - read by inner
+    for factor in (2, 5, 2):
         same(f(x), x * factor + 1)
     assert plans_of(f) == 2
 

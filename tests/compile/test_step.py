@@ -201,7 +201,7 @@ def test_a_bad_target_raises_and_changes_nothing():
     before = [p.detach().numpy().copy() for p in model.parameters()]
     bad = y.clone()
     bad[2] = 7
-    with pytest.raises(IndexError, match="out of range.*test_step.py"):
+    with pytest.raises(IndexError, match=r"out of range.*test_step.py"):
         step(x, bad)
     for p, b in zip(model.parameters(), before, strict=True):
         np.testing.assert_array_equal(p.detach().numpy(), b)

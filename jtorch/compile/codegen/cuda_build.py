@@ -38,14 +38,13 @@ def compile_ptx(kernel: CudaKernel, cc: tuple[int, int], table: bool = False) ->
     same in every process. Raises KernelBuildError where numba-cuda cannot type or lower the source.
     """
     from numba.cuda.core.compiler_lock import global_compiler_lock
-    from numba.cuda.core.errors import NumbaError
 
     symbol = entry_name(kernel, table)
     try:
         with global_compiler_lock:
             library = _library(kernel, cc, symbol, table)
             (ptx,) = library.get_asm_strs(cc=cc)
-    except NumbaError as error:
+    except _numba_errors() as error:
         raise KernelBuildError(f"CUDA kernel {symbol}: numba-cuda cannot compile it.\n{error}") from error
     # Numba's names count the functions compiled so far; these are the same in every process.
     mangled = sorted(set(_MANGLED.findall(ptx)), key=ptx.index)
@@ -158,6 +157,13 @@ def _truth(builder: Any, value: Any) -> Any:
     from llvmlite import ir
 
     return builder.icmp_unsigned("!=", value, ir.Constant(value.type, 0))
+
+
+def _numba_errors() -> tuple[type[Exception], ...]:
+    """numba-cuda raises Numba's errors where Numba is installed, and its own copies of them."""
+    from numba.core.errors import NumbaError
+
+    return NumbaError, _numba_cuda("core.errors").NumbaError
 
 
 @functools.cache

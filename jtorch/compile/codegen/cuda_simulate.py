@@ -19,10 +19,12 @@ from jtorch.compile.ir import Var
 
 SIMULATED_THREADS = 8
 
+# Each thread needs an error state of its own: NumPy's does not reach the threads of the simulator.
 _LAUNCHER = """
 def launch_row(phase):
     row = ROWS[cuda.blockIdx.y]
-    ENTRY(*[phase if argument is None else argument for argument in row])
+    with errstate(all="ignore"):
+        ENTRY(*[phase if argument is None else argument for argument in row])
 """
 
 
@@ -95,14 +97,13 @@ def run_batch(
 def _launcher(kernel: CudaKernel, rows: list[list[Any]]) -> Any:
     from numba import cuda
 
-    namespace: dict[str, Any] = {"__name__": kernel.entry, "ROWS": rows}
+    namespace: dict[str, Any] = {"__name__": kernel.entry, "ROWS": rows, "errstate": np.errstate}
     exec(compile(kernel.source + _LAUNCHER, f"<{kernel.entry}>", "exec"), namespace)
     namespace["ENTRY"] = namespace[kernel.entry]
     entry = cuda.jit(namespace["launch_row"])
 
     def run(launch: Launch) -> None:
-        with np.errstate(all="ignore"):
-            entry[launch.grid, launch.block](launch.phase)
+        entry[launch.grid, launch.block](launch.phase)
 
     return run
 

@@ -205,7 +205,7 @@ class Emitter(ABC):
             names = self._checked(op.check, names)
         out = short(value.dtype)
         text = template.format(
-            **names, t=short(kind), to=out, out=_cast_name(value.dtype), zero=self._typed_constant(0, kind)
+            **names, t=short(kind), to=out, out=_cast_name(value.dtype), kind=kind.name
         )
         return f"{value.dtype.name}({text})" if value.dtype.name in _SMALL_INTS else text
 

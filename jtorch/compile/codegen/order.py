@@ -53,8 +53,7 @@ def _streams(nest: Nest) -> Iterator[Affine]:
             yield value.at
     for store in nest.stores:
         yield store.at
-    for place in nest.result_places():
-        yield place
+    yield from nest.result_places()
 
 
 def _one_line(streams: list[Affine], outer: Loop, inner: Loop, nest: Nest) -> bool:

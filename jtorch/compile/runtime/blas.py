@@ -143,9 +143,10 @@ def _cpu_flags() -> set[str]:
 # ---- threads
 
 
-# Products below this run on one thread. OpenBLAS itself would wake its pool for 0.5 MFLOP: measured on 2
-# cores, 32x784x96 (4.8 MFLOP) takes 38 us against 60 alone, but in a training step, where the pool has
-# gone to sleep between two products, nothing is gained, and on a busy machine the step takes 10 times as long.
+# Products below this run on one thread. OpenBLAS itself would wake its pool for 0.5 MFLOP: measured
+# on 2 cores, 32x784x96 (4.8 MFLOP) takes 38 us against 60 alone, but in a training step, where the
+# pool has gone to sleep between two products, nothing is gained, and on a busy machine the step
+# takes 10 times as long.
 PARALLEL_FLOPS = 16_000_000
 
 _threads: dict[str, int] = {}

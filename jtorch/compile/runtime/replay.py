@@ -1,9 +1,9 @@
 """A plan made executable: addresses, argument blocks, the instruction table, and the call.
 
-The table is a list of rows (kernel address, argument block address); runs of equal kernels are one row with a
-repeat count. Everything of fixed address is filled in once; what changes from call to call (arguments,
-results, runtime scalars) is patched by the executor itself. Where a step has no kernel (a library call), the table
-ends and another one begins after a call to the host.
+The table is a list of rows (kernel address, argument block address); runs of equal kernels are one
+row with a repeat count. Everything of fixed address is filled in once; what changes from call to
+call (arguments, results, runtime scalars) is patched by the executor itself. Where a step has no
+kernel (a library call), the table ends and another one begins after a call to the host.
 """
 
 from __future__ import annotations
