@@ -28,6 +28,7 @@ class ArrayInput(Input):
         self.argument: int | None = None  # its place among the tensor arguments, None for a captured one
         self.written = False
         self.cells: dict[int, Any] = {}  # version cells of the tensors that were written through
+        self.holders: list[tuple[Any, Any]] = []  # those tensors, and the nodes they had
         self.overlaps: list[ArrayInput] = []
 
 
@@ -40,18 +41,25 @@ class ConstantInput(Input):
 
 
 class GradInput(Input):
-    """The ``grad`` a tensor has when the call begins; ``present`` says whether it had one."""
+    """The ``grad`` a tensor has when the call begins; ``present`` says whether it had one, ``written``
+    whether the function changes that memory in place."""
 
-    def __init__(self, var: Var, tensor: Any, present: bool) -> None:
+    def __init__(self, var: Var, tensor: Any, present: bool, argument: int | None = None) -> None:
         self.var = var
         self.tensor = tensor
         self.present = present
+        self.argument = argument  # whose grad it is: the place of an argument, None for a captured tensor
+        self.sym: Any = None
+
+    @property
+    def written(self) -> bool:
+        return self.sym is not None and self.sym.storage.version > 0
 
 
 class ScalarInput(Input):
     """A float that is read anew at each call: an argument, or ``container[path[0]][path[1]]...``.
 
-    ``guards`` are tests of it that the trace relied on.
+    ``guards`` are tests of it that the trace relied on: (comparison, other number, outcome).
     """
 
     def __init__(self, container: Any, path: tuple, value: float, argument: int | None = None) -> None:
@@ -59,7 +67,7 @@ class ScalarInput(Input):
         self.path = path
         self.argument = argument
         self.value = value
-        self.guards: list[tuple[Callable, float]] = []
+        self.guards: list[tuple[Callable, float, bool]] = []
         hint = "_".join(str(k) for k in path) if argument is None else f"arg{argument}"
         self.var = Var(Type(_F64, ()), hint)
 
@@ -75,6 +83,13 @@ class ScalarInput(Input):
         for k in path:
             value = value[k]
         return ScalarInput(container, path, float(value))
+
+    def changed(self) -> bool:
+        """Whether ``container`` has another number by now."""
+        if self.argument is not None:
+            return False
+        now = ScalarInput.of(self.container, self.path).value
+        return now != self.value and not (now != now and self.value != self.value)
 
 
 class CounterInput(Input):

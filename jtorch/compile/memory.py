@@ -8,6 +8,8 @@ No memory that the caller sees is written before the last step that can fail.
 
 from __future__ import annotations
 
+import functools
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -48,8 +50,9 @@ class Task:
     kernel: Kernel | None = None
     visible: bool = False  # writes memory the caller sees
 
-    @property
+    @functools.cached_property
     def can_fail(self) -> bool:
+        """Whether it may stop with an error: a library call, a checked index, an integer division."""
         if self.nest is None:
             return self.step.kind == "host"
         checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
@@ -78,9 +81,15 @@ class _Planner:
         self.fused = fused
         self.targets = targets
         self.places: dict[Var, Place] = {v: Place("input", k) for k, v in enumerate(graph.inputs)}
-        self.tasks = [self._task(s) for s in fused.steps]
-        self.writer = {v: t for t in self.tasks for v in t.writes}
-        self.after: dict[Task, set[Task]] = {t: self._producers(t) for t in self.tasks}
+        self.tasks: list[Task] = []
+        self.after: dict[Task, set[Task]] = {}
+        self.before: dict[Task, set[Task]] = {}
+        self.writer: dict[Var, Task] = {}
+        self.readers: dict[Var, set[Task]] = {}
+        for step in fused.steps:
+            self._add(step)
+        self.failing = {t for t in self.tasks if t.can_fail}
+        self.before_failing = _closure(self.failing, self.after)
 
     def plan(self) -> Plan:
         self._place_outputs()
@@ -94,6 +103,23 @@ class _Planner:
 
     # -- tasks -------------------------------------------------------------------------------------------
 
+    def _add(self, step: Step) -> Task:
+        """The task of a step, which comes after those that make what it reads."""
+        task = self._task(step)
+        self.tasks.append(task)
+        self.after[task], self.before[task] = set(), set()
+        self.writer.update((v, task) for v in task.writes)
+        for var in task.reads:
+            self.readers.setdefault(var, set()).add(task)
+            if var in self.writer:
+                self._order([self.writer[var]], task)
+        return task
+
+    def _order(self, first: Iterable[Task], second: Task) -> None:
+        for task in first:
+            self.after[second].add(task)
+            self.before[task].add(second)
+
     def _task(self, step: Step) -> Task:
         if step.kind == "loop":
             nest = build_nest(step, self.fused)
@@ -106,12 +132,6 @@ class _Planner:
         owners = [layout_of(a, self.fused.find) for a in eqn.inputs if isinstance(a, Var)]
         return Task(step, frozenset(o.owner for o in owners if o), frozenset(eqn.outputs))
 
-    def _producers(self, task: Task) -> set[Task]:
-        return {self.writer[v] for v in task.reads if v in self.writer}
-
-    def _readers(self, var: Var) -> set[Task]:
-        return {t for t in self.tasks if var in t.reads}
-
     # -- outputs -----------------------------------------------------------------------------------------
 
     def _place_outputs(self) -> None:
@@ -120,8 +140,8 @@ class _Planner:
             if target.kind == "write":
                 old = self.graph.inputs[target.index]
                 if not self._write_in_place(atom, old):
-                    self._write_at_the_end(atom, self.places[old], self._readers(old))
-            elif target.kind == "grad" and self._failure_depends(self.writer[atom]):
+                    self._write_at_the_end(atom, self.places[old], self.readers.get(old, set()))
+            elif target.kind == "grad" and self.writer[atom] in self.before_failing:
                 self._write_at_the_end(atom, Place("grad", target.index), set())
             else:
                 self.places[atom] = Place(target.kind, target.index)
@@ -130,81 +150,53 @@ class _Planner:
     def _write_in_place(self, var: Var, old: Var) -> bool:
         """Let the step that makes ``var`` write it over ``old``, if nobody reads ``old`` later."""
         task = self.writer[var]
-        if self._failure_depends(task) or (old in task.reads and not overwrites_safely(task, var, old)):
+        if task in self.before_failing or (old in task.reads and not overwrites_safely(task, var, old)):
             return False
-        readers = self._readers(old) - {task}
-        if any(self._depends(r, task) for r in readers):
+        readers = self.readers.get(old, set()) - {task}
+        if not readers.isdisjoint(_closure({task}, self.before)):
             return False
-        self.after[task] |= readers
+        self._order(readers, task)
         self.places[var] = self.places[old]
         task.visible = True
         return True
-
-    def _failure_depends(self, task: Task) -> bool:
-        """Whether a step that can fail is, or comes after, ``task``."""
-        return any(t.can_fail and self._depends(t, task) for t in self.tasks)
 
     def _write_at_the_end(self, var: Var, place: Place, readers: set[Task]) -> None:
         """Copy ``var`` to ``place`` when everything that reads what is there now has run."""
         out = Var(var.type, var.hint)
         eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
-        group = Group([eqn], var.shape)
-        made_by = {**self.fused.made_by, out: eqn}
-        steps = (*self.fused.steps, Step("loop", (eqn,), group))
+        step = Step("loop", (eqn,), Group([eqn], var.shape))
         self.fused = replace(
-            self.fused, steps=steps, stored=self.fused.stored | {out}, made_by=made_by
-        )
-        task = self._task(steps[-1])
-        self.tasks.append(task)
-        self.writer[out] = task
-        self.after[task] = self._producers(task) | readers
+            self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
+            made_by={**self.fused.made_by, out: eqn},
+        )  # fmt: skip
+        task = self._add(step)
+        self._order(readers - {task}, task)
         self.places[out] = place
         task.visible = True
 
-    def _depends(self, task: Task, on: Task) -> bool:
-        stack, seen = [task], set()
-        while stack:
-            t = stack.pop()
-            if t is on:
-                return True
-            if t not in seen:
-                seen.add(t)
-                stack += self.after[t]
-        return False
-
     def _failures_first(self) -> None:
-        """What the caller sees changes only after the last step that can fail."""
-        failing = [t for t in self.tasks if t.can_fail]
+        """What the caller sees changes only after the last step that can fail. No such step waits for a
+        visible one, so this makes no cycle."""
         for task in self.tasks:
             if task.visible:
-                self.after[task] |= {f for f in failing if f is not task and not self._depends(f, task)}
+                self._order(self.failing - {task}, task)
 
     # -- order ---------------------------------------------------------------------------------------------
 
     def _ordered(self) -> list[Task]:
         """Topological; hidden work first, then visible writes, equal kernels side by side."""
         waiting = {t: len(self.after[t]) for t in self.tasks}
-        followers: dict[Task, list[Task]] = {t: [] for t in self.tasks}
-        for task, before in self.after.items():
-            for b in before:
-                followers[b].append(task)
-        place = {t: k for k, t in enumerate(self.tasks)}
-        ready = [t for t in self.tasks if not waiting[t]]
+        ready = _Ready(self.tasks)
+        for task in self.tasks:
+            if not waiting[task]:
+                ready.add(task)
         order: list[Task] = []
-        while ready:
-            last = order[-1].kernel if order else None
-            ready.sort(key=lambda t: (not _same_kernel(t, last), t.visible, place[t]))
-            task = ready.pop(0)
-            if task.visible and not _same_kernel(task, last) and any(not t.visible for t in ready):
-                hidden = next(t for t in ready if not t.visible)
-                ready.remove(hidden)
-                ready.append(task)
-                task = hidden
+        while (task := ready.next(order[-1] if order else None)) is not None:
             order.append(task)
-            for f in followers[task]:
-                waiting[f] -= 1
-                if not waiting[f]:
-                    ready.append(f)
+            for follower in self.before[task]:
+                waiting[follower] -= 1
+                if not waiting[follower]:
+                    ready.add(follower)
         assert len(order) == len(self.tasks), "the schedule has a cycle"
         return order
 
@@ -233,8 +225,42 @@ class _Planner:
         return top
 
 
-def _same_kernel(task: Task, kernel: Kernel | None) -> bool:
-    return kernel is not None and task.kernel is not None and task.kernel.source == kernel.source
+def _closure(tasks: set[Task], edges: dict[Task, set[Task]]) -> set[Task]:
+    """``tasks`` and everything that can be reached from them."""
+    found = set(tasks)
+    stack = list(tasks)
+    while stack:
+        more = edges[stack.pop()] - found
+        found |= more
+        stack += more
+    return found
+
+
+class _Ready:
+    """Tasks whose turn has come, asked for by kernel and by place."""
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.place = {t: k for k, t in enumerate(tasks)}
+        self.tasks = tasks
+        self.queues: dict[str | bool, list[int]] = {True: [], False: []}
+        self.taken: set[int] = set()
+
+    def add(self, task: Task) -> None:
+        heapq.heappush(self.queues[task.visible], self.place[task])
+        if task.kernel is not None:
+            heapq.heappush(self.queues.setdefault(task.kernel.source, []), self.place[task])
+
+    def next(self, last: Task | None) -> Task | None:
+        """One that runs the kernel of ``last``, else a hidden one, else any; the earliest of them."""
+        same = [last.kernel.source] if last is not None and last.kernel is not None else []
+        for name in (*same, False, True):
+            queue = self.queues[name]
+            while queue:
+                place = heapq.heappop(queue)
+                if place not in self.taken:
+                    self.taken.add(place)
+                    return self.tasks[place]
+        return None
 
 
 def _padded(nbytes: int) -> int:

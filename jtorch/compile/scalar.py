@@ -12,6 +12,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 
 class Scalar:
     """A runtime scalar: ``var`` is its 0-d float64 variable, ``value`` the number of this run, and
@@ -29,7 +31,10 @@ class Scalar:
 
     def __float__(self) -> float:
         for origin in self.origins:
-            origin.guards.append((operator.eq, origin.value))
+            is_nan = origin.value != origin.value
+            origin.guards.append((operator.eq, 0.0 if is_nan else origin.value, not is_nan))
+            if is_nan:  # neither equal to nothing nor in any order
+                origin.guards += [(operator.lt, 0.0, False), (operator.gt, 0.0, False)]
         return float(self.value)
 
     def __int__(self) -> int:
@@ -42,16 +47,16 @@ class Scalar:
         other = float(other)
         outcome = bool(test(self.value, other))
         if len(self.origins) == 1 and self.origins[0].var is self.var:
-            self.origins[0].guards.append((_outcome(test, outcome), other))
+            self.origins[0].guards.append((test, other, outcome))
         else:
             float(self)  # the result of arithmetic: guard the numbers it was made of
         return outcome
 
     def __eq__(self, other: object) -> bool:
-        return self._compare(operator.eq, other)
+        return self._compare(operator.eq, other) if _is_number(other) else False
 
     def __ne__(self, other: object) -> bool:
-        return self._compare(operator.ne, other)
+        return self._compare(operator.ne, other) if _is_number(other) else True
 
     def __lt__(self, other: Any) -> bool:
         return self._compare(operator.lt, other)
@@ -65,15 +70,37 @@ class Scalar:
     def __ge__(self, other: Any) -> bool:
         return self._compare(operator.ge, other)
 
+    def __abs__(self) -> Any:
+        return -self if self < 0.0 else self
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(float(self), digits)
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec)
+
     __hash__ = None  # type: ignore[assignment]
 
 
-_OPPOSITE = {
-    operator.eq: operator.ne, operator.ne: operator.eq, operator.lt: operator.ge,
-    operator.ge: operator.lt, operator.gt: operator.le, operator.le: operator.gt,
-}  # fmt: skip
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) or hasattr(value, "as_runtime_scalar")
 
 
-def _outcome(test: Callable, outcome: bool) -> Callable:
-    """The test that holds exactly when ``test`` has this outcome (NaN apart, which fails and retraces)."""
-    return test if outcome else _OPPOSITE[test]
+def check_arithmetic(name: str, left: Any, right: Any) -> None:
+    """Where Python raises, or leaves the real numbers, a recording must not go on: such operands are guarded.
+
+    Raises ZeroDivisionError as Python does, and ValueError for a root of a negative number.
+    """
+    if name in ("div", "floor_divide", "remainder") and right == 0:
+        sentence = {"div": "float division by zero", "floor_divide": "float floor division by zero"}
+        raise ZeroDivisionError(sentence.get(name, "float modulo"))
+    if name == "pow" and isinstance(left, Scalar) and not (isinstance(right, int) and right >= 0):
+        if left == 0.0 and right < 0.0:
+            raise ZeroDivisionError("0.0 cannot be raised to a negative power")
+        if left < 0.0 and float(right) != int(float(right)):
+            raise ValueError(
+                f"{float(left)} ** {float(right)} is no real number, and a tensor takes no other one"
+            )

@@ -31,7 +31,7 @@ from jtorch.compile.inputs import (
     ScalarInput,
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
-from jtorch.compile.scalar import Scalar
+from jtorch.compile.scalar import Scalar, check_arithmetic
 from jtorch.eager.evaluate import EAGER
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
@@ -49,6 +49,13 @@ class Storage:
         self.current = current
         self.version = 0
         self.source = source  # the outside array this memory is, if any
+
+
+class ArgumentReached(BaseException):
+    """The function uses the memory of argument ``place`` without going through its arguments, too."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
 
 
 class Flags:
@@ -142,6 +149,7 @@ class Effects:
     """What replaying the graph must do besides computing: filled by ``Tracer.finish``."""
 
     writes: list[ArrayInput] = field(default_factory=list)  # outside arrays that get new content
+    grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
     grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
     draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
 
@@ -158,6 +166,8 @@ class Tracer(Evaluator):
         self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
         self.generators: dict[int, GeneratorInput] = {}
+        self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
+        self.argument_arrays: dict[int, int] = {}  # the same for memory that callers passed
         self.scalars: dict[Any, Scalar] = {}
         self.open = True
 
@@ -209,6 +219,7 @@ class Tracer(Evaluator):
 
     def _arithmetic(self, op: Op, values: tuple, atoms: list[Atom]) -> Any:
         """An op among runtime scalars and numbers: again a runtime scalar."""
+        check_arithmetic(op.name, *values, *[None] * (2 - len(values)))
         (var,) = self.emit(op, atoms, {})
         scalars = [v for v in values if isinstance(v, Scalar)]
         origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
@@ -290,9 +301,13 @@ class Tracer(Evaluator):
         return value
 
     def _touch(self, array: np.ndarray) -> ArrayInput:
+        if id(array) in self.argument_arrays:
+            raise ArgumentReached(self.argument_arrays[id(array)])
         entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
         for other in self.arrays.values():
             if np.may_share_memory(other.array, array) and array.size and other.array.size:
+                if other.written:  # what was written is not what this tensor would be read as
+                    raise CompileError(OVERLAP.format(source=user_source()))
                 entry.overlaps.append(other)
                 other.overlaps.append(entry)
         self.arrays[id(array)] = entry
@@ -328,12 +343,13 @@ class Tracer(Evaluator):
         storage: Storage = sym.storage
         if storage.source is not None:
             if storage.source.overlaps:
-                raise CompileError(
-                    f"{user_source()}: a tensor is changed in place whose memory overlaps another tensor "
-                    "that this function uses. Pass one of them and take the other as a view of it inside."
-                )
+                raise CompileError(OVERLAP.format(source=user_source()))
+            if not storage.source.array.flags.writeable:
+                raise ValueError("assignment destination is read-only")
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
+            if tensor._data.__class__ is np.ndarray:
+                storage.source.holders.append((tensor, tensor._node))
         atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
         if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
             raise AssertionError(f"written value {atom} does not fit {sym.shape}")
@@ -405,9 +421,12 @@ class Tracer(Evaluator):
         from jtorch.eager.tensor import Tensor
 
         grad = EAGER.get_grad(tensor)
-        entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None)
+        entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None, self.places.get(id(tensor)))
         self.inputs.append(entry)
-        return None if grad is None else Tensor(self._fresh(entry.var))
+        if grad is None:
+            return None
+        entry.sym = self._fresh(entry.var)
+        return Tensor(entry.sym)
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
         at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
@@ -436,6 +455,10 @@ class Tracer(Evaluator):
             if isinstance(entry, ArrayInput) and entry.written:
                 effects.writes.append(entry)
                 outputs.append(entry.sym.storage.current)
+        for entry in self.inputs:
+            if isinstance(entry, GradInput) and entry.written:
+                effects.grad_writes.append(entry)
+                outputs.append(entry.sym.storage.current)
         for tensor, at_entry, now in self.grads.values():
             if now is at_entry or tensor._data.__class__ is not np.ndarray:
                 continue
@@ -448,6 +471,10 @@ class Tracer(Evaluator):
         return graph, effects
 
 
+OVERLAP = (
+    "{source}: a tensor is changed in place whose memory overlaps another tensor that this function uses. "
+    "Pass one of them and take the other as a view of it inside."
+)
 UNREAD = object()  # what a gradient was at entry when nobody asked
 
 

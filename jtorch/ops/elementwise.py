@@ -138,7 +138,7 @@ def _(xp, g, x):
     return g * xp.sign(x)
 
 
-@elementwise(text="sign_{t}({x})", integer_text="({x} > 0) - ({x} < 0)")
+@elementwise(text="sign_{t}({x})", integer_text="int64({x} > 0) - int64({x} < 0)")
 def sign(xp, x):
     return xp.sign(x)
 

@@ -49,8 +49,12 @@ def _reshape_strides(x_shape, strides, *, shape):
         if any(a[1] != b[0] * b[1] for a, b in itertools.pairwise(line)):
             return None
         found += [s * line[-1][1] for s in contiguous_strides(run)]
-    rest = iter(found)
-    return 0, tuple(next(rest) if n != 1 else 0 for n in shape)
+    strides, step = [], 1
+    for n in reversed(shape):
+        step = found.pop() if n != 1 else step  # an axis of size 1 gets the stride that any other size would
+        strides.append(step)
+        step *= n
+    return 0, tuple(reversed(strides))
 
 
 @view(

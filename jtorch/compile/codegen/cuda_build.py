@@ -59,9 +59,10 @@ def entry_name(kernel: CudaKernel, table: bool = False) -> str:
 
 def _library(kernel: CudaKernel, cc: tuple[int, int], symbol: str, table: bool) -> Any:
     """The typed and lowered body with the kernel around it, not yet optimised."""
-    _prepare()
     namespace: dict[str, Any] = {"__name__": symbol}
     exec(compile(kernel.source, f"<{symbol}>", "exec"), namespace)
+    known = _known_functions()
+    namespace |= {n: known[v] for n, v in namespace.items() if callable(v) and v in known}
     kinds = namespace["ARGUMENTS"]
     result = _numba_cuda("compiler").compile_cuda(
         namespace[kernel.entry],
@@ -167,13 +168,14 @@ def _numba_errors() -> tuple[type[Exception], ...]:
 
 
 @functools.cache
-def _prepare() -> None:
-    """Register the names that kernels use, and have numba-cuda load them."""
+def _known_functions() -> dict[Any, Any]:
+    """The functions that kernels use, as numba-cuda knows them; it has loaded them after this."""
     from jtorch.compile.codegen import cuda_names
 
-    cuda_names.register()
+    found = cuda_names.stand_ins()
     _target().typing_context.refresh()
     _target().target_context.refresh()
+    return found
 
 
 def _target() -> Any:

@@ -129,22 +129,32 @@ _EMITTERS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _register(function: Callable[..., Any], result: Callable[..., Any], lower: Callable[..., Any]) -> None:
-    """Make ``function`` known: ``result(argument types)`` types a call, ``lower`` writes it."""
+def _register(function: Callable[..., Any], result: Callable[..., Any], lower: Callable[..., Any]) -> Any:
+    """A stand-in for ``function`` that numba-cuda knows: ``result(argument types)`` types a call, ``lower``
+    writes it.
+
+    A stand-in, because numba-cuda looks into Numba's own tables too: once a CPU kernel was compiled it would
+    find ``function`` there, with LLVM instructions that NVVM rejects.
+    """
+
+    @functools.wraps(function)
+    def stand_in(*args: Any) -> Any:
+        return function(*args)
 
     def generic(self: Any, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
         if kws:
             raise TypingError(f"{function.__name__} takes positional arguments only")
         return signature(result(args), *args)
 
-    namespace = {"key": function, "generic": generic}
+    namespace = {"key": stand_in, "generic": generic}
     template = type(f"Template_{function.__name__}", (AbstractTemplate,), namespace)
-    typing_registry.register_global(function, types.Function(template))
+    typing_registry.register_global(stand_in, types.Function(template))
     for count in range(1, 5):
-        lowering_registry.lower(function, *[types.Any] * count)(lower)
+        lowering_registry.lower(stand_in, *[types.Any] * count)(lower)
+    return stand_in
 
 
-def _register_math(function: Callable[..., Any]) -> None:
+def _stand_in(function: Callable[..., Any]) -> Any:
     @functools.cache
     def result_of(kinds: tuple[str, ...]) -> Any:
         """The type of a call, found by writing it into a function that nobody compiles."""
@@ -173,12 +183,11 @@ def _register_math(function: Callable[..., Any]) -> None:
             return context.make_tuple(builder, sig.return_type, [item.value for item in outcome])
         return outcome.value
 
-    _register(function, result, lower)
+    return _register(function, result, lower)
 
 
 @functools.cache
-def register() -> None:
-    """Make numba-cuda know every primitive, math function and generator; idempotent."""
-    for table in (PRIMITIVES, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS):
-        for function in dict.fromkeys(table.values()):
-            _register_math(function)
+def stand_ins() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """What a kernel's module must have in place of every primitive, math function and generator."""
+    tables = (PRIMITIVES, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS)
+    return {f: _stand_in(f) for f in dict.fromkeys(f for table in tables for f in table.values())}

@@ -101,6 +101,13 @@ def test_the_text_does_not_depend_on_what_was_compiled_before():
     assert compiled(k, (8, 0)) == compiled(k, (8, 0))
 
 
+def test_cpu_kernels_of_the_same_process_do_not_matter():
+    from jtorch.compile.codegen import jit_names
+
+    jit_names.register()
+    assert "ex2.approx" not in compiled(kernel(lambda x: [x.sigmoid()], jtorch.ones(9)), (8, 0))
+
+
 def test_a_kernel_that_numba_cannot_type_says_which():
     from dataclasses import replace
 
