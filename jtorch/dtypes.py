@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from jtorch import watch
+
 
 class dtype:  # noqa: N801 - the name users of PyTorch know
     """One element type. ``dtype.numpy`` is the NumPy dtype that holds it."""
@@ -59,6 +61,7 @@ def set_default_dtype(d: dtype) -> None:
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     _default = d
+    watch.advance()
 
 
 def of(numpy_dtype: np.dtype) -> dtype:

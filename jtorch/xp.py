@@ -31,7 +31,7 @@ _slice = builtins.slice  # this module's ``slice`` is the op
 add, sub, mul, div = np.add, np.subtract, np.multiply, np.true_divide
 neg, abs = np.negative, np.abs
 exp, log, sqrt, tanh, sin, cos = np.exp, np.log, np.sqrt, np.tanh, np.sin, np.cos
-log1p, expm1, floor, ceil, round, trunc = np.log1p, np.expm1, np.floor, np.ceil, np.rint, np.trunc
+log1p, expm1, floor, ceil, trunc = np.log1p, np.expm1, np.floor, np.ceil, np.trunc
 maximum, minimum = np.maximum, np.minimum
 clamp_min, clamp_max = np.maximum, np.minimum
 eq, ne, lt, le, gt, ge = (
@@ -60,6 +60,11 @@ def sign(x: Array) -> Array:
 
 def pow(x: Any, y: Any) -> Array:
     return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares
+
+
+def round(x: Array) -> Array:
+    """To the nearest, halves to even; integers stay as they are, where NumPy would make floats of them."""
+    return np.rint(x) if x.dtype.kind == "f" else clone(x)
 
 
 def rsqrt(x: Array) -> Array:

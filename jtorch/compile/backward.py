@@ -75,12 +75,7 @@ class Backward:
 
     def _leaf_arguments(self, capture: Capture) -> list[int | None]:
         """For each leaf the argument it is, None for a captured one."""
-        place = {
-            id(e.array): e.argument
-            for e in capture.inputs
-            if isinstance(e, ArrayInput) and e.argument is not None
-        }
-        return [place.get(id(t._data)) for t in capture.leaves]
+        return [capture.places.get(id(t)) for t in capture.leaves]
 
     def _cut(self, capture: Capture) -> Split:
         joint = optimise(capture.graph, Fuel(int(config.get("FUEL"))))

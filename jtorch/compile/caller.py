@@ -55,6 +55,7 @@ class _Caller:
         self.leaves = leaves
         self.context = context
         self.lines: list[str] = []
+        self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
         self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "EAGER": EAGER, "WATCH": watch.structure, "MISS": MISS,
@@ -67,15 +68,25 @@ class _Caller:
         self._guards()
         arguments = [self._argument(entry) for entry in self.plan.wiring.order]
         self._counters()
-        if self.plan.gradients.slots:
-            self.add("if gradients.stale:")
-            self.add("    gradients.refresh()")
-        self.add(f"status = run({', '.join(arguments)})")
-        self.add("if status:")
-        self.add("    fail(status)")
+        self._run(f"run({', '.join(arguments)})")
         self._after()
         self.add(f"return {self._returned()}")
         return "def call(leaves):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
+
+    def _run(self, call: str) -> None:
+        if not self.plan.gradients.slots:
+            self.add(f"status = {call}")
+        else:
+            self.add("before = gradients.refresh() if gradients.stale else ()")
+            self.add("try:")
+            self.add(f"    status = {call}")
+            self.add("except BaseException:")
+            self.add("    gradients.restore(before)")
+            self.add("    raise")
+        self.add("if status:")
+        if self.plan.gradients.slots:
+            self.add("    gradients.restore(before)")
+        self.add("    fail(status)")
 
     def add(self, line: str) -> None:
         self.lines.append(line)
@@ -105,24 +116,54 @@ class _Caller:
                 self._tensor_guard(k, leaf)
                 same = first.setdefault(id(leaf._data), k)
                 if same != k:
-                    self.miss_unless(f"d{k} is d{same}")
+                    one = "is" if leaf is self.leaves[same] else "is not"
+                    self.miss_unless(f"d{k} is d{same} and a{k} {one} a{same}")
             elif leaf.__class__ is float:
                 self.miss_unless(f"a{k}.__class__ is float")
             else:
                 self._static_guard(k, leaf)
         for read in self.plan.capture.plain:
-            self._plain_guard(read)
+            if read.guarded:
+                self._plain_guard(read)
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
-        for entry in self.plan.capture.inputs:
+        self._grad_guards()
+
+    def tensor(self, tensor: Any) -> str:
+        """The expression for a tensor of the recording: an argument of this call, or a captured one."""
+        place = self.plan.capture.places.get(id(tensor))
+        return self.name("t", tensor) if place is None else f"a{place}"
+
+    def _grad_guards(self) -> None:
+        """Gradients are where they were; tensors that get one are not the same where they were not."""
+        capture = self.plan.capture
+        owners = {id(t): t for t, _ in capture.effects.grads}
+        for entry in capture.inputs:
             if isinstance(entry, GradInput):
-                tensor = self.name("t", entry.tensor)
+                owners[id(entry.tensor)] = entry.tensor
+                tensor = self.tensor(entry.tensor)
                 self.miss_unless(f"{tensor}._grad is {'not ' if entry.present else ''}None")
+        places = sorted(capture.places[k] for k in owners if k in capture.places)
+        captured = frozenset(k for k in owners if k not in capture.places)
+        for tensor in owners.values():
+            if id(tensor) in captured and tensor._hooks:
+                self.miss_unless(f"{self.tensor(tensor)}._hooks == {self.name('H', dict(tensor._hooks))}")
+        for k in places:
+            if captured:
+                self.miss_unless(f"id(a{k}) not in {self.name('T', captured)}")
+            for other in places:
+                if other < k:
+                    self.miss_unless(f"a{k} is not a{other}")
 
     def _tensor_guard(self, k: int, leaf: Tensor) -> None:
         data = leaf._data
         cls, dtype = self.name("C", type(leaf)), self.name("D", data.dtype)
         self.miss_unless(f"a{k}.__class__ is {cls}")
         self.add(f"d{k} = a{k}._data")
+        if k in self.plan.capture.fixed:
+            self.miss_unless(f"a{k} is {self.name('V', leaf)} and d{k} is {self.name('k', data)}")
+        if leaf._requires_grad and leaf._node is None:
+            same = f"== {self.name('H', dict(leaf._hooks))}" if leaf._hooks else "in (None, {})"
+            self.miss_unless(f"a{k}._hooks {same}")
         is_leaf = f" and (a{k}._node is None) is {leaf._node is None}" if leaf._requires_grad else ""
         self.miss_unless(
             f"d{k}.shape == {data.shape} and (d{k}.dtype is {dtype} or d{k}.dtype == {dtype}) and "
@@ -145,23 +186,37 @@ class _Caller:
         self.miss_unless(f"{now} is {value} or {holds}()")
 
     def _overlap_guard(self, tensors: list[int]) -> None:
-        """Arguments must not lie in memory that the plan writes, unless they did when it was recorded."""
+        """Arguments must not lie in memory that the plan writes, nor written ones in memory that it reads."""
         writes = self.plan.capture.effects.writes
+        tensors = [k for k in tensors if k not in self.plan.capture.fixed]
         if not writes or not tensors:
             return
-        owners = frozenset(id(_owner(e.array)) for e in writes if e.argument is None)
-        written = [e.argument for e in writes if e.argument is not None]
-        recorded = any(id(_owner(e.array)) in owners for e in self.plan.capture.inputs
-                       if isinstance(e, ArrayInput) and e.argument is not None)  # fmt: skip
-        if not recorded and owners:
-            self.names["owners"], self.names["owner"] = owners, _owner
-            for k in tensors:
-                self.miss_unless(f"id(d{k} if d{k}.base is None else owner(d{k})) not in owners")
+        written = sorted({e.argument for e in writes if e.argument is not None})
+        captured = [e for e in self.plan.capture.inputs if isinstance(e, ArrayInput) and e.argument is None]
+        self._apart(tensors, [e.array for e in captured if e.written])
+        self._apart(written, [e.array for e in captured])
         for w in written:
+            self.miss_unless(f"d{w}.flags.writeable")
             for k in tensors:
                 if k != w and self.leaves[k]._data is not self.leaves[w]._data:
                     self.names["overlap"] = np.may_share_memory
                     self.miss_unless(f"not overlap(d{k}, d{w})")
+
+    def _apart(self, places: list[int], arrays: list[np.ndarray]) -> None:
+        """Guard that these arguments share no memory with ``arrays``: by owners, which costs next to nothing,
+        and by address where the owner is one of them or not known."""
+        if not places or not arrays:
+            return
+        self.names["owner"] = _owner
+        owners = self.name("owners", frozenset({id(_owner(a)) for a in arrays} | {id(FOREIGN)}))
+        apart = self.name("apart", lambda d: not any(np.may_share_memory(d, a) for a in arrays))
+        if any(_owner(a) is FOREIGN for a in arrays):
+            for k in places:
+                self.miss_unless(f"{apart}(d{k})")
+            return
+        for k in places:
+            owned = f"id(d{k} if d{k}.base is None else owner(d{k})) not in {owners}"
+            self.miss_unless(f"{owned} or {apart}(d{k})")
 
     # -- marshalling ---------------------------------------------------------------------------------------
 
@@ -207,17 +262,19 @@ class _Caller:
             container = self.name("h", entry.container)
             self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}")
             self.add(f"if {value}.__class__ is not float: {value} = float({value})")
-        for test, other in dict.fromkeys(entry.guards):
-            self.miss_unless(f"{value} {_SIGNS[test]} {_number(other)}")
+        for test, other, outcome in dict.fromkeys(entry.guards):
+            holds = f"{value} {_SIGNS[test]} {_number(other)}"
+            self.miss_unless(holds if outcome else f"not {holds}")
         return value
 
     def _grad(self, entry: GradInput) -> str:
         value = self.name("q", None)
         if not entry.present:
-            self.add(f"{value} = empty({entry.var.shape})")
+            self.add(f"{value} = empty({entry.var.shape}, {self.name('D', entry.var.dtype)})")
             return value
-        tensor = self.name("t", entry.tensor)
-        self.add(f"{value} = in_order({tensor}.grad._data)")
+        grad = self.gradients[id(entry)] = self.name("p", None)
+        self.add(f"{grad} = {self.tensor(entry.tensor)}.grad")
+        self.add(f"{value} = in_order({grad}._data)")
         dtype = self.name("D", entry.var.dtype)
         self.miss_unless(f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}")
         return value
@@ -235,16 +292,29 @@ class _Caller:
             self.add(line)
         for generator, drawn in self.plan.capture.effects.draws:
             self.add(f"{self.name('G', generator)}.call += {drawn}")
-        for entry in self.plan.capture.effects.writes:
-            if entry.argument is not None:
-                self.add(f"a{entry.argument}._cell[0] += 1")
+        cells = {c for entry in self.plan.capture.effects.writes for c in entry.cells}
+        for tensor in {id(t): t for t in self.plan.capture.traced.values()}.values():
+            if id(tensor._cell) in cells:
+                self.add(f"{self.tensor(tensor)}._cell[0] += 1")
+        for entry, index in self.plan.grad_writes:
+            grad = self.gradients[id(entry)]
+            self.add(f"{grad}._data[...] = r{index}")
+            self.add(f"{grad}._cell[0] += 1")
+        for k, flag in self.plan.capture.toggled.items():
+            self.add(f"a{k}.requires_grad_({flag})")
         for k, index in self.plan.grad_outputs:
             self.add(f"a{k}.grad = Tensor(r{index})")
         for tensor in self.plan.cleared:
-            self.add(f"{self.name('t', tensor)}.grad = None")
+            self.add(f"{self.tensor(tensor)}.grad = None")
 
     def _returned(self) -> str:
-        values = [self._result(r) for r in self.plan.capture.results]
+        results = self.plan.capture.results
+        if [r.kind for r in results] == ["tensor"]:
+            values = [self._result(results[0])]
+        else:
+            values = [f"y{k}" for k in range(len(results))]
+            for k in sorted(range(len(results)), key=lambda k: _LATE.get(results[k].kind, 0)):
+                self.add(f"y{k} = {self._result(results[k])}")
         if self.plan.backward is not None:
             n = self.plan.first_saved
             self.names["attach"] = self.plan.backward.attach
@@ -259,40 +329,59 @@ class _Caller:
 
     def _result(self, result: Any) -> str:
         if result.kind == "tensor":
-            return f"Tensor(r{result.index})"
+            return f"Tensor(r{result.index}, True)" if result.is_leaf else f"Tensor(r{result.index})"
+        if result.kind == "argument":
+            return f"a{result.index}"
+        if result.kind == "again":
+            return f"y{result.index}"
+        if result.kind == "grad":
+            return f"{self.tensor(result.value)}.grad"
+        if result.kind == "part":
+            results = self.plan.capture.results
+            whole = next(k for k, r in enumerate(results) if (r.kind, r.index) == ("tensor", result.index))
+            self.names["view"] = view_of_array
+            base = f"y{whole}" if result.chain else None
+            return f"view(r{result.index}, {self.name('c', result.chain)}, y{whole}._cell, {base})"
         if result.kind == "number":
             return f"r{result.index}.item()"
         if result.kind == "view":
             self.names["view"] = view_of_array
             entry = result.source
-            array = f"d{entry.argument}" if entry.argument is not None else self.name("k", entry.array)
-            return f"view({array}, {self.name('c', result.chain)})"
-        return self._same(result.value)
+            based = result.value._base is not None
+            if entry.argument is not None:
+                k = entry.argument
+                array, cell, base = f"d{k}", f"a{k}._cell", f"a{k}" if based else None
+            else:
+                array, cell = self.name("k", entry.array), self.name("v", result.value._cell)
+                base = self.tensor(result.value._base) if based else None
+            return f"view({array}, {self.name('c', result.chain)}, {cell}, {base})"
+        return self.name("V", result.value)
 
-    def _same(self, value: Any) -> str:
-        """Something returned as it is: an argument of this call, or a constant of the program."""
-        for k, leaf in enumerate(self.leaves):
-            if leaf is value and isinstance(leaf, Tensor):
-                return f"a{k}"
-        return self.name("V", value)
+
+_LATE = {"part": 1, "again": 2}  # results that name others come after those
 
 
-def view_of_array(array: np.ndarray, chain: tuple) -> Tensor:
-    """The memory of an outside array through a chain of views: a result that aliases it."""
+def view_of_array(array: np.ndarray, chain: tuple, cell: list, base: Any) -> Tensor:
+    """Memory through a chain of views: a result that aliases ``base``, whose version it shares."""
     for op, statics in chain:
         array = op.body(EAGER.xp, array, **statics)
-    return Tensor(array)
+    out = Tensor(array)
+    out._cell, out._base = cell, base
+    return out
 
 
 def _number(value: float) -> str:
     return repr(value) if np.isfinite(value) else f"float('{value}')"
 
 
-def _owner(array: np.ndarray) -> np.ndarray:
+FOREIGN = object()  # who owns memory that came from elsewhere than NumPy
+
+
+def _owner(array: np.ndarray) -> Any:
     """The array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
-    return array
+    return array if array.base is None else FOREIGN
 
 
 def fail(plan: Any, status: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,26 +12,31 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Type, Var
-from jtorch.compile.plain import PlainRead, plain_reads
+from jtorch.compile.plain import PLAIN, PlainRead, plain_reads
 from jtorch.compile.scalar import Scalar
-from jtorch.compile.trace import Effects, Sym, Tracer
+from jtorch.compile.trace import ArgumentReached, Effects, Sym, Tracer
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import engine
+from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
 from jtorch.op import Context
+from jtorch.random import default_generator
 
 
 @dataclass
 class Result:
     """One leaf of what the function returned. ``kind``: "tensor" (output ``index``), "number" (output
-    ``index`` as a float), "view" (memory of an outside array), "same" (``value`` itself)."""
+    ``index`` as a float), "view" (memory of an outside array), "argument" (number ``index``), "again"
+    (result ``index`` once more), "part" (a view of output ``index``), "grad" (what ``value.grad`` is
+    after the call), "same" (``value`` itself)."""
 
     kind: str
     index: int = -1
     value: Any = None
-    requires_grad: bool = False
+    requires_grad: bool = False  # has a graph, to be differentiated outside
+    is_leaf: bool = False  # requires grad and has none
     source: ArrayInput | None = None
     chain: tuple = ()
 
@@ -53,27 +59,58 @@ class Capture:
     cotangents: list[Var] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
+    places: dict[int, int] = field(default_factory=dict)  # id of an argument as it was traced -> its place
+    traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
+    toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
+    fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
+    fixed: frozenset[int] = frozenset()
+    while True:
+        try:
+            return _capture(function, leaves, structure, context, name, fixed)
+        except ArgumentReached as found:  # the function also holds this argument: record with it as captured
+            array = leaves[found.place]._data
+            fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
+
+
+def _capture(
+    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int]
+) -> Capture:
     tracer = Tracer(name)
-    plain = plain_reads(function)
-    arguments, stand_ins = _arguments(tracer, leaves)
+    plain = plain_reads(function, leaves)
+    traced = _traced_arguments(tracer, leaves, fixed)
+    arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
+    states = {g: g.get_state() for g in (default_generator,)}
     token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
     try:
         returned = function(*args, **kwargs)
+        _check_containers((args, kwargs), structure, arguments, name)
         outs, out_structure = flatten(returned)
         results, atoms, alive = _results(tracer, outs)
-        found = _differentiate(tracer, alive, stand_ins) if context.grad and alive else None
+        found = _differentiate(tracer, alive) if context.grad and alive else None
         graph, effects = tracer.finish(atoms)
     finally:
         tracer.open = False
         op_module.CONTEXT.reset(token)
-    _check_stand_ins(effects, stand_ins, name)
+        changed = _undo(tracer, states)
+    tensors = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
+    if changed:
+        raise CompileError(changed)
+    _check_arguments(effects, tensors, leaves, name)
     _check_plain(plain, name)
+    _check_scalars(tracer, name)
+    _check_generators(tracer)
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
+    made.places, made.traced, made.fixed = tracer.places, tensors, fixed
+    made.toggled = {
+        tracer.places[id(t)]: t._requires_grad
+        for k, t in tensors.items()
+        if t._requires_grad is not leaves[k]._requires_grad
+    }
     if found is not None:
         made.leaves, made.cotangents, gradients = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
@@ -85,55 +122,106 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     return made
 
 
-def _arguments(tracer: Tracer, leaves: list[Any]) -> tuple[list[Any], dict[int, Tensor]]:
-    """The leaves as the function sees them while traced, and stand-ins for tensors of an outside graph."""
-    arguments: list[Any] = []
-    stand_ins: dict[int, Tensor] = {}
+def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) -> dict[int, Any]:
+    """The leaves that the function sees as something else while traced: tensors as stand-ins, floats.
+
+    Stand-ins are tensors of their own over arrays of their own, so that a use of the very tensor that
+    was passed, found by another way than the arguments, is noticed.
+    """
+    traced: dict[int, Any] = {}
+    arrays: dict[int, np.ndarray] = {}
+    first: dict[int, int] = {}
     for k, leaf in enumerate(leaves):
-        if isinstance(leaf, Tensor):
-            entry = tracer.lift(leaf._data).storage.source
+        if isinstance(leaf, Tensor) and k not in fixed:
+            same = first.setdefault(id(leaf), k)
+            if same != k:
+                traced[k] = traced[same]
+                continue
+            array = arrays.setdefault(id(leaf._data), leaf._data.view())
+            traced[k] = _stand_in(leaf, array)
+            tracer.places[id(traced[k])] = k
+            entry = tracer.lift(array).storage.source
             if entry.argument is None:
                 entry.argument = k
-            if leaf._node is not None:  # the outside graph is not this function's to walk
-                leaf = Tensor(leaf._data, leaf._requires_grad)
-                stand_ins[id(leaf)] = leaf
         elif leaf.__class__ is float:
-            leaf = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
+            traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
         elif isinstance(leaf, np.ndarray):
             raise CompileError(
                 f"'{tracer.name}' got a NumPy array as an argument, which compiled code cannot follow: pass "
                 "jtorch.from_numpy(array)."
             )
-        arguments.append(leaf)
-    return arguments, stand_ins
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and k not in fixed:
+            tracer.argument_arrays[id(leaf._data)] = k
+            tracer.argument_tensors[id(leaf)] = k
+    return traced
+
+
+def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
+    """``leaf`` while traced: off its outside graph, which is not this function's to walk."""
+    twin = object.__new__(type(leaf))
+    Tensor.__init__(twin, array, leaf._requires_grad)
+    twin._cell, twin._base, twin._hooks = leaf._cell, leaf._base, leaf._hooks
+    twin._grad = EAGER.get_grad(leaf)
+    if leaf._node is not None:
+        twin._base = twin._hooks = None
+    return twin
 
 
 def _results(tracer: Tracer, outs: list[Any]) -> tuple[list[Result], list[Atom], list[Tensor]]:
     results: list[Result] = []
     atoms: list[Atom] = []
     alive: list[Tensor] = []
-    for out in outs:
-        if isinstance(out, Tensor) and isinstance(out._data, Sym):
-            source = out._data.storage.source
-            wants = out._requires_grad and not _is_freed(out._node)
-            if source is not None:
-                results.append(Result("view", source=source, chain=out._data.chain))
-                if wants:
-                    raise CompileError(
-                        f"'{tracer.name}' returns a view of a tensor from outside that requires grad: return "
-                        "its .clone()"
-                    )
-                continue
-            results.append(Result("tensor", len(atoms), requires_grad=wants))
-            atoms.append(tracer.read(out._data))
-            if wants:
-                alive.append(out)
+    seen: dict[int, int] = {}  # id of a tensor -> which result it was
+    whole: dict[int, int] = {}  # id of a storage -> which result is all of it
+    grads = {id(now): tensor for tensor, _, now in tracer.grads.values() if now is not None}
+    for k, out in enumerate(outs):
+        if isinstance(out, Tensor) and isinstance(out._data, Sym) and not out._data.chain:
+            whole.setdefault(id(out._data.storage), k)
+    order = sorted(range(len(outs)), key=lambda k: k not in whole.values())
+    found: dict[int, Result] = {}
+    for k in order:
+        out = outs[k]
+        if isinstance(out, Tensor) and id(out) in seen:
+            found[k] = Result("again", seen[id(out)])
+        elif isinstance(out, Tensor) and isinstance(out._data, Sym):
+            base = found.get(whole.get(id(out._data.storage), -1))
+            found[k] = _traced_result(tracer, out, len(atoms), grads.get(id(out)), base)
+            if found[k].kind == "tensor":
+                atoms.append(tracer.read(out._data))
         elif isinstance(out, Scalar):
-            results.append(Result("number", len(atoms)))
+            found[k] = Result("number", len(atoms))
             atoms.append(out.var)
+        elif id(out) in tracer.places:
+            found[k] = Result("argument", tracer.places[id(out)])
         else:
-            results.append(Result("same", value=out))
+            found[k] = Result("same", value=out)
+        seen.setdefault(id(out), k)
+    results = [found[k] for k in range(len(outs))]
+    alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
     return results, atoms, alive
+
+
+def _traced_result(
+    tracer: Tracer, out: Tensor, index: int, grad_of: Tensor | None, base: Result | None
+) -> Result:
+    """A traced tensor as a result: ``index`` is the next output, ``grad_of`` the tensor whose grad it is,
+    ``base`` an earlier result that is the whole of the same memory."""
+    sym: Any = out._data
+    source = sym.storage.source
+    graph = out._requires_grad and out._node is not None and not _is_freed(out._node)
+    if source is not None:
+        if graph:
+            raise CompileError(
+                f"'{tracer.name}' returns a view of a tensor from outside that requires grad: return "
+                "its .clone()"
+            )
+        return Result("view", source=source, chain=sym.chain, value=out)
+    if grad_of is not None and not graph and grad_of._data.__class__ is np.ndarray:
+        return Result("grad", value=grad_of)
+    if base is not None and base.kind == "tensor":
+        return Result("part", base.index, chain=sym.chain, requires_grad=graph)
+    return Result("tensor", index, requires_grad=graph, is_leaf=out._requires_grad and out._node is None)
 
 
 def _is_freed(node: Any) -> bool:
@@ -147,11 +235,11 @@ def _is_freed(node: Any) -> bool:
                 return True
             seen.add(found)
             stack += [e[0] for e in found.edges if e is not None]
-    return not seen
+    return False
 
 
 def _differentiate(
-    tracer: Tracer, outputs: list[Tensor], stand_ins: dict[int, Tensor]
+    tracer: Tracer, outputs: list[Tensor]
 ) -> tuple[list[Tensor], list[Var], list[Atom | None]]:
     """Record the backward pass of ``outputs`` for a ``backward()`` that comes from outside."""
     leaves = _leaves_under(outputs)
@@ -161,7 +249,14 @@ def _differentiate(
         cotangents.append(var)
     seeds = [Tensor(tracer._fresh(v)) for v in cotangents]
     run = engine._Run(False, True)
-    found = run.play(outputs, seeds, leaves)
+    hooks = [t._hooks for t in leaves]
+    try:
+        for t in leaves:  # the engine outside runs them, on what this pass gives
+            t._hooks = None
+        found = run.play(outputs, seeds, leaves)
+    finally:
+        for t, h in zip(leaves, hooks, strict=True):
+            t._hooks = h
     return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found]
 
 
@@ -180,19 +275,87 @@ def _leaves_under(outputs: list[Tensor]) -> list[Tensor]:
 
 
 def _check_plain(plain: list[PlainRead], name: str) -> None:
-    changed = next((read for read in plain if not read.holds()), None)
-    if changed is not None:
+    changed = [(read, read.now()) for read in plain if not read.holds()]
+    for read, _ in changed:
+        read.restore()
+    for read, now in changed:
         raise CompileError(
-            f"'{name}' changes the number {changed.key!r} that it reads from outside "
-            f"({changed.value!r} became {changed.now()!r}): a recording would not. Pass the number in "
-            "and return the new one."
+            f"'{name}' changes {read.key!r} that it reads from outside ({_told(read.value)} became "
+            f"{_told(now)}): a recording would not. Pass it in and return the new one."
         )
 
 
-def _check_stand_ins(effects: Effects, stand_ins: dict[int, Tensor], name: str) -> None:
+def _told(value: Any) -> str:
+    return repr(value) if isinstance(value, PLAIN) else f"a {type(value).__name__}"
+
+
+def _check_generators(tracer: Tracer) -> None:
+    """A generator that nobody outside holds was made by the function, anew at each eager call."""
+    for entry in tracer.generators.values():
+        # held by the input, its two counters, the effects, and the argument of getrefcount
+        if sys.getrefcount(entry.generator) <= 5:
+            raise CompileError(
+                f"'{tracer.name}' makes a random generator, which a recording would not do again: make it "
+                "outside, or pass it in."
+            )
+
+
+def _check_containers(tree: Any, structure: Any, arguments: list[Any], name: str) -> None:
+    leaves, now = flatten(tree)
+    same = now == structure and len(leaves) == len(arguments)
+    if not same or any(a is not b for a, b in zip(leaves, arguments, strict=True)):
+        raise CompileError(
+            f"'{name}' changes a list, dict or dataclass among its arguments, which a recording would not. "
+            "Return what is new instead."
+        )
+
+
+def _undo(tracer: Tracer, states: dict[Any, Any]) -> str:
+    """Put back what recording must not change outside; a sentence if it was the program that did."""
+    problem = ""
+    for generator, state in states.items():
+        if generator.get_state() != state:
+            generator.set_state(state)
+            problem = (
+                f"'{tracer.name}' seeds a random generator, which a recording would not do again: call "
+                "manual_seed outside."
+            )
+    for entry in tracer.arrays.values():
+        for tensor, node in reversed(entry.holders):
+            if tensor._node is not node:
+                tensor._node, tensor._index, tensor._requires_grad = node, 0, node is not None
+                problem = (
+                    f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
+                    "graph would end with the recording. Write its .detach(), or return it."
+                )
+    return problem
+
+
+def _check_arguments(
+    effects: Effects, traced: dict[int, Tensor], leaves: list[Any], name: str
+) -> None:
+    """What the function did to its tensor arguments, other than to their elements, must be known here."""
     for tensor, _ in effects.grads:
-        if id(tensor) in stand_ins:
+        if any(t is tensor and leaves[k]._node is not None for k, t in traced.items()):
             raise CompileError(
                 f"backward() inside '{name}' reaches an argument that was computed outside, whose "
                 "graph is not part of the function. Call backward() outside, or pass the tensor detached."
+            )
+    for k, twin in traced.items():
+        leaf = leaves[k]
+        if leaf._node is None and (
+            twin._hooks is not leaf._hooks or twin._data.__class__ is not np.ndarray
+        ):
+            raise CompileError(
+                f"'{name}' changes the data or the hooks of argument {k}, which a recording would not. Do it "
+                "before the call, or work on x.detach()."
+            )
+
+
+def _check_scalars(tracer: Tracer, name: str) -> None:
+    for entry in tracer.inputs:
+        if isinstance(entry, ScalarInput) and entry.changed():
+            raise CompileError(
+                f"'{name}' changes {'.'.join(map(str, entry.path))!r} of an optimizer that it steps, which a "
+                "recording would not. Call the scheduler outside the compiled function."
             )

@@ -23,8 +23,10 @@ from jtorch.compile.inputs import (
 from jtorch.compile.ir import Var
 from jtorch.compile.memory import Place, Target
 from jtorch.compile.pipeline import Program, address_of, compile_graph
+from jtorch.compile.plain import PLAIN
 from jtorch.compile.state import Clock, Gradients, follow
 from jtorch.compile.timings import Timings
+from jtorch.eager.tensor import Tensor
 from jtorch.op import Context
 
 
@@ -86,6 +88,7 @@ class CompiledPlan:
         self.clock = Clock()
         self.wiring = Wiring(capture)
         self.grad_outputs: list[tuple[Any, Any]] = []  # (argument tensor's position, result index)
+        self.grad_writes: list[tuple[GradInput, int]] = []  # gradients changed in place, result index
         self.cleared: list[Any] = []  # tensors whose grad the function leaves None
         # for a capture whose results are differentiated outside
         self.backward = Backward(capture, leaves) if capture.differentiable else None
@@ -99,6 +102,7 @@ class CompiledPlan:
         self.gradients.move = lambda k, address: self.replay.move(Place("grad", k), address)
         self._follow_versions()
         self._watch()
+        self.statics = _statics(leaves)
         self.epoch = watch.structure[0]
         self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
 
@@ -109,28 +113,28 @@ class CompiledPlan:
             targets.append(Target("result", k))
         index_of = {id(e): k for k, e in enumerate(capture.inputs)}
         targets += [Target("write", index_of[id(e)]) for e in capture.effects.writes]
-        position = {
-            id(e.array): e.argument
-            for e in capture.inputs
-            if isinstance(e, ArrayInput) and e.argument is not None
-        }
         self.n_results = capture.n_results
+        for entry in capture.effects.grad_writes:
+            self.grad_writes.append((entry, self._add_result(targets)))
         for tensor, atom in capture.effects.grads:
             if atom is None:
                 self.cleared.append(tensor)
-            elif id(tensor._data) in position:  # an argument's grad: another tensor at each call
-                self.wiring.add_result(self.n_results)
-                targets.append(Target("result", self.n_results))
-                self.grad_outputs.append((position[id(tensor._data)], self.n_results))
-                self.n_results += 1
+            elif id(tensor) in capture.places:  # an argument's grad: another tensor at each call
+                self.grad_outputs.append((capture.places[id(tensor)], self._add_result(targets)))
             else:
                 targets.append(self._grad_target(tensor, atom))
         self.first_saved = self.n_results
         for _ in range(self.backward.n_saved if self.backward else 0):
-            self.wiring.add_result(self.n_results)
-            targets.append(Target("result", self.n_results))
-            self.n_results += 1
+            self._add_result(targets)
         return targets
+
+    def _add_result(self, targets: list[Target]) -> int:
+        """One more output that the executor writes to fresh memory; its number among those."""
+        index = self.n_results
+        self.wiring.add_result(index)
+        targets.append(Target("result", index))
+        self.n_results += 1
+        return index
 
     def _grad_target(self, tensor: Any, atom: Any) -> Target:
         slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
@@ -157,6 +161,8 @@ class CompiledPlan:
         stamped again."""
         if self.epoch == watch.structure[0] or not self.same_program(capture):
             return False
+        if not all(map(_same_static, self.statics, _statics(leaves))):
+            return False
         before, self.epoch = self.epoch, watch.structure[0]
         call = caller.make(self, leaves, context)
         if call.source != self.call.source:  # type: ignore[attr-defined]
@@ -169,11 +175,48 @@ class CompiledPlan:
         mine, other = self.capture, capture
         if len(mine.inputs) != len(other.inputs) or str(mine.graph) != str(other.graph):
             return False
-        same_inputs = all(_identity(a) == _identity(b) for a, b in zip(mine.inputs, other.inputs, strict=True))
-        same_grads = [(id(t), a is None) for t, a in mine.effects.grads] == [
-            (id(t), a is None) for t, a in other.effects.grads
-        ]
-        return same_inputs and same_grads and mine.structure == other.structure
+        pairs = zip(mine.inputs, other.inputs, strict=True)
+        return all(_identity(a) == _identity(b) for a, b in pairs) and _facts(mine) == _facts(other)
+
+
+def _facts(capture: Capture) -> tuple:
+    """What else than inputs and graph a plan is made from, in a form that compares."""
+
+    def named(tensor: Any) -> Any:
+        return capture.places.get(id(tensor), ("tensor", id(tensor)))
+
+    inputs = {id(e): k for k, e in enumerate(capture.inputs)}
+    effects = capture.effects
+    return (
+        capture.structure,
+        (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
+        [(named(t), a is None) for t, a in effects.grads],
+        [[inputs[id(e)] for e in entries] for entries in (effects.writes, effects.grad_writes)],
+        [(id(g), n) for g, n in effects.draws],
+        [named(t) for t in capture.leaves],
+        [(id(p.container), p.key, _compared(p.value)) for p in capture.plain],
+        [_result_facts(r, inputs, named) for r in capture.results],
+    )
+
+
+def _result_facts(result: Any, inputs: dict[int, int], named: Callable[[Any], Any]) -> tuple:
+    source = inputs[id(result.source)] if result.source is not None else None
+    value = {"same": _compared, "grad": named}.get(result.kind, lambda _: None)(result.value)
+    chain = str([(op.name, statics) for op, statics in result.chain])
+    return result.kind, result.index, value, result.requires_grad, result.is_leaf, source, chain
+
+
+def _compared(value: Any) -> Any:
+    return (type(value), repr(value)) if isinstance(value, PLAIN) else id(value)
+
+
+def _statics(leaves: list[Any]) -> list[Any]:
+    """The arguments that guards compare with themselves."""
+    return [None if isinstance(a, Tensor) or a.__class__ is float else a for a in leaves]
+
+
+def _same_static(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, PLAIN) and a.__class__ is b.__class__ and a == b)
 
 
 def _unwatch(key: int) -> None:
@@ -190,7 +233,8 @@ def _identity(entry: Input) -> Any:
     if isinstance(entry, ScalarInput):
         return ("scalar", entry.identity, tuple(entry.guards))
     if isinstance(entry, GradInput):
-        return ("grad", id(entry.tensor), entry.present)
+        who = id(entry.tensor) if entry.argument is None else ("argument", entry.argument)
+        return ("grad", who, entry.present)
     if isinstance(entry, ConstantInput):
         return ("constant", entry.array.tobytes())
     assert isinstance(entry, CounterInput)

@@ -71,7 +71,7 @@ def _must_copy(eqn: Eqn, made_by: dict[Var, Eqn]) -> bool:
     source = layout_of(_var(eqn.inputs[0]), made_by.get)
     assert source is not None
     expected = 1
-    for n, stride in zip(reversed(eqn.inputs[0].shape), reversed(source.strides), strict=True):
+    for n, stride in zip(reversed(_var(eqn.inputs[0]).shape), reversed(source.strides), strict=True):
         if stride != expected and not (n == 1 and stride == 0):
             return True
         expected *= n

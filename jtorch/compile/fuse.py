@@ -160,11 +160,9 @@ class Fuser:
     def _merge_among(self, groups: Iterable[Group]) -> None:
         kept: list[Group] = []
         for group in groups:
-            if group in self.groups and not any(
+            if (group in self.groups and not any(
                 self.try_merge(k, group) or self.try_merge(group, k) for k in kept if k in self.groups
-            ):
-                kept.append(group)
-            elif group in self.groups:  # it took one of the others in
+            )) or group in self.groups:
                 kept.append(group)
 
     def _elements(self, eqn: Eqn, group: Group) -> Iterable[tuple[Var, Coordinates]]:

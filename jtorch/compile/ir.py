@@ -27,9 +27,12 @@ _SHORT = {
 }  # fmt: skip
 
 
+_SHORT_OF = {np.dtype(name): short for name, short in _SHORT.items()}  # asking NumPy for names is slow
+
+
 def short(dtype: np.dtype) -> str:
     """``f32`` for float32 and so on, as the IR and the kernels print it."""
-    return _SHORT[dtype.name]
+    return _SHORT_OF[dtype]
 
 
 @dataclass(frozen=True, slots=True)

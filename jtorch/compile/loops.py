@@ -18,6 +18,7 @@ from jtorch.compile.access import Affine, Coordinates, identity, layout_of, line
 from jtorch.compile.fuse import Fused, Group, Step
 from jtorch.compile.ir import Atom, Eqn, Literal, Var
 from jtorch.compile.reads import coordinates_of, is_known_anywhere, is_repeated, place_of
+from jtorch.errors import Source
 from jtorch.op import Kind, Op
 from jtorch.ops.view import contiguous_strides
 
@@ -96,6 +97,7 @@ class Gather(Value):
     terms: tuple[tuple[int, Value], ...]  # (stride in elements, coordinate)
     bound: int | None = None
     error: str = ""
+    source: Source | None = None  # the user's line, for the error
 
     def parts(self) -> tuple[Value, ...]:
         return tuple(v for _, v in self.terms)
@@ -391,7 +393,7 @@ class _Builder:
             (s, self._index_value(e, eqn, place)) for s, e in zip(layout.strides, at, strict=True) if s
         )
         level = max((v.level for _, v in terms), default=0)
-        return Gather(atom.dtype, level, 0, layout.owner, layout.offset, terms, bound, error)
+        return Gather(atom.dtype, level, 0, layout.owner, layout.offset, terms, bound, error, eqn.source)
 
     def _pattern(
         self, maker: Eqn, at: tuple[ix.Expr, ...], eqn: Eqn, place: Coordinates, bound: int | None
@@ -405,7 +407,9 @@ class _Builder:
             named["position"] = self._index_value(at[axis], eqn, place)
             largest = maker.outputs[0].shape[axis] - 1
         if bound is not None and not -1 < largest < bound and maker.outputs[0].type.size:
-            raise IndexError(f"index {largest} is out of bounds for dimension with size {bound} (at {eqn.source})")
+            raise IndexError(
+                f"index {largest} is out of bounds for dimension with size {bound} (at {eqn.source})"
+            )
         level = max((v.level for v in (*args, *named.values())), default=0)
         stage = max((v.stage for v in args), default=0)
         return Compute(maker.outputs[0].dtype, level, stage, maker.op, args, named, maker.outputs[0])

@@ -87,7 +87,7 @@ class _Planner:
         self.writer: dict[Var, Task] = {}
         self.readers: dict[Var, set[Task]] = {}
         for step in fused.steps:
-            self._add(step)
+            self._add(step, fused)
         self.failing = {t for t in self.tasks if t.can_fail}
         self.before_failing = _closure(self.failing, self.after)
 
@@ -103,9 +103,9 @@ class _Planner:
 
     # -- tasks -------------------------------------------------------------------------------------------
 
-    def _add(self, step: Step) -> Task:
+    def _add(self, step: Step, fused: Fused) -> Task:
         """The task of a step, which comes after those that make what it reads."""
-        task = self._task(step)
+        task = _task(step, fused)
         self.tasks.append(task)
         self.after[task], self.before[task] = set(), set()
         self.writer.update((v, task) for v in task.writes)
@@ -119,18 +119,6 @@ class _Planner:
         for task in first:
             self.after[second].add(task)
             self.before[task].add(second)
-
-    def _task(self, step: Step) -> Task:
-        if step.kind == "loop":
-            nest = build_nest(step, self.fused)
-            reads = {v.var for v in nest.values() if isinstance(v, (Load, Gather))}
-            writes = {s.var for s in nest.stores} | {s.var for s in nest.scatters}
-            if nest.style == "column":
-                writes |= {r.var for r in nest.reductions}
-            return Task(step, frozenset(reads - writes), frozenset(writes), nest)
-        (eqn,) = step.eqns
-        owners = [layout_of(a, self.fused.find) for a in eqn.inputs if isinstance(a, Var)]
-        return Task(step, frozenset(o.owner for o in owners if o), frozenset(eqn.outputs))
 
     # -- outputs -----------------------------------------------------------------------------------------
 
@@ -169,7 +157,8 @@ class _Planner:
             self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
             made_by={**self.fused.made_by, out: eqn},
         )  # fmt: skip
-        task = self._add(step)
+        # a number is copied too, not computed again: what it was made of may have changed by then
+        task = self._add(step, replace(self.fused, made_by={out: eqn}))
         self._order(readers - {task}, task)
         self.places[out] = place
         task.visible = True
@@ -187,9 +176,9 @@ class _Planner:
         """Topological; hidden work first, then visible writes, equal kernels side by side."""
         waiting = {t: len(self.after[t]) for t in self.tasks}
         ready = _Ready(self.tasks)
-        for task in self.tasks:
-            if not waiting[task]:
-                ready.add(task)
+        for free in self.tasks:
+            if not waiting[free]:
+                ready.add(free)
         order: list[Task] = []
         while (task := ready.next(order[-1] if order else None)) is not None:
             order.append(task)
@@ -225,6 +214,19 @@ class _Planner:
         return top
 
 
+def _task(step: Step, fused: Fused) -> Task:
+    if step.kind == "loop":
+        nest = build_nest(step, fused)
+        reads = {v.var for v in nest.values() if isinstance(v, (Load, Gather))}
+        writes = {s.var for s in nest.stores} | {s.var for s in nest.scatters}
+        if nest.style == "column":
+            writes |= {r.var for r in nest.reductions}
+        return Task(step, frozenset(reads - writes), frozenset(writes), nest)
+    (eqn,) = step.eqns
+    owners = [layout_of(a, fused.find) for a in eqn.inputs if isinstance(a, Var)]
+    return Task(step, frozenset(o.owner for o in owners if o), frozenset(eqn.outputs))
+
+
 def _closure(tasks: set[Task], edges: dict[Task, set[Task]]) -> set[Task]:
     """``tasks`` and everything that can be reached from them."""
     found = set(tasks)
@@ -253,7 +255,8 @@ class _Ready:
     def next(self, last: Task | None) -> Task | None:
         """One that runs the kernel of ``last``, else a hidden one, else any; the earliest of them."""
         same = [last.kernel.source] if last is not None and last.kernel is not None else []
-        for name in (*same, False, True):
+        names: list[str | bool] = [*same, False, True]
+        for name in names:
             queue = self.queues[name]
             while queue:
                 place = heapq.heappop(queue)

@@ -6,7 +6,7 @@ reading what lies under them: an element at a known place of the loops, or memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -197,7 +197,7 @@ class Reader:
             eqn = self.find(var)
         return var
 
-    def stored(self, graph: Graph, group_of: dict[Eqn, object]) -> set[Var]:
+    def stored(self, graph: Graph, group_of: Mapping[Eqn, object]) -> set[Var]:
         """The results that somebody reads from memory: outputs, and what other kernels need."""
         wanted = [self.memory_root(a) for a in graph.outputs if isinstance(a, Var)]
         for eqn, group in group_of.items():
@@ -217,7 +217,7 @@ class Reader:
                 wanted += self.memory_of(maker)
         return found
 
-    def _group(self, var: Var, group_of: dict[Eqn, object]) -> object:
+    def _group(self, var: Var, group_of: Mapping[Eqn, object]) -> object:
         maker = self.find(var)
         return None if maker is None else group_of[maker]
 

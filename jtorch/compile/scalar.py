@@ -71,7 +71,8 @@ class Scalar:
         return self._compare(operator.ge, other)
 
     def __abs__(self) -> Any:
-        return -self if self < 0.0 else self
+        scalar: Any = self
+        return scalar if scalar > 0.0 else 0.0 - scalar  # -0.0, too
 
     def __pos__(self) -> Any:
         return self
@@ -90,17 +91,28 @@ def _is_number(value: object) -> bool:
 
 
 def check_arithmetic(name: str, left: Any, right: Any) -> None:
-    """Where Python raises, or leaves the real numbers, a recording must not go on: such operands are guarded.
+    """Where Python raises, or leaves the real numbers, a recording must not go on: arguments are guarded
+    against it, results of arithmetic looked at once (a guard would hold the numbers they were made of).
 
     Raises ZeroDivisionError as Python does, and ValueError for a root of a negative number.
     """
+    left, right = _comparable(left), _comparable(right)
     if name in ("div", "floor_divide", "remainder") and right == 0:
         sentence = {"div": "float division by zero", "floor_divide": "float floor division by zero"}
         raise ZeroDivisionError(sentence.get(name, "float modulo"))
-    if name == "pow" and isinstance(left, Scalar) and not (isinstance(right, int) and right >= 0):
+    if name == "pow" and not (isinstance(right, int) and right >= 0):
         if left == 0.0 and right < 0.0:
             raise ZeroDivisionError("0.0 cannot be raised to a negative power")
-        if left < 0.0 and float(right) != int(float(right)):
+        if left < 0.0 and _value(right) % 1.0 != 0.0:
             raise ValueError(
-                f"{float(left)} ** {float(right)} is no real number, and a tensor takes no other one"
+                f"{_value(left)} ** {_value(right)} is no real number, and a tensor takes no other one"
             )
+
+
+def _comparable(operand: Any) -> Any:
+    derived = isinstance(operand, Scalar) and operand.origins[0].var is not operand.var
+    return operand.value if derived else operand
+
+
+def _value(operand: Any) -> float:
+    return operand.value if isinstance(operand, Scalar) else operand

@@ -108,15 +108,28 @@ class Gradients:
         self.slots.append(slot)
         return slot
 
-    def refresh(self) -> None:
-        """Replace the buffers that were handed out; put each slot back where it was taken from."""
+    def refresh(self) -> list[tuple[Tensor, Any]]:
+        """Replace the buffers that were handed out; put each slot back where it was taken from.
+
+        The answer is what ``restore`` needs if the replay fails.
+        """
+        before: list[tuple[Tensor, Any]] = []
         for slot in self.slots:
             if slot.escaped:
+                if slot.tensor._grad is slot:
+                    before.append((slot.tensor, slot.view))
                 slot.buffer = np.empty_like(slot.buffer)
                 slot.view, slot.escaped = None, False
                 self.move(slot.index, slot.buffer.__array_interface__["data"][0])
         if self.unbound:
             for slot in self.slots:
                 if slot.tensor._grad is not slot:
+                    before.append((slot.tensor, slot.tensor._grad))
                     EAGER.set_grad(slot.tensor, slot)
         self.stale = self.unbound = False
+        return before
+
+    def restore(self, before: list[tuple[Tensor, Any]]) -> None:
+        """Give the tensors the gradients they had before ``refresh``."""
+        for tensor, grad in before:
+            EAGER.set_grad(tensor, grad)

@@ -167,7 +167,8 @@ class Tracer(Evaluator):
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
         self.generators: dict[int, GeneratorInput] = {}
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
-        self.argument_arrays: dict[int, int] = {}  # the same for memory that callers passed
+        self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
+        self.argument_tensors: dict[int, int] = {}  # and for the very tensors
         self.scalars: dict[Any, Scalar] = {}
         self.open = True
 
@@ -408,7 +409,12 @@ class Tracer(Evaluator):
             self.scalars[entry.identity] = found
         return found
 
+    def _check_stranger(self, tensor: Any) -> None:
+        if id(tensor) in self.argument_tensors:
+            raise ArgumentReached(self.argument_tensors[id(tensor)])
+
     def get_grad(self, tensor: Any) -> Any:
+        self._check_stranger(tensor)
         found = self.grads.get(id(tensor))
         if found is None:
             at_entry = None
@@ -429,6 +435,7 @@ class Tracer(Evaluator):
         return Tensor(entry.sym)
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
+        self._check_stranger(tensor)
         at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
         self.grads[id(tensor)] = (tensor, at_entry, grad)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from typing import Any
 
 _LEAF = "*"
@@ -18,7 +19,7 @@ def _flatten(tree: Any, leaves: list[Any]) -> Any:
     cls = tree.__class__
     if cls is tuple or cls is list or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
         return (cls, None, tuple(_flatten(t, leaves) for t in tree))
-    if cls is dict:
+    if cls is dict or cls is OrderedDict:
         return (cls, tuple(tree), tuple(_flatten(t, leaves) for t in tree.values()))
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         names = tuple(f.name for f in dataclasses.fields(tree))
@@ -39,6 +40,6 @@ def _unflatten(structure: Any, leaves: Any) -> Any:
     values = [_unflatten(p, leaves) for p in parts]
     if names is None:
         return cls(*values) if hasattr(cls, "_fields") else cls(values)
-    if cls is dict:
-        return dict(zip(names, values, strict=True))
+    if cls is dict or cls is OrderedDict:
+        return cls(zip(names, values, strict=True))
     return cls(**dict(zip(names, values, strict=True)))

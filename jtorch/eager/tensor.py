@@ -7,6 +7,7 @@ Operators and most methods are installed from the op table by ``eager/methods.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -252,8 +253,7 @@ class Tensor:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             return self._node.register_prehook(_on_output(hook, self._index))
-        self._hooks, handle = add_hook(self._hooks, hook)
-        watch.touched(self._data)
+        self._hooks, handle = add_hook(self._hooks, hook, partial(watch.touched, self._data))
         return handle
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
@@ -264,8 +264,9 @@ class Tensor:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        self._hooks, handle = add_hook(self._hooks, PostAccumulate(hook))
-        watch.touched(self._data)
+        self._hooks, handle = add_hook(
+            self._hooks, PostAccumulate(hook), partial(watch.touched, self._data)
+        )
         return handle
 
     # -- out to Python and NumPy -------------------------------------------------------------------------

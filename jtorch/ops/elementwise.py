@@ -328,12 +328,22 @@ def logical_not(xp, x):
     return xp.logical_not(x)
 
 
-@elementwise(text="{x} and {y}", dtype="logical", differentiable=False, commutes=True)
+@elementwise(
+    text="({x} != {kind}(0)) and ({y} != {kind}(0))",
+    dtype="logical",
+    differentiable=False,
+    commutes=True,
+)
 def logical_and(xp, x, y):
     return xp.logical_and(x, y)
 
 
-@elementwise(text="{x} or {y}", dtype="logical", differentiable=False, commutes=True)
+@elementwise(
+    text="({x} != {kind}(0)) or ({y} != {kind}(0))",
+    dtype="logical",
+    differentiable=False,
+    commutes=True,
+)
 def logical_or(xp, x, y):
     return xp.logical_or(x, y)
 

@@ -64,9 +64,13 @@ def planned(graph: Graph, targets: Sequence[Target] | None = None, fuel: int = -
 class Machine:
     """A plan over memory of its own: ``inputs`` and ``outputs`` are arrays, ``run()`` gives a status."""
 
-    def __init__(self, plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> None:
+    def __init__(
+        self, plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]
+    ) -> None:
         graph = plan.fused.graph
-        self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
+        self.inputs = [
+            np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)
+        ]
         fixed = {Place("input", k): address_of(a) for k, a in enumerate(self.inputs)}
         self.outputs: list[np.ndarray] = []
         for var, target in zip(graph.outputs, plan.targets, strict=True):
@@ -75,14 +79,20 @@ class Machine:
             self.outputs.append(self.inputs[target.index] if target.kind == "write" else new)
             fixed.setdefault(Place(target.kind, target.index), address_of(new))
         self.runner = runner(plan, fixed, {}, 0, {})
-        memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
+        memory = (
+            self.runner.memory
+            if isinstance(self.runner, Unjitted)
+            else self.runner.addresses.memory
+        )
         memory[...] = GARBAGE
 
     def run(self) -> int:
         return self.runner.run()
 
 
-def execute(plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> list[np.ndarray]:
+def execute(
+    plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]
+) -> list[np.ndarray]:
     """The outputs of a plan that has no failing step: results, and inputs that it wrote."""
     machine = Machine(plan, runner, arguments)
     status = machine.run()
@@ -97,7 +107,9 @@ def values_of(outs: Any) -> list[np.ndarray]:
 
 def copies(leaves: Sequence[Any]) -> list[Any]:
     """The same arguments in memory of their own."""
-    return [Tensor(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves]
+    return [
+        Tensor(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves
+    ]
 
 
 def targets_of(made: Capture) -> list[Target]:
@@ -151,17 +163,26 @@ EXACT = {"interpreted", "optimised", "finalised"}  # the same NumPy calls in the
 TOLERANCE = {"float32": (1e-5, 1e-6), "float64": (1e-12, 1e-13), "float16": (2e-3, 1e-4)}
 
 
-def assert_chain(function: Callable, leaves: Sequence[Any], jit: bool = True, fuel: int = -1, exact: bool = True) -> None:
-    """Every link gives what the one before gives; a failure names the link. ``exact``: to the bit, as long as
-    NumPy computes. (It adds up permuted arrays in another order than copies of them.)"""
+def assert_chain(
+    function: Callable, leaves: Sequence[Any], jit: bool = True, fuel: int = -1, exact: bool = True,
+    signs: bool = False,
+) -> None:  # fmt: skip
+    """Every link gives what the one before gives; a failure names the link. ``exact``: to the bit,
+    as long as NumPy computes. (It adds up permuted arrays in another order than copies of them.)
+    ``signs``: those of zeros,
+    too."""
     before: tuple[str, list[np.ndarray]] | None = None
     for name, results in links(function, leaves, jit, fuel):
         if before is not None:
             assert_link(f"{before[0]} -> {name}", before[1], results, exact and name in EXACT)
+            if signs:
+                _assert_signs(f"{before[0]} -> {name}", before[1], results)
         before = name, results
 
 
-def assert_link(link: str, expected: list[np.ndarray], found: list[np.ndarray], exact: bool = False) -> None:
+def assert_link(
+    link: str, expected: list[np.ndarray], found: list[np.ndarray], exact: bool = False
+) -> None:
     assert len(expected) == len(found), f"{link}: {len(expected)} results against {len(found)}"
     for k, (a, b) in enumerate(zip(expected, found, strict=True)):
         where = f"link {link}, result {k}"
@@ -171,3 +192,11 @@ def assert_link(link: str, expected: list[np.ndarray], found: list[np.ndarray], 
         else:
             rtol, atol = TOLERANCE[a.dtype.name]
             np.testing.assert_allclose(b, a, rtol=rtol, atol=atol, err_msg=where)
+
+
+def _assert_signs(link: str, expected: list[np.ndarray], found: list[np.ndarray]) -> None:
+    for a, b in zip(expected, found, strict=True):
+        zeros = (a == 0) & (b == 0)
+        np.testing.assert_array_equal(
+            np.signbit(b[zeros]), np.signbit(a[zeros]), err_msg=f"{link}: signs of zeros"
+        )

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor
+from jtorch.op import BY_NAME, TABLE, Kind
 from tests.compile.chain import assert_chain
 from tests.ops.samples import samples
 from tests.ops.support import CASES, DIFFERENTIABLE, call
@@ -52,3 +54,95 @@ def test_backward(name, k, dtype):
         return [g.clone() for g in found if g is not None]
 
     assert_chain(gradients, _leaves(arrays, requires_grad=True))
+
+
+# -- the corners of numbers --------------------------------------------------------------------------------
+
+FLOATS = ("float32", "float64")
+ELEMENTWISE = [
+    op.name for op in TABLE if op.kind is Kind.ELEMENTWISE and op.arrays and not op.statics
+]
+FLOATS_ONLY = [n for n in ELEMENTWISE if BY_NAME[n].dtype == "float"]
+
+
+def _special(dtype):
+    tiny = np.finfo(dtype).smallest_subnormal
+    least, most = np.finfo(dtype).tiny, np.finfo(dtype).max
+    values = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -2.5,
+        3.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        tiny,
+        -tiny,
+        least,
+        most,
+        -most,
+        88.0,
+    ]
+    return np.array(values, dtype)
+
+
+def _integers(dtype):
+    info = np.iinfo(dtype)
+    return np.array([0, 1, 2, 3, 7, info.min, info.min + 1, info.max, info.max - 1, 5], dtype)
+
+
+def _pairs(values, n):
+    grid = np.meshgrid(*[values] * n, indexing="ij")
+    return [np.ascontiguousarray(g.reshape(-1)) for g in grid]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "name", [n for n in ELEMENTWISE if n not in ("bounded", "normal", "uniform")]
+)
+def test_special_floats(name, dtype):
+    op = BY_NAME[name]
+    arrays = _pairs(_special(dtype), len(op.arrays))
+    if op.dtype == "where":
+        arrays[0] = arrays[0] > 0
+    with jtorch.no_grad():
+        assert_chain(lambda *t: APPLY[name](*t), _leaves(arrays), signs=True)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
+@pytest.mark.parametrize(
+    "name", [n for n in ELEMENTWISE if n not in (*FLOATS_ONLY, "where", "bounded")]
+)
+def test_special_integers(name, dtype):
+    op = BY_NAME[name]
+    arrays = _pairs(_integers(dtype), len(op.arrays))
+    if op.check is not None:  # a division by zero is an error: see test_statuses
+        arrays[1][arrays[1] == 0] = 3
+    if name == "pow":
+        arrays[1] = np.abs(arrays[1] % 5)
+    with jtorch.no_grad():
+        assert_chain(lambda *t: APPLY[name](*t), _leaves(arrays))
+
+
+@pytest.mark.parametrize("of", ["float32", "float64", "int64", "int32", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("to", ["float32", "float64", "int64", "int32", "int8", "uint8", "bool"])
+def test_casts(of, to):
+    if of.startswith("float"):
+        values = np.array(
+            [0.0, -0.0, 1.0, -1.7, 2.5, 100.9, -0.3], of
+        )  # what does not fit is undefined
+        values = np.abs(values) if to == "uint8" else values
+        values = (
+            np.concatenate([values, np.array([np.nan, np.inf], of)])
+            if to in ("bool", *FLOATS)
+            else values
+        )
+    else:
+        values = np.array([True, False]) if of == "bool" else _integers(of)
+    with jtorch.no_grad():
+        assert_chain(
+            lambda t: t.to(getattr(jtorch, to)).clone(), _leaves([values]), signs=to in FLOATS
+        )

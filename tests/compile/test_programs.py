@@ -23,7 +23,7 @@ def _made(name):
 
 def _state(model, optimizer):
     """What a step leaves behind, by name."""
-    found = {n: p for n, p in model.named_parameters()} | {n: b for n, b in model.named_buffers()}
+    found = dict(model.named_parameters()) | dict(model.named_buffers())
     found |= {f"{n}.grad": p.grad for n, p in model.named_parameters()}
     for k, facts in optimizer.state_dict()["state"].items():
         found |= {f"state.{k}.{n}": v for n, v in facts.items() if isinstance(v, jtorch.Tensor)}

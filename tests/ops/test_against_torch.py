@@ -394,6 +394,7 @@ def test_equals_pytorch(name):
     _compare(call, jtorch, torch, arrays, name not in OTHER_NAMES)
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")  # PyTorch's, about its own speed
 @pytest.mark.parametrize("name", FUNCTIONAL_CALLS)
 def test_functional_equals_pytorch(name):
     call, arrays = FUNCTIONAL_CALLS[name]

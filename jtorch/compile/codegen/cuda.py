@@ -60,7 +60,8 @@ def write_cuda_kernel(nest: Nest, same: Same, splits: int | None = None) -> Cuda
     work = emitter.write()
     entry = kernel_name(nest)
     source = emitter.module(entry)
-    return CudaKernel(entry, source, tuple(emitter.fillers.values()), tuple(emitter.errors), work)
+    errors = tuple(f.sentence for f in emitter.errors.values())
+    return CudaKernel(entry, source, tuple(emitter.fillers.values()), errors, work)
 
 
 @dataclass(eq=False)

@@ -35,9 +35,9 @@ class CudaEmitter(Emitter):
         shared = [f"    {n} = cuda.shared.array({THREADS}, {t})" for n, t in self.shared.items()]
         return self._module(entry, [*shared, *self.writer.lines], ["from numba import cuda"])
 
-    def _fail(self, sentence: str) -> None:
+    def _fail(self, number: int) -> None:
         """Every thread writes the same 1 into the word of its error: no order shows."""
-        self.writer(f"status[{self._status(sentence) - 1}] = 1")
+        self.writer(f"status[{number - 1}] = 1")
 
     def _total(self, loops: list[Loop]) -> str:
         """How many positions ``loops`` have, as text."""

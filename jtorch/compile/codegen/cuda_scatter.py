@@ -71,8 +71,8 @@ class ScatterEmitter(CudaEmitter):
 
     def _add_owned(self, target: Scatter, out: str, computed: list[Value]) -> None:
         scope = dict(self.outside)
-        for value in computed:  # all of them: every owner sees the errors of every element
-            self._name(value, scope)
+        for part in computed:  # all of them: every owner sees the errors of every element
+            self._name(part, scope)
         with self.writer.block(f"if {scope[computed[0]]} % owners == owner:") if computed else nullcontext():
             value = self._name(target.value, scope)
             place = self._assign(self._address_of(target.terms, scope))

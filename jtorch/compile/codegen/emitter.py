@@ -35,6 +35,7 @@ from jtorch.compile.loops import (
     Store,
     Value,
 )
+from jtorch.errors import Source
 
 Same = Callable[[Var], Any]  # two variables with one answer live in one place
 
@@ -59,6 +60,14 @@ I64 = np.dtype(np.int64)
 _SMALL_INTS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a status of a kernel means, and which line of the user's program it came from."""
+
+    sentence: str
+    source: Source | None
+
+
 @dataclass(eq=False)
 class Emitter(ABC):
     """Writes the text of one nest; its state is that of one kernel."""
@@ -68,7 +77,7 @@ class Emitter(ABC):
     names: dict[Any, str] = field(default_factory=dict)  # argument key -> parameter name
     types: dict[str, str] = field(default_factory=dict)  # parameter name -> its type
     fillers: dict[str, Any] = field(default_factory=dict)  # parameter name -> Pointer, Number...
-    errors: list[str] = field(default_factory=list)
+    errors: dict[Value, Failure] = field(default_factory=dict)  # what may fail -> how
     counter: int = 0
 
     def __post_init__(self) -> None:
@@ -77,8 +86,8 @@ class Emitter(ABC):
         self.writer = Writer()
 
     @abstractmethod
-    def _fail(self, sentence: str) -> None:
-        """Write what a kernel does where a check fails."""
+    def _fail(self, number: int) -> None:
+        """Write what a kernel does where check ``number``, from 1 on, fails."""
 
     def _module(self, entry: str, body: list[str], extra_imports: Iterable[str] = ()) -> str:
         """The kernel's module: imports, ARGUMENTS, the entry."""
@@ -202,28 +211,29 @@ class Emitter(ABC):
         template = op.integer_text if integer and op.integer_text else op.text
         assert template is not None
         if op.check is not None and integer:
-            names = self._checked(op.check, names)
+            names = self._checked(value, names)
         out = short(value.dtype)
         text = template.format(
             **names, t=short(kind), to=out, out=_cast_name(value.dtype), kind=kind.name
         )
         return f"{value.dtype.name}({text})" if value.dtype.name in _SMALL_INTS else text
 
-    def _checked(self, check: tuple[str, str], names: dict[str, str]) -> dict[str, str]:
-        """Set the status where the check fails, and go on with a harmless operand."""
-        test, sentence = check
+    def _checked(self, value: Compute, names: dict[str, str]) -> dict[str, str]:
+        """Report where the check of an op fails, and go on with a harmless operand."""
+        assert value.op.check is not None
+        test, sentence = value.op.check
         culprit = re.findall(r"{(\w+)}", test)[0]
         safe = self._assign(names[culprit])
+        eqn = next(e for e in self.nest.eqns if value.var in e.outputs)
         with self.writer.block(f"if {test.format(**{culprit: safe})}:"):
-            self._fail(sentence)
+            self._fail(self._number_of(value, Failure(sentence, eqn.source)))
             self.writer(f"{safe} = {safe} + 1")
         return names | {culprit: safe}
 
-    def _status(self, sentence: str) -> int:
-        """The number of an error, from 1 on."""
-        if sentence not in self.errors:
-            self.errors.append(sentence)
-        return self.errors.index(sentence) + 1
+    def _number_of(self, value: Value, failure: Failure) -> int:
+        """The number of the check of ``value``, from 1 on."""
+        self.errors.setdefault(value, failure)
+        return list(self.errors).index(value) + 1
 
     def _gather(self, value: Gather, scope: dict[Value, str]) -> str:
         pointer = self.pointer(value.var, value.offset)
@@ -233,7 +243,7 @@ class Emitter(ABC):
         place = self._assign(f"int64({read})")
         bound = self.number(value.bound, I64, (value, "bound"))
         with self.writer.block(f"if {place} < 0 or {place} >= {bound}:"):
-            self._fail(value.error)
+            self._fail(self._number_of(value, Failure(value.error, value.source)))
             self.writer(f"{place} = 0")
         return place
 
@@ -316,7 +326,7 @@ class Emitter(ABC):
             self.writer(f"{place} = {self._name(r.index, scope)}")
 
     def _combined(self, r: Reduce, a: str, b: str) -> str:
-        combine = r.op.combine
+        combine = r.op.combine or ""
         if combine in ("logical_or", "logical_and"):
             a = f"({a} != 0)" if "[" in a else a
             return f"{a} {combine[8:]} ({b} != 0)"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jtorch.compile.codegen.emitter import I64, Emitter, Number, Pointer, Same, kernel_name
+from jtorch.compile.codegen.emitter import I64, Emitter, Failure, Number, Pointer, Same, kernel_name
 from jtorch.compile.loops import Nest, Reduce, Scatter, Value
 
 __all__ = ["Kernel", "Number", "Pointer", "write_kernel"]
@@ -29,7 +29,7 @@ class Kernel:
     entry: str
     source: str
     arguments: tuple[Pointer | Number, ...]
-    errors: tuple[str, ...] = ()  # what status 1, 2... mean
+    errors: tuple[Failure, ...] = ()  # what status 1, 2... mean
 
     def __repr__(self) -> str:
         return f"<kernel {self.entry}>"
@@ -50,10 +50,11 @@ class _CpuEmitter(Emitter):
         if self.errors:
             body = ["    status = 0", *body, "    return status"]
         entry = kernel_name(self.nest)
-        return Kernel(entry, self._module(entry, body), tuple(self.fillers.values()), tuple(self.errors))
+        arguments, errors = tuple(self.fillers.values()), tuple(self.errors.values())
+        return Kernel(entry, self._module(entry, body), arguments, errors)
 
-    def _fail(self, sentence: str) -> None:
-        self.writer(f"status = {self._status(sentence)}")
+    def _fail(self, number: int) -> None:
+        self.writer(f"status = {number}")
 
     def _map(self) -> None:
         scope: dict[Value, str] = {}

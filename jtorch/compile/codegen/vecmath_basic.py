@@ -36,18 +36,18 @@ __all__ = [f"{name}_{kind}" for name in (*_SHARED, *_OWN) for kind in ("f32", "f
 
 def _sign(x: Any, dtype: Any) -> Any:
     zero = dtype(0.0)
-    return select(x > zero, dtype(1.0), select(x < zero, dtype(-1.0), select(x == zero, zero, x)))
+    return select(x > zero, dtype(1.0), select(x < zero, dtype(-1.0), zero))
 
 
 @quiet
 def sign_f32(x: Any) -> Any:
-    """-1, 0 or 1; NaN stays NaN, as in NumPy."""
+    """-1, 0 or 1; 0 for NaN, as in PyTorch."""
     return _sign(x, f32)
 
 
 @quiet
 def sign_f64(x: Any) -> Any:
-    """-1, 0 or 1; NaN stays NaN, as in NumPy."""
+    """-1, 0 or 1; 0 for NaN, as in PyTorch."""
     return _sign(x, f64)
 
 

@@ -8,6 +8,8 @@ kernel (a library call), the table ends and another one begins after a call to t
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +54,7 @@ class Replay:
     ) -> None:  # fmt: skip
         self.plan = plan
         # runtime scalars: argument -> the word in memory that kernels read it from
+        self.words = numbers
         self.numbers = [Patch(argument=k, destination=address, offset=0) for k, address in numbers.items()]
         self.addresses = Addresses(plan, fixed, dynamic)
         self.n_arguments = n_arguments
@@ -59,6 +62,7 @@ class Replay:
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
         self.segments: list[Any] = []
+        self.alone = threading.RLock()
         self._make_segments()
         self.run: Callable[..., int] = self._entry()
 
@@ -97,7 +101,8 @@ class Replay:
         for task, size in zip(tasks, sizes, strict=True):
             address = self._fill(task, block, at, base, patches)
             previous = rows[-1] if rows else None
-            follows = previous and previous[0] == address and owners[-1].step.kind == task.step.kind
+            # a status names the row, so a task that can fail has one of its own
+            follows = previous and previous[0] == address and not task.can_fail
             if follows and previous and self._n_words(owners[-1]) == size:
                 previous[2] += 1
                 previous[3] = size * 8
@@ -173,11 +178,14 @@ class Replay:
         return self._run_segments
 
     def _run_segments(self, *arguments: Any) -> int:
-        for segment in self.segments:
-            status = segment.run(*arguments)
-            if status:
-                self.failed = segment
-                return status
+        with self.alone:  # between segments other Python threads run, but the arena is this call's
+            for k, address in self.words.items():  # the first segment may be a library call
+                ctypes.c_double.from_address(address).value = arguments[k]
+            for segment in self.segments:
+                status = segment.run(*arguments)
+                if status:
+                    self.failed = segment
+                    return status
         return 0
 
     # -- changing and asking ---------------------------------------------------------------------------------
@@ -199,15 +207,15 @@ class Replay:
     def status_text(self, status: int) -> tuple[str, Any]:
         """(what went wrong, where in the user's program)."""
         row, code = Executor.decode(status)
-        task = self.failed.owners[row]
-        errors = task.kernel.errors if task.kernel else ()
-        sentence = errors[code - 1] if 0 < code <= len(errors) else f"kernel failed with status {code}"
-        culprit = next((e for e in task.step.eqns if sentence in _sentences(e)), task.step.eqns[0])
-        return sentence, culprit.source
+        return failure_of(self.failed.owners[row], code)
 
 
-def _sentences(eqn: Any) -> str:
-    return eqn.op.check[1] if eqn.op.check else "index out of range in self" if eqn.op.index_map else ""
+def failure_of(task: Task, code: int) -> tuple[str, Any]:
+    """What status ``code`` of a task means: (what went wrong, where in the user's program)."""
+    errors = task.kernel.errors if task.kernel else ()
+    if 0 < code <= len(errors):
+        return errors[code - 1].sentence, errors[code - 1].source
+    return f"kernel failed with status {code}", task.step.eqns[0].source
 
 
 class Native:

@@ -19,6 +19,7 @@ from jtorch.compile.ir import Var
 from jtorch.compile.memory import Place, Plan, Task
 from jtorch.compile.runtime import arena
 from jtorch.compile.runtime.host import array_at, view_of
+from jtorch.compile.runtime.replay import failure_of
 
 
 class Memory:
@@ -113,6 +114,4 @@ class Unjitted:
         return view_of(self._address(self.plan.places[layout.owner], arguments), var, layout)
 
     def status_text(self, status: int) -> tuple[str, Any]:
-        errors = self.failed.kernel.errors if self.failed.kernel else ()
-        return errors[(status & 0xFFFF) - 1], self.failed.step.eqns[0].source
-
+        return failure_of(self.failed, status & 0xFFFF)
