@@ -202,6 +202,10 @@ class Evaluator:
         """
         raise NotImplementedError
 
+    def option(self, container: Any, key: Any) -> Any:
+        """A flag ``container[key]`` that decides which ops run: another value is another program."""
+        return container[key]
+
     def get_grad(self, tensor: Any) -> Any:
         """What ``tensor.grad`` is now."""
         raise NotImplementedError

@@ -101,6 +101,7 @@ def _capture(
     if changed:
         raise CompileError(changed)
     _check_arguments(effects, tensors, leaves, name)
+    plain += tracer.options
     _check_plain(plain, name)
     _check_scalars(tracer, name)
     _check_generators(tracer)

@@ -160,9 +160,12 @@ class Fuser:
     def _merge_among(self, groups: Iterable[Group]) -> None:
         kept: list[Group] = []
         for group in groups:
-            if (group in self.groups and not any(
-                self.try_merge(k, group) or self.try_merge(group, k) for k in kept if k in self.groups
-            )) or group in self.groups:
+            if (
+                group in self.groups
+                and not any(
+                    self.try_merge(k, group) or self.try_merge(group, k) for k in kept if k in self.groups
+                )
+            ) or group in self.groups:
                 kept.append(group)
 
     def _elements(self, eqn: Eqn, group: Group) -> Iterable[tuple[Var, Coordinates]]:

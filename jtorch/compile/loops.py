@@ -318,9 +318,7 @@ class _Builder:
         address = linear(at, layout.strides, self.n)
         address = Affine(address.offset + layout.offset, address.strides)
         level = self._level(address)
-        return self._once(
-            (layout.owner, address), lambda: Load(root.dtype, level, 0, layout.owner, address)
-        )
+        return self._once((layout.owner, address), lambda: Load(root.dtype, level, 0, layout.owner, address))
 
     def _computed(self, eqn: Eqn, var: Var) -> Value:
         place = place_of(eqn, self.group.domain, self.group.reduced)

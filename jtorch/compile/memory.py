@@ -18,6 +18,7 @@ from jtorch.compile.codegen.source import Kernel, write_kernel
 from jtorch.compile.fuse import Fused, Group, Step
 from jtorch.compile.ir import Eqn, Graph, Var
 from jtorch.compile.loops import Gather, Load, Nest, Store, build_nest
+from jtorch.compile.reads import is_checked
 from jtorch.op import BY_NAME
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -56,7 +57,7 @@ class Task:
         if self.nest is None:
             return self.step.kind == "host"
         checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
-        return checked or any(e.op.check and e.outputs[0].dtype.kind in "iu" for e in self.step.eqns)
+        return checked or any(map(is_checked, self.step.eqns))
 
 
 @dataclass(frozen=True, eq=False)

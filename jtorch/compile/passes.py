@@ -151,9 +151,7 @@ def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
 PASSES: tuple[Callable[[Graph, Fuel], Graph], ...] = (prune, fold, simplify, fold, simplify, share, prune)
 
 
-def optimise(
-    graph: Graph, fuel: Fuel, observe: Callable[[str, Graph, float], None] | None = None
-) -> Graph:
+def optimise(graph: Graph, fuel: Fuel, observe: Callable[[str, Graph, float], None] | None = None) -> Graph:
     """Run every pass in order; ``observe(name, graph, seconds)`` is told of each."""
     checking = config.get("CHECK")
     for run in PASSES:

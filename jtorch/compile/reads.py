@@ -34,7 +34,12 @@ def runs_in_loops(eqn: Eqn) -> bool:
 
 def is_number(eqn: Eqn) -> bool:
     """An elementwise equation without axes: repeated in every kernel that needs it."""
-    return eqn.op.kind is Kind.ELEMENTWISE and not eqn.outputs[0].shape and eqn.op.check is None
+    return eqn.op.kind is Kind.ELEMENTWISE and not eqn.outputs[0].shape and not is_checked(eqn)
+
+
+def is_checked(eqn: Eqn) -> bool:
+    """Whether an element of ``eqn`` may be an error: the checks of ops are about integers."""
+    return eqn.op.check is not None and eqn.outputs[0].dtype.kind != "f"
 
 
 def is_pattern(eqn: Eqn) -> bool:
@@ -238,4 +243,3 @@ def _inputs(eqn: Eqn, find: Callable[[Var], Eqn | None]) -> tuple[list[Var], lis
     here = variables[:1] if eqn.op.scatter is not None else []
     makers = ((v, find(v)) for v in variables[len(here) :])
     return here, [v for v, maker in makers if maker is not None and is_known_anywhere(maker)]
-

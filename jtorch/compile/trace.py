@@ -31,6 +31,7 @@ from jtorch.compile.inputs import (
     ScalarInput,
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
+from jtorch.compile.plain import PlainRead
 from jtorch.compile.scalar import Scalar, check_arithmetic
 from jtorch.eager.evaluate import EAGER
 from jtorch.errors import CompileError, user_source
@@ -170,6 +171,7 @@ class Tracer(Evaluator):
         self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
         self.scalars: dict[Any, Scalar] = {}
+        self.options: list[PlainRead] = []  # flags that decided what was recorded
         self.open = True
 
     # -- recording -------------------------------------------------------------------------------------
@@ -400,6 +402,10 @@ class Tracer(Evaluator):
 
     def scalar(self, container: Any, key: Any) -> Any:
         return self.runtime_scalar(ScalarInput.of(container, key))
+
+    def option(self, container: Any, key: Any) -> Any:
+        self.options.append(PlainRead(container, key, container[key]))
+        return container[key]
 
     def runtime_scalar(self, entry: ScalarInput) -> Scalar:
         found = self.scalars.get(entry.identity)

@@ -66,7 +66,8 @@ def _(xp, g):
 
 @elementwise(
     text="floor_divide_{t}({x}, {y})",
-    integer_text="{x} // {y}",
+    # the least integer over -1 does not fit: it wraps, as in NumPy
+    integer_text="({x} // {y} if {y} != -1 else {kind}(0) - {x})",
     check=("{y} == 0", "integer division by zero"),
     differentiable=False,
 )
@@ -88,7 +89,12 @@ def _(xp, g, x, y, needs):
     return g, -g * xp.floor(x / y) if needs[1] else None
 
 
-@elementwise(text="pow_{t}({x}, {y})", integer_text="{x} ** {y}", in_place=True)
+@elementwise(
+    text="pow_{t}({x}, {y})",
+    integer_text="{x} ** {y}",
+    check=("{y} < 0", "Integers to negative integer powers are not allowed."),
+    in_place=True,
+)
 def pow(xp, x, y):
     return xp.pow(x, y)
 

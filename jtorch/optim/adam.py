@@ -77,9 +77,10 @@ class Adam(Optimizer):
         weight_decay = evaluator.scalar(group, "weight_decay")
         decay = ""
         if weight_decay != 0:
-            decay = "decoupled" if group["decoupled_weight_decay"] else "l2"
+            decay = "decoupled" if evaluator.option(group, "decoupled_weight_decay") else "l2"
+        maximize = evaluator.option(group, "maximize")
         for p, g in with_gradients(evaluator, group["params"]):
-            if group["maximize"]:
+            if maximize:
                 g = table[_NEG](g)
             state = self.state[p]
             step, m, v = state["step"], state["exp_avg"], state["exp_avg_sq"]

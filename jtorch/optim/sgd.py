@@ -86,8 +86,9 @@ class SGD(Optimizer):
         if momentum != 0:
             self._update_with_momentum(group, context, (lr, weight_decay, momentum), decay)
             return
+        maximize = evaluator.option(group, "maximize")
         for p, g in with_gradients(evaluator, group["params"]):
-            if group["maximize"]:
+            if maximize:
                 g = table[_NEG](g)
             overwrite(evaluator, p, table[_PLAIN](p._data, g, lr, weight_decay, decay=decay))
 
@@ -97,17 +98,19 @@ class SGD(Optimizer):
         evaluator, table = context.evaluator, context.table
         dampening = evaluator.scalar(group, "dampening")
         dampens = bool(dampening != 0)
+        nesterov = evaluator.option(group, "nesterov")
+        maximize = evaluator.option(group, "maximize")
         for p, g in with_gradients(evaluator, group["params"]):
             if p not in self._started:  # momentum was switched on since
                 with evaluator.outside():
                     self.init_state()
-            if group["maximize"]:
+            if maximize:
                 g = table[_NEG](g)
             buffer, started = self.state[p]["momentum_buffer"], self._started[p]
             damped = table[_MUL](started._data, dampening) if dampens else 0.0
             value, new = table[_MOMENTUM](
                 p._data, g, buffer._data, *numbers, damped,
-                decay=decay, nesterov=group["nesterov"], first=False,
+                decay=decay, nesterov=nesterov, first=False,
             )  # fmt: skip
             overwrite(evaluator, p, value)
             overwrite(evaluator, buffer, new)

@@ -64,13 +64,9 @@ def planned(graph: Graph, targets: Sequence[Target] | None = None, fuel: int = -
 class Machine:
     """A plan over memory of its own: ``inputs`` and ``outputs`` are arrays, ``run()`` gives a status."""
 
-    def __init__(
-        self, plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]
-    ) -> None:
+    def __init__(self, plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> None:
         graph = plan.fused.graph
-        self.inputs = [
-            np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)
-        ]
+        self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
         fixed = {Place("input", k): address_of(a) for k, a in enumerate(self.inputs)}
         self.outputs: list[np.ndarray] = []
         for var, target in zip(graph.outputs, plan.targets, strict=True):
@@ -79,20 +75,14 @@ class Machine:
             self.outputs.append(self.inputs[target.index] if target.kind == "write" else new)
             fixed.setdefault(Place(target.kind, target.index), address_of(new))
         self.runner = runner(plan, fixed, {}, 0, {})
-        memory = (
-            self.runner.memory
-            if isinstance(self.runner, Unjitted)
-            else self.runner.addresses.memory
-        )
+        memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
         memory[...] = GARBAGE
 
     def run(self) -> int:
         return self.runner.run()
 
 
-def execute(
-    plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]
-) -> list[np.ndarray]:
+def execute(plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> list[np.ndarray]:
     """The outputs of a plan that has no failing step: results, and inputs that it wrote."""
     machine = Machine(plan, runner, arguments)
     status = machine.run()
@@ -107,9 +97,7 @@ def values_of(outs: Any) -> list[np.ndarray]:
 
 def copies(leaves: Sequence[Any]) -> list[Any]:
     """The same arguments in memory of their own."""
-    return [
-        Tensor(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves
-    ]
+    return [Tensor(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves]
 
 
 def targets_of(made: Capture) -> list[Target]:
@@ -180,9 +168,7 @@ def assert_chain(
         before = name, results
 
 
-def assert_link(
-    link: str, expected: list[np.ndarray], found: list[np.ndarray], exact: bool = False
-) -> None:
+def assert_link(link: str, expected: list[np.ndarray], found: list[np.ndarray], exact: bool = False) -> None:
     assert len(expected) == len(found), f"{link}: {len(expected)} results against {len(found)}"
     for k, (a, b) in enumerate(zip(expected, found, strict=True)):
         where = f"link {link}, result {k}"

@@ -81,9 +81,7 @@ class Program:
 
     def leaves(self, seed: int = 0, requires_grad: bool = False) -> list[Tensor]:
         rng = np.random.default_rng(seed)
-        return [
-            Tensor(np.asarray(rng.normal(size=s), np.float32), requires_grad) for s in self.shapes
-        ]
+        return [Tensor(np.asarray(rng.normal(size=s), np.float32), requires_grad) for s in self.shapes]
 
     def __repr__(self) -> str:
         lines = [f"v{k}: {s}" for k, s in enumerate(self.shapes)]
@@ -125,9 +123,7 @@ def programs(draw: Any, max_size: int = 14, in_place: bool = False) -> Program:
 @st.composite
 def _instruction(draw: Any, shapes: list[tuple[int, ...]]) -> Instruction | None:
     kind = draw(
-        st.sampled_from(
-            ("unary", "binary", "binary", "reduction", "view", "view", "product", "gather")
-        )
+        st.sampled_from(("unary", "binary", "binary", "reduction", "view", "view", "product", "gather"))
     )
     x = draw(st.integers(0, len(shapes) - 1))
     return {
@@ -159,22 +155,16 @@ def _reduction(draw: Any, shapes: list, x: int) -> Instruction | None:
     shape = shapes[x]
     if not shape or 0 in shape:
         return None
-    axes = draw(
-        st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True)
-    )
+    axes = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True))
     keep = draw(st.booleans())
     name = draw(st.sampled_from(sorted(REDUCTIONS)))
-    return Instruction(
-        f"{name}[{axes}, {keep}]", lambda t: REDUCTIONS[name](t, tuple(axes), keep), (x,)
-    )
+    return Instruction(f"{name}[{axes}, {keep}]", lambda t: REDUCTIONS[name](t, tuple(axes), keep), (x,))
 
 
 def _view(draw: Any, shapes: list, x: int) -> Instruction | None:
     shape = shapes[x]
     n = len(shape)
-    kind = draw(
-        st.sampled_from(("permute", "reshape", "slice", "unsqueeze", "flip", "expand", "select"))
-    )
+    kind = draw(st.sampled_from(("permute", "reshape", "slice", "unsqueeze", "flip", "expand", "select")))
     if kind == "permute":
         axes = draw(st.permutations(range(n)))
         return Instruction(f"permute{list(axes)}", lambda t: t.permute(tuple(axes)), (x,))
@@ -217,9 +207,7 @@ def _gather(draw: Any, shapes: list, x: int) -> Instruction | None:
     kind = draw(st.sampled_from(("cat", "stack", "pad", "index", "put")))
     if kind == "stack":
         fit = [k for k, s in enumerate(shapes) if s == a]
-        return Instruction(
-            "stack", lambda t, u: jtorch.stack((t, u)), (x, draw(st.sampled_from(fit)))
-        )
+        return Instruction("stack", lambda t, u: jtorch.stack((t, u)), (x, draw(st.sampled_from(fit))))
     if not a:
         return None
     if kind == "cat":

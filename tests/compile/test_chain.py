@@ -31,13 +31,19 @@ def _leaves(arrays, requires_grad=False):
     return [Tensor(np.array(a), requires_grad and a.dtype.kind == "f") for a in arrays]
 
 
+def _compiles(k, dtype):
+    """Whether the last link is tried: on all samples in float32, on the first in float64, too. (A kernel that
+    no cache holds takes some 40 ms.)"""
+    return dtype == "float32" or k == 0
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("name", "k"), CASES)
 def test_forward(name, k, dtype):
     sample = samples(name)[k].cast(np.dtype(dtype))
     function, arrays = _program(name, sample)
     with jtorch.no_grad():
-        assert_chain(lambda *t: [o.clone() for o in function(*t)], _leaves(arrays))
+        assert_chain(lambda *t: [o.clone() for o in function(*t)], _leaves(arrays), _compiles(k, dtype))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -53,15 +59,13 @@ def test_backward(name, k, dtype):
         found = jtorch.autograd.grad(outs, wanted, seeds, allow_unused=True)
         return [g.clone() for g in found if g is not None]
 
-    assert_chain(gradients, _leaves(arrays, requires_grad=True))
+    assert_chain(gradients, _leaves(arrays, requires_grad=True), _compiles(k, dtype))
 
 
 # -- the corners of numbers --------------------------------------------------------------------------------
 
 FLOATS = ("float32", "float64")
-ELEMENTWISE = [
-    op.name for op in TABLE if op.kind is Kind.ELEMENTWISE and op.arrays and not op.statics
-]
+ELEMENTWISE = [op.name for op in TABLE if op.kind is Kind.ELEMENTWISE and op.arrays and not op.statics]
 FLOATS_ONLY = [n for n in ELEMENTWISE if BY_NAME[n].dtype == "float"]
 
 
@@ -91,7 +95,8 @@ def _special(dtype):
 
 def _integers(dtype):
     info = np.iinfo(dtype)
-    return np.array([0, 1, 2, 3, 7, info.min, info.min + 1, info.max, info.max - 1, 5], dtype)
+    signed = [-1, -2, -7] if info.min else []
+    return np.array([0, 1, 2, 3, 7, info.min, info.min + 1, info.max, info.max - 1, 5, *signed], dtype)
 
 
 def _pairs(values, n):
@@ -100,9 +105,7 @@ def _pairs(values, n):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    "name", [n for n in ELEMENTWISE if n not in ("bounded", "normal", "uniform")]
-)
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in ("bounded", "normal", "uniform")])
 def test_special_floats(name, dtype):
     op = BY_NAME[name]
     arrays = _pairs(_special(dtype), len(op.arrays))
@@ -113,9 +116,7 @@ def test_special_floats(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
-@pytest.mark.parametrize(
-    "name", [n for n in ELEMENTWISE if n not in (*FLOATS_ONLY, "where", "bounded")]
-)
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in (*FLOATS_ONLY, "where", "bounded")])
 def test_special_integers(name, dtype):
     op = BY_NAME[name]
     arrays = _pairs(_integers(dtype), len(op.arrays))
@@ -131,18 +132,12 @@ def test_special_integers(name, dtype):
 @pytest.mark.parametrize("to", ["float32", "float64", "int64", "int32", "int8", "uint8", "bool"])
 def test_casts(of, to):
     if of.startswith("float"):
-        values = np.array(
-            [0.0, -0.0, 1.0, -1.7, 2.5, 100.9, -0.3], of
-        )  # what does not fit is undefined
+        values = np.array([0.0, -0.0, 1.0, -1.7, 2.5, 100.9, -0.3], of)  # what does not fit is undefined
         values = np.abs(values) if to == "uint8" else values
         values = (
-            np.concatenate([values, np.array([np.nan, np.inf], of)])
-            if to in ("bool", *FLOATS)
-            else values
+            np.concatenate([values, np.array([np.nan, np.inf], of)]) if to in ("bool", *FLOATS) else values
         )
     else:
         values = np.array([True, False]) if of == "bool" else _integers(of)
     with jtorch.no_grad():
-        assert_chain(
-            lambda t: t.to(getattr(jtorch, to)).clone(), _leaves([values]), signs=to in FLOATS
-        )
+        assert_chain(lambda t: t.to(getattr(jtorch, to)).clone(), _leaves([values]), signs=to in FLOATS)

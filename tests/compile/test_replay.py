@@ -16,7 +16,7 @@ from tests.compile.chain import Machine, arguments_of, optimised, planned, targe
 
 
 def _line(function, text):
-    """"file:line" of the line of ``function`` that contains ``text``."""
+    """``file:line`` of the line of ``function`` that contains ``text``."""
     lines, first = inspect.getsourcelines(function)
     (at,) = [first + k for k, line in enumerate(lines) if text in line]
     return f"test_replay.py:{at}"
@@ -42,6 +42,17 @@ def test_a_division_by_zero_names_the_line_and_changes_nothing(mode):
     assert total.tolist() == [1, 2, 3]
     assert program(jtorch.tensor([1, 1, 1])).tolist() == [4, 6, 8]
     assert total.tolist() == [2, 3, 4]
+
+
+def test_a_negative_power_of_integers_names_the_line(mode):
+    program = jtorch.compile(lambda x, y: x**y)
+    assert program(jtorch.tensor([2, -3]), jtorch.tensor([3, 2])).tolist() == [8, 9]
+    with pytest.raises((RuntimeError, ValueError), match=r"negative integer powers.*test_replay\.py"):
+        program(jtorch.tensor([2, -3]), jtorch.tensor([3, -1]))
+    number = jtorch.compile(lambda x, y: x**y)  # without axes
+    assert number(jtorch.tensor(2), jtorch.tensor(5)).item() == 32
+    with pytest.raises((RuntimeError, ValueError), match="negative integer powers"):
+        number(jtorch.tensor(2), jtorch.tensor(-5))
 
 
 def test_an_index_out_of_range_names_the_line_and_changes_nothing(mode):

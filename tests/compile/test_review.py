@@ -662,3 +662,27 @@ def test_the_default_dtype_changed_after_the_recording():
         assert f(2).dtype is jtorch.float64
     finally:
         jtorch.set_default_dtype(jtorch.float32)
+
+
+@pytest.mark.parametrize("flag", ["maximize", "nesterov"])
+def test_a_flag_of_the_optimizer_changed_after_the_recording(flag):
+    def make():
+        p = jtorch.ones(3, requires_grad=True)
+        optimizer = jtorch.optim.SGD([p], lr=0.1, momentum=0.9)
+
+        def step(x):
+            optimizer.zero_grad()
+            (p * x).sum().backward()
+            optimizer.step()
+
+        return p, optimizer, step
+
+    p, optimizer, eager = make()
+    q, compiled_optimizer, step = make()
+    step, x = jtorch.compile(step), jtorch.ones(3)
+    for value in (False, True, False):
+        optimizer.param_groups[0][flag] = compiled_optimizer.param_groups[0][flag] = value
+        for _ in range(2):
+            eager(x)
+            step(x)
+        np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), rtol=1e-6)

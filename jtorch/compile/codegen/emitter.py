@@ -213,9 +213,7 @@ class Emitter(ABC):
         if op.check is not None and integer:
             names = self._checked(value, names)
         out = short(value.dtype)
-        text = template.format(
-            **names, t=short(kind), to=out, out=_cast_name(value.dtype), kind=kind.name
-        )
+        text = template.format(**names, t=short(kind), to=out, out=_cast_name(value.dtype), kind=kind.name)
         return f"{value.dtype.name}({text})" if value.dtype.name in _SMALL_INTS else text
 
     def _checked(self, value: Compute, names: dict[str, str]) -> dict[str, str]:
