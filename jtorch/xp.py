@@ -39,7 +39,22 @@ eq, ne, lt, le, gt, ge = (
 )  # fmt: skip
 logical_not, logical_and, logical_or = np.logical_not, np.logical_and, np.logical_or
 isnan, isfinite = np.isnan, np.isfinite
-floor_divide, remainder = np.floor_divide, np.remainder
+
+
+def floor_divide(x: Array, y: Array) -> Array:
+    _check_divisor(x, y)
+    return np.floor_divide(x, y)
+
+
+def remainder(x: Array, y: Array) -> Array:
+    _check_divisor(x, y)
+    return np.remainder(x, y)
+
+
+def _check_divisor(x: Array, y: Array) -> None:
+    """NumPy gives 0 for an integer divided by 0; PyTorch, and compiled code, raise."""
+    if np.asarray(x).dtype.kind in "iu" and np.asarray(y).dtype.kind in "iub" and not np.all(y):
+        raise RuntimeError("ZeroDivisionError: integer division by zero")
 
 
 def sigmoid(x: Array) -> Array:

@@ -122,3 +122,12 @@ def test_errors():
         jtorch.zeros(2, device="cuda")
     with pytest.raises(ValueError, match="not numbers of one shape"):
         jtorch.tensor(["a"])
+
+
+@pytest.mark.parametrize("divide", [lambda a, b: a // b, lambda a, b: a % b], ids=["//", "%"])
+def test_an_integer_divided_by_zero_is_an_error(divide):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divide(jtorch.tensor([2, 3]), jtorch.tensor([1, 0]))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divide(jtorch.tensor([2, 3]), 0)
+    assert divide(jtorch.tensor([2.0]), 0.0).isfinite().tolist() == [False]
