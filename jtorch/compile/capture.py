@@ -14,7 +14,8 @@ from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Type, Var
 from jtorch.compile.plain import PLAIN, PlainRead, plain_reads
 from jtorch.compile.scalar import Scalar
-from jtorch.compile.trace import ArgumentReached, Effects, Sym, Tracer
+from jtorch.compile.sym import Sym
+from jtorch.compile.trace import ArgumentReached, Effects, Tracer
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import engine
 from jtorch.eager.evaluate import EAGER

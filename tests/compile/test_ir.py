@@ -22,7 +22,7 @@ def var(*shape, dtype=F4, hint=""):
 def example():
     x, w = var(2, 3, hint="x"), var(4, 3, hint="w")
     a, b, c, d = var(3, 4), var(2, 4), var(2, 4), var(2)
-    where = Source("/home/me/train.py", 12, "step")
+    where = Source("scripts/train.py", 12, "step")
     eqns = (
         Eqn(BY_NAME["permute"], (w,), {"axes": (1, 0)}, (a,), where),
         Eqn(BY_NAME["matmul"], (x, a), {}, (b,), where),

@@ -1,0 +1,116 @@
+"""Traced arrays: what stands in a Tensor's place of memory while a function is recorded.
+
+A ``Sym`` behaves like an array, aliasing included: it names a ``Storage`` and the chain of views
+from it. Arithmetic on it, and on runtime scalars, records itself with the tracer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jtorch.compile.inputs import ArrayInput
+from jtorch.compile.ir import Atom, Type
+from jtorch.compile.scalar import Scalar
+from jtorch.errors import CompileError, user_source
+from jtorch.op import BY_NAME
+from jtorch.ops.view import contiguous_strides
+
+if TYPE_CHECKING:
+    from jtorch.compile.trace import Tracer
+
+
+class Storage:
+    """Memory while tracing: the variable that holds its content now."""
+
+    __slots__ = ("current", "source", "version")
+
+    def __init__(self, current: Atom, source: ArrayInput | None = None) -> None:
+        self.current = current
+        self.version = 0
+        self.source = source  # the outside array this memory is, if any
+
+
+class Flags:
+    """The part of ``ndarray.flags`` that Tensor asks for."""
+
+    __slots__ = ("c_contiguous",)
+
+    def __init__(self, c_contiguous: bool) -> None:
+        self.c_contiguous = c_contiguous
+
+
+class Sym:
+    """A traced array: a storage seen through a chain of views."""
+
+    __slots__ = ("chain", "dtype", "element_strides", "known", "shape", "storage", "tracer")
+    __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
+
+    def __init__(
+        self, tracer: Tracer, storage: Storage, type: Type, chain: tuple = (), strides: Any = None
+    ) -> None:
+        self.tracer = tracer
+        self.storage = storage
+        self.chain = chain
+        self.dtype = type.dtype
+        self.shape = type.shape
+        self.element_strides = contiguous_strides(type.shape) if strides is None else strides
+        self.known: tuple[int, Atom] | None = None  # (storage version, variable) of the last read
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return Type(self.dtype, self.shape).size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(s * self.dtype.itemsize for s in self.element_strides)
+
+    @property
+    def flags(self) -> Flags:
+        expected = contiguous_strides(self.shape)
+        pairs = zip(self.shape, self.element_strides, expected, strict=True)
+        return Flags(all(n == 1 or s == e for n, s, e in pairs))
+
+    @property
+    def leaked(self) -> bool:
+        """Whether the recording that this value belongs to is over."""
+        return not self.tracer.open
+
+    def concrete(self, wanted_by: str) -> Any:
+        self.tracer.check_open()
+        raise CompileError(
+            f"{user_source()}: {wanted_by} needs the elements of a tensor, which are not known while a "
+            "function is compiled. Compute with tensors instead (jtorch.where for a choice), return the "
+            "tensor and ask for its elements outside, or leave this function uncompiled."
+        )
+
+    def __bool__(self) -> bool:
+        return self.concrete("bool()")
+
+    def __float__(self) -> float:
+        return self.concrete("float()")
+
+
+def _operator(name: str, reflected: bool = False) -> Any:
+    op = BY_NAME[name]
+
+    def operator(self: Any, *other: Any) -> Any:
+        if other and hasattr(other[0], "_data"):  # a Tensor knows what to do with a traced value
+            return NotImplemented
+        return self.tracer.record(op, *((*other, self) if reflected else (self, *other)))
+
+    return operator
+
+
+_cls: Any
+for _cls in (Sym, Scalar):
+    for _symbol, _name in {
+        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+        "mod": "remainder", "pow": "pow",
+    }.items():  # fmt: skip
+        setattr(_cls, f"__{_symbol}__", _operator(_name))
+        setattr(_cls, f"__r{_symbol}__", _operator(_name, reflected=True))
+    _cls.__neg__ = _operator("neg")
