@@ -12,8 +12,8 @@ from typing import Any
 
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
-from jtorch.eager.class_losses import cross_entropy, nll_loss
 from jtorch.eager.creation import arange
+from jtorch.eager.functions.class_losses import cross_entropy, nll_loss
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor
 from jtorch.random import default_generator

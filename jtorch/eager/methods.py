@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager import arithmetic, class_losses, composed, indexing, inplace, selection
+from jtorch.eager import functions, indexing, inplace
 from jtorch.eager.binding import APPLY, public_function
+from jtorch.eager.functions import arithmetic, products
 from jtorch.eager.tensor import Tensor
 from jtorch.op import TABLE
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
-FUNCTIONS.update(
-    composed.FUNCTIONS | selection.FUNCTIONS | arithmetic.FUNCTIONS | class_losses.FUNCTIONS
-)
+FUNCTIONS.update(functions.FUNCTIONS)
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
@@ -50,8 +49,8 @@ def _install_operators() -> None:
     for symbol in ("neg", "abs"):
         setattr(Tensor, f"__{symbol}__", APPLY[symbol])
     others: dict[str, Any] = {
-        "matmul": composed.matmul, "rmatmul": _reflected(composed.matmul), "invert": composed.bitwise_not,
-        "and": composed.bitwise_and, "or": composed.bitwise_or,
+        "matmul": products.matmul, "rmatmul": _reflected(products.matmul), "invert": arithmetic.bitwise_not,
+        "and": arithmetic.bitwise_and, "or": arithmetic.bitwise_or,
     }  # fmt: skip
     for symbol, function in others.items():
         setattr(Tensor, f"__{symbol}__", function)
@@ -66,7 +65,7 @@ def _install_methods() -> None:
             setattr(Tensor, name, function)
         if op.in_place:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
-    for name, function in (composed.METHODS | selection.METHODS | arithmetic.METHODS).items():
+    for name, function in functions.METHODS.items():
         setattr(Tensor, name, function)
     for symbol in ("add", "sub", "mul", "truediv", "pow"):
         method = getattr(Tensor, f"{_OPERATORS[symbol]}_")

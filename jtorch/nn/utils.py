@@ -9,8 +9,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jtorch.eager.composed import clamp, stack
 from jtorch.eager.creation import tensor
+from jtorch.eager.functions.arithmetic import clamp
+from jtorch.eager.functions.shape import stack
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor

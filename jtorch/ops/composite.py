@@ -112,7 +112,7 @@ def _(xp, g, x, target, reduction, ignore_index):
 
 def _class_face(name):
     def face(input, target, ignore_index=-100, reduction="mean"):
-        """One row of scores per example and its class; ``eager/class_losses.py`` has the full signature."""
+        """One row of scores per example and its class; ``eager/functions/class_losses.py`` has the full signature."""
         check_classes(name, input, target, reduction)
         return (input, target), {"reduction": reduction, "ignore_index": ignore_index}
 

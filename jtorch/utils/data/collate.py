@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.dtypes import float64
-from jtorch.eager.composed import stack
+from jtorch.eager.functions.shape import stack
 from jtorch.eager.creation import from_numpy, tensor
 from jtorch.eager.tensor import Tensor
 

@@ -1,4 +1,4 @@
-"""Functions that pick, order or repeat elements, put together from ops.
+"""Functions that pick or order elements, put together from ops.
 
 Source: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining-mutating-ops
 """
@@ -12,7 +12,8 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
-from jtorch.eager.composed import MaxMin, narrow
+from jtorch.eager.functions.reductions import MaxMin
+from jtorch.eager.functions.shape import narrow
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
@@ -105,30 +106,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return MaxMin((gather(input, dim, order), order))
 
 
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """One view per position of ``dim``."""
-    axis = ax.one(dim, input.ndim)
-    return tuple(APPLY["select"](input, axis=axis, index=k) for k in range(input.shape[axis]))
-
-
-def repeat(input: Tensor, *sizes: Any) -> Tensor:
-    """``input`` tiled ``sizes`` times along its dims, of which more may come in front."""
-    times = ax.sizes(sizes)
-    new = len(times) - input.ndim
-    if new < 0:
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
-        )
-    shape = (1,) * new + tuple(input.shape)
-    paired = input.reshape([m for n in shape for m in (1, n)])
-    wide = paired.expand([m for t, n in zip(times, shape, strict=True) for m in (t, n)])
-    return wide.reshape([t * n for t, n in zip(times, shape, strict=True)])
-
-
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        gather, index_select, masked_fill, masked_select, tril, triu, argsort, sort, topk, unbind,
+        gather, index_select, masked_fill, masked_select, tril, triu, argsort, sort, topk,
     )
 }  # fmt: skip
-METHODS: dict[str, Callable] = FUNCTIONS | {"repeat": repeat}
+METHODS = FUNCTIONS

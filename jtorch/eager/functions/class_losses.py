@@ -100,9 +100,7 @@ def _reduce(losses: Tensor, weights: Tensor, reduction: str, shape: tuple[int, .
     return losses.sum() / weights.sum()
 
 
-def _chosen(
-    log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
-) -> tuple[Tensor, Tensor]:
+def _chosen(log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> tuple[Tensor, Tensor]:
     """(targets with the ignored ones as class 0, each row's weight: 0 where ignored)"""
     counts = APPLY["ne"](target, ignore_index)
     safe = APPLY["where"](counts, target, 0)
@@ -154,3 +152,4 @@ def _against_probabilities(
 
 
 FUNCTIONS = {"cross_entropy": cross_entropy, "nll_loss": nll_loss}
+METHODS: dict[str, Any] = {}

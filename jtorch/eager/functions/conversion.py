@@ -1,0 +1,31 @@
+"""Methods that give the elements another type.
+
+Source: https://docs.pytorch.org/docs/stable/tensors.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jtorch import dtypes as dt
+from jtorch.eager.tensor import Tensor
+
+
+def _to(dtype: dt.dtype) -> Callable[[Tensor], Tensor]:
+    def method(self: Tensor) -> Tensor:
+        return self.to(dtype)
+
+    return method
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor in the dtype of ``other``."""
+    return self.to(other.dtype)
+
+
+FUNCTIONS: dict[str, Callable] = {}
+METHODS: dict[str, Callable] = {
+    "half": _to(dt.float16), "float": _to(dt.float32), "double": _to(dt.float64), "char": _to(dt.int8),
+    "short": _to(dt.int16), "int": _to(dt.int32), "long": _to(dt.int64), "byte": _to(dt.uint8),
+    "bool": _to(dt.bool_), "type_as": type_as,
+}  # fmt: skip
