@@ -7,6 +7,7 @@ import pytest
 
 import jtorch
 from jtorch.eager import functional as ours_functional
+from tests.ops.oracle import compare
 from tests.ops.support import HAS_TORCH, needs_torch
 
 pytestmark = needs_torch
@@ -289,32 +290,6 @@ def _pixels(F):
     return jtorch.tensor(labels) if F is ours_functional else torch.tensor(labels)
 
 
-def _compare(call, ours_library, torch_library, arrays, names):
-    x = [jtorch.tensor(a).requires_grad_(a.dtype.kind == "f") for a in arrays]
-    y = [torch.tensor(a).requires_grad_(a.dtype.kind == "f") for a in arrays]
-    ours, theirs = call(ours_library, *x), call(torch_library, *y)
-    assert str(ours.dtype).partition(".")[2] == str(theirs.dtype).partition(".")[2]
-    assert tuple(ours.shape) == tuple(theirs.shape)
-    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=2e-5, atol=2e-6)
-    if call is not CALLS["floor_divide"][0]:  # PyTorch has a node there, which raises in backward
-        assert ours.requires_grad == theirs.requires_grad
-    if not ours.requires_grad:
-        return
-    if names:
-        assert ours.grad_fn.name() == theirs.grad_fn.name()
-    weights = (
-        np.random.default_rng(2)
-        .uniform(0.5, 1.5, tuple(ours.shape))
-        .astype(ours.detach().numpy().dtype)
-    )
-    ours.backward(jtorch.tensor(weights))
-    theirs.backward(torch.tensor(weights))
-    for a, b in zip(x, y, strict=True):
-        assert (a.grad is None) == (b.grad is None)
-        if a.grad is not None:
-            np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=5e-5, atol=5e-6)
-
-
 # nodes of several steps are one node here, and the other way round
 OTHER_NAMES = {
     "square",
@@ -391,11 +366,11 @@ OTHER_NAMES = {
 @pytest.mark.parametrize("name", CALLS)
 def test_equals_pytorch(name):
     call, arrays = CALLS[name]
-    _compare(call, jtorch, torch, arrays, name not in OTHER_NAMES)
+    compare(call, jtorch, torch, arrays, names=name not in OTHER_NAMES, requires=name != "floor_divide")
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")  # PyTorch's, about its own speed
 @pytest.mark.parametrize("name", FUNCTIONAL_CALLS)
 def test_functional_equals_pytorch(name):
     call, arrays = FUNCTIONAL_CALLS[name]
-    _compare(call, ours_functional, torch_functional, arrays, False)
+    compare(call, ours_functional, torch_functional, arrays, names=False)
