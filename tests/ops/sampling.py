@@ -1,9 +1,9 @@
 """Sample inputs for every op, at the level of ``APPLY[name]``: arrays and numbers, then statics.
 
-``samples(name)`` gives a list of ``Sample``. Ops of a regular kind need no entry in ``tests/ops/entries/``: the
-defaults draw arrays for each array argument. An entry is needed where values are restricted (logarithms, indices) or
-statics have to be chosen. Floats are float64, so that gradients can be checked; ``Sample.cast`` gives the
-same sample in another dtype.
+``samples(name)`` gives a list of ``Sample``. Ops of a regular kind need no entry in ``tests/ops/entries/``:
+the defaults draw arrays for each array argument. An entry is needed where values are restricted
+(logarithms, indices) or statics have to be chosen. Floats are float64, so that gradients can be checked;
+``Sample.cast`` gives the same sample in another dtype.
 """
 
 from __future__ import annotations
