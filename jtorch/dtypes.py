@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import ml_dtypes
 import numpy as np
 
 from jtorch import watch
@@ -17,13 +18,15 @@ from jtorch import watch
 class dtype:  # noqa: N801 - the name users of PyTorch know
     """One element type. ``dtype.numpy`` is the NumPy dtype that holds it."""
 
-    __slots__ = ("is_floating_point", "itemsize", "name", "numpy")
+    __slots__ = ("is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
 
     def __init__(self, name: str, numpy: type) -> None:
         self.name = name
         self.numpy = np.dtype(numpy)
         self.itemsize = self.numpy.itemsize
-        self.is_floating_point = self.numpy.kind == "f"
+        self.is_floating_point = self.numpy.kind in "fV"
+        self.is_complex = self.numpy.kind == "c"
+        self.is_signed = self.numpy.kind not in "ub"
 
     def __repr__(self) -> str:
         return f"jtorch.{self.name}"
@@ -31,22 +34,39 @@ class dtype:  # noqa: N801 - the name users of PyTorch know
     def __reduce__(self) -> str:
         return self.name
 
+    def to_complex(self) -> dtype:
+        """The complex dtype whose parts have this precision."""
+        return self if self.is_complex else complex128 if self is float64 else complex64
+
+    def to_real(self) -> dtype:
+        """The dtype of the parts of this complex dtype."""
+        return {complex64: float32, complex128: float64}.get(self, self)
+
 
 float16 = dtype("float16", np.float16)
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16)  # to NumPy an extension type: its kind is "V"
 float32 = dtype("float32", np.float32)
 float64 = dtype("float64", np.float64)
+complex64 = dtype("complex64", np.complex64)
+complex128 = dtype("complex128", np.complex128)
 int8 = dtype("int8", np.int8)
 int16 = dtype("int16", np.int16)
 int32 = dtype("int32", np.int32)
 int64 = dtype("int64", np.int64)
 uint8 = dtype("uint8", np.uint8)
+uint16 = dtype("uint16", np.uint16)
+uint32 = dtype("uint32", np.uint32)
 uint64 = dtype("uint64", np.uint64)
 bool_ = dtype("bool", np.bool_)
 
-ALL = (float16, float32, float64, int8, int16, int32, int64, uint8, uint64, bool_)
+ALL = (
+    float16, bfloat16, float32, float64, complex64, complex128, int8, int16, int32, int64, uint8, uint16,
+    uint32, uint64, bool_,
+)  # fmt: skip
 OF_NUMPY = {d.numpy: d for d in ALL}
+BFLOAT16 = bfloat16.numpy
 
-_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2}
+_CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 _default = float32
 
 
@@ -81,20 +101,20 @@ def to_numpy(d: dtype | np.dtype | type | None) -> np.dtype | None:
         return None
     if isinstance(d, dtype):
         return d.numpy
-    if d is float:
-        return _default.numpy
     return of(np.dtype(d)).numpy
 
 
-def of_number(value: bool | int | float) -> np.dtype:
+def of_number(value: bool | int | float | complex) -> np.dtype:
     """The dtype a Python number takes when a tensor is made of it alone."""
     if isinstance(value, bool):
         return np.dtype(np.bool_)
+    if isinstance(value, complex):
+        return _default.to_complex().numpy
     return np.dtype(np.int64) if isinstance(value, int) else _default.numpy
 
 
 def promote(
-    arrays: Iterable[tuple[np.dtype, int]], numbers: Iterable[bool | int | float] = ()
+    arrays: Iterable[tuple[np.dtype, int]], numbers: Iterable[bool | int | float | complex] = ()
 ) -> np.dtype:
     """PyTorch's result type of ``(dtype, ndim)`` pairs and Python numbers.
 
@@ -118,18 +138,25 @@ def promote(
 def _prefer(strong: np.dtype | None, weak: np.dtype | None) -> np.dtype | None:
     if strong is None or weak is None:
         return weak if strong is None else strong
-    return weak if _CATEGORY[weak.kind] > _CATEGORY[strong.kind] else strong
+    if _CATEGORY[weak.kind] <= _CATEGORY[strong.kind]:
+        return strong
+    if weak.kind == "c" and _CATEGORY[strong.kind] == 2:  # float64 times 1j is complex128
+        return OF_NUMPY[strong].to_complex().numpy
+    return weak
 
 
 def _promote_pair(a: np.dtype, b: np.dtype) -> np.dtype:
     if a is b:
         return a
     category_a, category_b = _CATEGORY[a.kind], _CATEGORY[b.kind]
-    if category_a != category_b:  # int64 with float32 is float32, where NumPy says float64
+    if category_a != category_b and (category_a, category_b) not in ((2, 3), (3, 2)):
+        # int64 with float32 is float32, where NumPy says float64
         return a if category_a > category_b else b
+    if BFLOAT16 in (a, b):  # with float16 neither holds the other
+        return np.promote_types(np.float32, b if a is BFLOAT16 else a)
     return np.promote_types(a, b)
 
 
 def to_float(d: np.dtype) -> np.dtype:
-    """``d`` where it is a float, else the default float: the rule of exp, div, mean..."""
-    return d if d.kind == "f" else _default.numpy
+    """``d`` where it is a float or complex, else the default float: the rule of exp, div, mean..."""
+    return d if d.kind in "fcV" else _default.numpy

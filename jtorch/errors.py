@@ -44,3 +44,7 @@ class KernelError(RuntimeError):
 
 class DataError(ValueError):
     """A data file that is missing, truncated or not what it claims to be."""
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that the algorithm cannot take: singular, not positive-definite, with NaNs."""

@@ -70,14 +70,18 @@ class Op:
         self.public: str | None = facts.pop("public", self.name)  # name of the public function
         self.methods: tuple[str, ...] = facts.pop("methods", (self.name,) if self.public else ())
         self.hidden: int = facts.pop("hidden", 0)  # trailing outputs only the vjp sees
+        self.ordered: bool = facts.pop("ordered", False)  # compares: complex numbers can't
+        self.holomorphic: bool = facts.pop("holomorphic", True)  # see ``node.complex_class``
         self.aliases: bool = facts.pop("aliases", kind is Kind.VIEW)  # the result shares memory
         self.in_place: bool = facts.pop("in_place", False)  # has an ``op_`` method
+        self.renames: str | None = facts.pop("renames", None)  # composite: the primitive it is
         self.samples: Callable | None = facts.pop("samples", None)  # sample inputs for the tests
         if facts:
             raise TypeError(f"op {self.name!r}: unknown facts {sorted(facts)}")
         self.vjp_function: Callable | None = None
         self.save_list: tuple[str, ...] = ()
         self.face_function: Callable | None = None
+        self.lean = False
         self._check_declaration()
 
     def _check_declaration(self) -> None:
@@ -111,6 +115,11 @@ class Op:
         """Declare the public signature: a function from PyTorch's arguments to (arrays, statics)."""
         self.face_function = function
         return function
+
+    def lean_face(self, function: Callable) -> Callable:
+        """The same for ops whose call must cost little: arrays and statics as one flat tuple, in order."""
+        self.lean = True
+        return self.face(function)
 
     def __repr__(self) -> str:
         return f"<op {self.name} ({self.kind.value})>"

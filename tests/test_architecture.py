@@ -15,6 +15,8 @@ PACKAGE = Path(__file__).parents[1] / "jtorch"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEAVES = {
     "config", "errors", "dtypes", "devices", "random", "philox", "watch", "index", "xp", "lazy_grad",
+    "memory_formats",
+    "return_types",
 }  # fmt: skip
 FRONT = ("trace", "api")  # where Tensors become graphs
 CORE = ("access", "ir", "interpret", "passes", "fuse", "loops", "memory", "codegen", "rules")

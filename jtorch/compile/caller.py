@@ -366,7 +366,7 @@ def view_of_array(array: np.ndarray, chain: tuple, cell: list, base: Any) -> Ten
     for op, statics in chain:
         array = op.body(EAGER.xp, array, **statics)
     out = Tensor(array)
-    out._cell, out._base = cell, base
+    out._cell, out._base, out._how = cell, base, None
     return out
 
 

@@ -164,6 +164,7 @@ def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
     twin = object.__new__(type(leaf))
     Tensor.__init__(twin, array, leaf._requires_grad)
     twin._cell, twin._base, twin._hooks = leaf._cell, leaf._base, leaf._hooks
+    twin._how = None
     twin._grad = EAGER.get_grad(leaf)
     if leaf._node is not None:
         twin._base = twin._hooks = None
@@ -323,9 +324,9 @@ def _undo(tracer: Tracer, states: dict[Any, Any]) -> str:
                 "manual_seed outside."
             )
     for entry in tracer.arrays.values():
-        for tensor, node in reversed(entry.holders):
+        for tensor, node, index in reversed(entry.holders):
             if tensor._node is not node:
-                tensor._node, tensor._index, tensor._requires_grad = node, 0, node is not None
+                tensor._node, tensor._index, tensor._requires_grad = node, index, node is not None
                 problem = (
                     f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
                     "graph would end with the recording. Write its .detach(), or return it."

@@ -44,6 +44,7 @@ class Sym:
 
     __slots__ = ("chain", "dtype", "element_strides", "known", "shape", "storage", "tracer")
     __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
+    base = None  # what ndarrays say whose memory they share: here the storage does
 
     def __init__(
         self, tracer: Tracer, storage: Storage, type: Type, chain: tuple = (), strides: Any = None

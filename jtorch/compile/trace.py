@@ -133,6 +133,8 @@ class Tracer(Evaluator):
 
     def emit(self, op: Op, atoms: Sequence[Atom], statics: dict[str, Any]) -> tuple[Var, ...]:
         outputs = tuple(Var(t) for t in types_of(op, atoms, statics))
+        for v in outputs:
+            check_dtype(v.dtype)
         self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
         return outputs
 
@@ -208,6 +210,7 @@ class Tracer(Evaluator):
     def _touch(self, array: np.ndarray) -> ArrayInput:
         if id(array) in self.argument_arrays:
             raise ArgumentReached(self.argument_arrays[id(array)])
+        check_dtype(array.dtype)
         entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
         for other in self.arrays.values():
             if np.may_share_memory(other.array, array) and array.size and other.array.size:
@@ -253,8 +256,10 @@ class Tracer(Evaluator):
                 raise ValueError("assignment destination is read-only")
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
-            if tensor._data.__class__ is np.ndarray:
-                storage.source.holders.append((tensor, tensor._node))
+            views = [r() for r in tensor._cell[1:]]
+            for held in (tensor, tensor._base, *views):  # the write may move all of them on the tape
+                if held is not None and held._data.__class__ is np.ndarray:
+                    storage.source.holders.append((held, held._node, held._index))
         atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
         if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
             raise AssertionError(f"written value {atom} does not fit {sym.shape}")
@@ -303,7 +308,9 @@ class Tracer(Evaluator):
             op_module.CONTEXT.reset(token)
 
     def scalar(self, container: Any, key: Any) -> Any:
-        return self.runtime_scalar(ScalarInput.of(container, key))
+        with self.outside():  # a rate that is a tensor of one element is read at once
+            entry = ScalarInput.of(container, key)
+        return self.runtime_scalar(entry)
 
     def option(self, container: Any, key: Any) -> Any:
         self.options.append(PlainRead(container, key, container[key]))
@@ -390,6 +397,17 @@ OVERLAP = (
     "{source}: a tensor is changed in place whose memory overlaps another tensor that this function uses. "
     "Pass one of them and take the other as a view of it inside."
 )
+
+
+def check_dtype(dtype: np.dtype) -> None:
+    """Raise for the dtypes that kernels don't know: complex numbers and bfloat16."""
+    if dtype.kind in "cV":
+        raise CompileError(
+            f"{user_source()}: compiled code has no {dtype} tensors yet: leave this function uncompiled, or "
+            "compute in float32."
+        )
+
+
 UNREAD = object()  # what a gradient was at entry when nobody asked
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.eager.unusual import WATCHERS
+
 ACTIVE: list[bool] = []  # one entry per mode in force: whether it looks for NaN
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
@@ -34,10 +36,10 @@ class detect_anomaly:  # noqa: N801
         )
 
     def __enter__(self) -> None:
-        ACTIVE.append(self.check_nan)
+        _set([*ACTIVE, self.check_nan])
 
     def __exit__(self, *exception: Any) -> None:
-        ACTIVE.pop()
+        _set(ACTIVE[:-1])
 
 
 class set_detect_anomaly:  # noqa: N801
@@ -45,13 +47,19 @@ class set_detect_anomaly:  # noqa: N801
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = list(ACTIVE)
-        ACTIVE[:] = [check_nan] if mode else []
+        _set([check_nan] if mode else [])
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exception: Any) -> None:
-        ACTIVE[:] = self._before
+        _set(self._before)
+
+
+def _set(modes: list[bool]) -> None:
+    if bool(modes) != bool(ACTIVE):
+        (WATCHERS.append if modes else WATCHERS.remove)(remember_stack)
+    ACTIVE[:] = modes
 
 
 def is_anomaly_enabled() -> bool:

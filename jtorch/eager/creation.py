@@ -15,6 +15,7 @@ from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY
+from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
 from jtorch.eager.tensor import Tensor, as_tensor_data
 from jtorch.ops import axes as ax
 from jtorch.random import Generator, default_generator
@@ -27,30 +28,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         data = data.detach()._data
     value = op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype))
     return Tensor(value).requires_grad_(requires_grad)
-
-
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """Like ``tensor``, sharing memory where the data is an array or tensor of that dtype."""
-    devices.check(device)
-    if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
-    if isinstance(data, np.ndarray):
-        shared = from_numpy(data)
-        return shared if dtype is None else shared.to(dtype)
-    return tensor(data, dtype=dtype)
-
-
-def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory. Raises TypeError for a dtype jtorch lacks."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    dt.of(array.dtype)
-    return Tensor(array)
-
-
-def from_dlpack(source: Any) -> Tensor:
-    """A tensor over another library's memory."""
-    return from_numpy(np.from_dlpack(source))
 
 
 def _finish(result: Tensor, requires_grad: bool) -> Tensor:

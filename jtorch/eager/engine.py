@@ -22,9 +22,11 @@ from jtorch.eager import anomaly
 from jtorch.eager.hooks import PostAccumulate
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
+from jtorch.eager.unusual import complex_is_expected
 from jtorch.op import Context
 
 NON_SCALAR = "grad can be implicitly created only for scalar outputs"
+NOT_REAL = "grad can be implicitly created only for real scalar outputs but got torch.{dtype}"
 NO_GRAD_FN = "element {k} of tensors does not require grad and does not have a grad_fn"
 NOT_USED = (
     "The differentiated Tensor at index {k} appears to not have been used in the graph. Set "
@@ -233,6 +235,8 @@ class _Run:
         if gradient is None:
             if data.size != 1:
                 raise RuntimeError(NON_SCALAR)
+            if data.dtype.kind == "c":
+                raise RuntimeError(NOT_REAL.format(dtype=tensor.dtype.name))
             one = self.context.xp.full(1.0, shape=tuple(data.shape), dtype=data.dtype)
             return wrap(one) if self.create_graph else one
         if not isinstance(gradient, Tensor):
@@ -279,7 +283,7 @@ class _Run:
             return parts
         shown = len(parts) - node.hidden
         return [
-            self.zeros(shape, dtype) if g is None and k < shown and dtype.kind == "f" else g
+            self.zeros(shape, dtype) if g is None and k < shown and dtype.kind in "fcV" else g
             for k, (g, (shape, dtype)) in enumerate(zip(parts, node.metadata, strict=True))
         ]
 
@@ -296,6 +300,8 @@ class _Run:
         """All gradients of ``leaf`` are in: show the sum to its hooks and keep it."""
         if g is None:
             return
+        if leaf._data.dtype.kind == "c":
+            assert complex_is_expected(), "a complex leaf got a gradient by the rules of reals"
         hooks = leaf._hooks
         if hooks:
             g = self._run_leaf_hooks(leaf, g)

@@ -53,6 +53,8 @@ class Eager(Evaluator):
 
 def _implementation(op: Op) -> Any:
     """What computes ``op`` on arrays: NumPy's own function where the body is only its name."""
+    if op.renames:
+        return getattr(xp, op.renames)
     if op.kind is Kind.COMPOSITE:
         return functools.partial(op.body, xp)
     return getattr(xp, op.name)

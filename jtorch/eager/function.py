@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 
 from jtorch import op as op_module
-from jtorch.eager import anomaly
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, modified_in_place, produced_by
+from jtorch.eager.rebase import move
 from jtorch.eager.tensor import Tensor, wrap
+from jtorch.eager.unusual import WATCHERS, look_at
 
 _NO_GRADIENT = np.dtype(np.bool_)  # the dtype noted for an output that is no tensor
 _TWICE = "trying to differentiate twice a function that was marked with @once_differentiable"
@@ -241,8 +242,8 @@ def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple) -> A
         metadata = [_metadata(t) for t in outputs]
         Node.__init__(node, edges, (), (), metadata if many else metadata[0])
         node.ctx = ctx
-        if anomaly.ACTIVE:
-            anomaly.remember_stack(node)
+        if WATCHERS:
+            look_at(node)
         made = [_hung(ctx, node, k, t, args) for k, t in enumerate(outputs)]
     else:
         made = outputs
@@ -262,13 +263,16 @@ def _hung(ctx: FunctionCtx, node: FunctionNode, index: int, output: Any, args: t
     """``output`` as a tensor whose gradient ``node`` makes."""
     if not isinstance(output, Tensor) or any(output is t for t in ctx._non_differentiable):
         return output
-    if output._data.dtype.kind != "f":
+    if output._data.dtype.kind not in "fcV":
         return output
     dirty = any(output is t for t in ctx._dirty)
     given = any(output is a for a in args)
     if (given and not dirty) or (output._requires_grad and not dirty):
         output = output.detach()  # another name for the same memory, on the tape as this op
-    output._node, output._index, output._requires_grad = node, index, True
+    if dirty:
+        move(output, (node, index))
+    else:
+        output._node, output._index, output._requires_grad = node, index, True
     return output
 
 

@@ -1,11 +1,12 @@
 """In-place ops: compute the new value, write it over the old memory, advance the version, move the tape.
 
-The tensor's place on the tape becomes the op that made the new value. What autograd can't follow is an
-error before anything is written: a leaf that requires grad, and (for now) views on the tape.
+The tensor's place on the tape becomes the op that made the new value (see ``rebase.py`` for views). What
+autograd can't follow is an error before anything is written.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,72 +14,70 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
+from jtorch.eager.messages import long_name
+from jtorch.eager.rebase import CopyBackwards, check_allowed, edge_of, is_tracked, move
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.op import Op
 
-_BOOL = np.dtype(np.bool_)
+_CATEGORIES = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 
 
 def in_place(op: Op, function: Callable) -> Callable:
     """The method ``op_``: ``function`` with its result written over its first argument."""
     saves_input = op.arrays[0] in op.save_list
+    return _method(function, f"{op.public}_", saves_input)
 
+
+def in_place_function(function: Callable, name: str | None = None) -> Callable:
+    """The method ``f_`` of a composed function: its result written over its first argument."""
+    return _method(function, name or f"{function.__name__}_", True)
+
+
+def _method(function: Callable, name: str, saves_input: bool) -> Callable:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        context = op_module.CONTEXT.get()
         before = self
-        if context.grad:
-            check_allowed(self, args)
-            if saves_input and any(
-                isinstance(a, Tensor) and a._requires_grad for a in (self, *args)
-            ):
-                before = _before(self)
+        if op_module.CONTEXT.get().grad:
+            others = (*args, *kwargs.values()) if kwargs else args
+            check_allowed(self, others)
+            if saves_input and is_tracked(self, *others):
+                before = before_write(self)
         overwrite(self, function(before, *args, **kwargs))
         return self
 
-    method.__name__ = f"{op.public}_"
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"``{function.__name__}``, written over this tensor's memory."
     return method
 
 
-def _before(tensor: Tensor) -> Tensor:
+def before_write(tensor: Tensor) -> Tensor:
     """The same value in memory of its own and at the same place on the tape, for the gradient to keep."""
     xp = op_module.CONTEXT.get().xp
-    edge = (tensor._node or tensor, tensor._index) if tensor._requires_grad else None
-    return wrap(xp.clone(tensor._data), edge)
-
-
-def check_allowed(tensor: Tensor, others: tuple = ()) -> None:
-    """Raise where writing over ``tensor`` would leave the tape wrong."""
-    if tensor._node is None and tensor._requires_grad:
-        raise RuntimeError(
-            "a leaf Variable that requires grad is being used in an in-place operation."
-        )
-    base = tensor._base
-    if base is not None and base._requires_grad and base._node is None:
-        raise RuntimeError(
-            "a view of a leaf Variable that requires grad is being used in an in-place operation."
-        )
-    tracked = tensor._requires_grad or any(
-        isinstance(o, Tensor) and o._requires_grad for o in others
-    )
-    views = [v for v in (r() for r in tensor._cell[1:]) if v is not None and v is not tensor]
-    if tracked and (base is not None or views):
-        raise NotImplementedError(
-            "an in-place operation on a tensor that has views, or is one, where gradients flow through "
-            "it. Write the result to a new tensor instead, e.g. y = y + 1 for y += 1."
-        )
+    return wrap(xp.clone(tensor._data), edge_of(tensor))
 
 
 def overwrite(tensor: Tensor, result: Tensor) -> None:
     """Give ``tensor`` the elements of ``result``, and its place on the tape."""
+    result = _fitted(tensor, result)
+    write(tensor, result._data)
+    if op_module.CONTEXT.get().grad:
+        move(tensor, edge_of(result))
+
+
+def write(tensor: Tensor, value: Any) -> None:
+    """New elements for ``tensor``: memory and version, not the tape."""
+    op_module.CONTEXT.get().evaluator.write(tensor, value)
+    tensor._cell[0] += 1
+
+
+def _fitted(tensor: Tensor, result: Tensor) -> Tensor:
+    """``result`` in the dtype and shape of ``tensor``, or PyTorch's error."""
     data, new = tensor._data, result._data
     if new.shape != data.shape and _broadcast_grows(new.shape, data.shape):
         raise RuntimeError(
             f"output with shape {list(data.shape)} doesn't match the broadcast shape {list(new.shape)}"
         )
     if new.dtype is not data.dtype:
-        if new.dtype.kind == "f" and data.dtype.kind != "f":
-            from jtorch.eager.messages import long_name
-
+        if _CATEGORIES[new.dtype.kind] > _CATEGORIES[data.dtype.kind]:
             raise RuntimeError(
                 f"result type {long_name(new.dtype)} can't be cast to the desired output type "
                 f"{long_name(data.dtype)}"
@@ -86,10 +85,7 @@ def overwrite(tensor: Tensor, result: Tensor) -> None:
         result = APPLY["cast"](result, dtype=data.dtype)
     if result._data.shape != data.shape:
         result = APPLY["expand"](result, shape=tuple(data.shape))
-    op_module.CONTEXT.get().evaluator.write(tensor, result._data)
-    tensor._cell[0] += 1
-    if result._requires_grad:
-        tensor._node, tensor._index, tensor._requires_grad = result._node, result._index, True
+    return result
 
 
 def _broadcast_grows(new: tuple, old: tuple) -> bool:
@@ -106,30 +102,77 @@ def copy_(self: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
         check_allowed(self, (source,))
     if source._data.dtype is not self._data.dtype:
         source = APPLY["cast"](source, dtype=self._data.dtype)
-    if recorded and self._requires_grad:
-        source = _replaced(self, source)
-    overwrite(self, APPLY["clone"](source) if source._requires_grad else source)
+    fitted = _fitted(self, source)
+    tracked = recorded and is_tracked(self, source)
+    edge = _copied(self, fitted) if tracked else None
+    write(self, fitted._data)
+    if recorded:
+        move(self, edge)
     return self
 
 
-def _replaced(tensor: Tensor, source: Any) -> Tensor:
-    """The elements of ``source`` as an op on ``tensor``, whose own gradient becomes zeros."""
-    never = op_module.CONTEXT.get().xp.full(False, shape=tuple(tensor._data.shape), dtype=_BOOL)
-    return APPLY["where"](wrap(never), tensor, source)
+def _copied(tensor: Tensor, source: Tensor) -> Any:
+    """What becomes of the place of ``tensor`` when ``source`` is copied over it."""
+    if tensor._base is not None or not tensor._requires_grad:  # CopySlices gives the old base its zeros
+        return edge_of(source)
+    metadata = (tensor._data.shape, tensor._data.dtype)
+    return CopyBackwards((edge_of(tensor), edge_of(source)), (), (), metadata), 0
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrite every element with a number."""
     if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
         return copy_(self, value)
-    context = op_module.CONTEXT.get()
-    if context.grad:
-        check_allowed(self)
-    full = wrap(context.xp.full(value, shape=tuple(self._data.shape), dtype=self._data.dtype))
-    overwrite(self, _replaced(self, full) if context.grad and self._requires_grad else full)
-    return self
+    data = self._data
+    full = op_module.CONTEXT.get().xp.full(value, shape=tuple(data.shape), dtype=data.dtype)
+    return copy_(self, wrap(full))
 
 
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with 0."""
     return fill_(self, 0)
+
+
+# -- out= --------------------------------------------------------------------------------------------
+
+
+def write_out(out: Any, result: Any, name: str) -> Any:
+    """``result`` written into ``out`` (a tensor, or a tuple of them), which is returned."""
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}(): out must be a tuple of {len(result)} tensors")
+        return type(result)(_write_one(o, r, name) for o, r in zip(out, result, strict=True))
+    return _write_one(out, result, name)
+
+
+def _write_one(out: Any, result: Tensor, name: str) -> Tensor:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if not isinstance(result, Tensor):
+        raise TypeError(f"{name}() got an unexpected keyword argument 'out': its result is no tensor")
+    if out._requires_grad or (result._requires_grad and op_module.CONTEXT.get().grad):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
+            "the arguments requires grad."
+        )
+    if out._data.shape != result._data.shape:
+        _resize(out, tuple(result._data.shape))
+    write(out, _fitted(out, result)._data)
+    return out
+
+
+def _resize(out: Tensor, shape: tuple[int, ...]) -> None:
+    if out._data.size:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out._data.shape)}, "
+            f"which does not match the required output shape {list(shape)}. This behavior is deprecated, and "
+            "in a future PyTorch release outputs will not be resized unless they have zero elements. You can "
+            "explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            UserWarning,
+            stacklevel=4,
+        )
+    out.data = wrap(np.empty(shape, out._data.dtype))

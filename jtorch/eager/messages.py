@@ -10,9 +10,9 @@ from jtorch.op import Kind, Op
 
 def explain(op: Op, values: tuple, error: Exception) -> Exception:
     """The error to raise when computing ``op`` on ``values`` failed with ``error``."""
-    from jtorch.errors import CompileError
+    from jtorch.errors import CompileError, LinAlgError
 
-    if isinstance(error, CompileError):
+    if isinstance(error, (CompileError, LinAlgError)):
         return error
     for value in values:
         if getattr(value, "leaked", False):  # made while a function was compiled, and used outside
@@ -23,12 +23,36 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
     shapes = [tuple(v.shape) for v in values if hasattr(v, "shape")]
     if isinstance(error, IndexError):
         return IndexError(str(error))
+    if type(error) is RuntimeError:  # a sentence of our own
+        return error
     if op.kind is Kind.ELEMENTWISE and isinstance(error, ValueError):
         mismatch = broadcast_mismatch(shapes)
         if mismatch is not None:
             return RuntimeError(mismatch)
+    if isinstance(error, TypeError):
+        refused = _refused_dtype(op, values, str(error))
+        if refused is not None:
+            return refused
     dtypes = [str(v.dtype) for v in values if hasattr(v, "dtype")]
     return type(error)(f"{op.name}: {error} (shapes {shapes}, dtypes {dtypes})")
+
+
+def _refused_dtype(op: Op, values: tuple, sentence: str) -> Exception | None:
+    """What PyTorch says where NumPy has no function for a dtype."""
+    if "boolean negative" in sentence:
+        return RuntimeError(f"Negation, the `-` operator, on a bool tensor is not supported. {_MASK}")
+    if "boolean subtract" in sentence:
+        return RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    if "not supported for the input types" not in sentence and "did not contain a loop" not in sentence:
+        return None
+    kind = next(v.dtype for v in reversed(values) if hasattr(v, "dtype"))
+    return NotImplementedError(f"\"{op.name}_cpu\" not implemented for '{long_name(kind)}'")
+
+
+_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
 
 
 def broadcast_mismatch(shapes: list[tuple[int, ...]]) -> str | None:
@@ -55,6 +79,8 @@ def bad_argument(op: Op, values: tuple) -> str:
 _LONG_NAMES = {
     "float16": "Half", "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int",
     "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "uint64": "UInt64",
+    "uint16": "UInt16", "uint32": "UInt32", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
 }  # fmt: skip
 
 
@@ -68,3 +94,7 @@ def not_floating(op: Op, d: np.dtype) -> str:
         f"{op.public}(): could not infer output dtype. Input dtype must be either a floating point or "
         f"complex dtype. Got: {long_name(d)}"
     )
+
+
+def not_ordered(op: Op, d: np.dtype) -> str:
+    return f"\"{op.name}_cpu\" not implemented for '{long_name(d)}': complex numbers have no order"

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager import functions, indexing, inplace
-from jtorch.eager.binding import APPLY, public_function
-from jtorch.eager.functions import arithmetic, products
+from jtorch.eager import exchange, functions, indexing, inplace, placement, storage
+from jtorch.eager.binding import APPLY, accepting_out, public_function
+from jtorch.eager.functions import products
 from jtorch.eager.tensor import Tensor
-from jtorch.op import TABLE
+from jtorch.op import BY_NAME, TABLE
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
-FUNCTIONS.update(functions.FUNCTIONS)
+FUNCTIONS.update({name: accepting_out(f) for name, f in functions.FUNCTIONS.items()})
+FUNCTIONS.update(exchange.FUNCTIONS)
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
-    "mod": "remainder", "pow": "pow",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -49,8 +51,7 @@ def _install_operators() -> None:
     for symbol in ("neg", "abs"):
         setattr(Tensor, f"__{symbol}__", APPLY[symbol])
     others: dict[str, Any] = {
-        "matmul": products.matmul, "rmatmul": _reflected(products.matmul), "invert": arithmetic.bitwise_not,
-        "and": arithmetic.bitwise_and, "or": arithmetic.bitwise_or,
+        "matmul": products.matmul, "rmatmul": _reflected(products.matmul),
     }  # fmt: skip
     for symbol, function in others.items():
         setattr(Tensor, f"__{symbol}__", function)
@@ -65,11 +66,11 @@ def _install_methods() -> None:
             setattr(Tensor, name, function)
         if op.in_place:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
-    for name, function in functions.METHODS.items():
-        setattr(Tensor, name, function)
-    for symbol in ("add", "sub", "mul", "truediv", "pow"):
-        method = getattr(Tensor, f"{_OPERATORS[symbol]}_")
-        setattr(Tensor, f"__i{symbol}__", method)
+    for module in (functions, exchange, storage, placement):
+        for name, function in module.METHODS.items():
+            setattr(Tensor, name, function)
+    for symbol, name in _OPERATORS.items():
+        setattr(Tensor, f"__i{symbol}__", inplace.in_place(BY_NAME[name], APPLY[name]))
     Tensor.__getitem__, Tensor.__setitem__ = indexing.getitem, indexing.setitem
     for name in ("copy_", "zero_", "fill_"):
         setattr(Tensor, name, getattr(inplace, name))

@@ -223,6 +223,40 @@ def node_class(op: Op) -> type[Node]:
     return found
 
 
+def complex_class(node: type[Node]) -> type[Node]:
+    """The subclass of ``node`` for complex results.
+
+    A gradient declared for reals computes ``g * f'(x)``; PyTorch's convention for a holomorphic ``f`` is
+    ``g * conj(f'(x))``, which is ``conj(conj(g) * f'(x))``. So one rule serves all ops, and only those that
+    are not holomorphic (``conj``, ``abs``, ``angle``...) say so and write their own.
+    Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#autograd-for-complex-numbers
+    """
+    found = _complex_classes.get(node)
+    if found is None:
+
+        def backward(self: Node, xp: Any, g: Any) -> Any:
+            return _conjugated(xp, node.backward(self, xp, xp.conj(g)))
+
+        def backward_on_tensors(self: Node, xp: Any, g: Any) -> Any:
+            return _conjugated(xp, node.backward_on_tensors(self, xp, xp.conj(g)))
+
+        facts = {
+            "__slots__": (), "__module__": __name__, "backward": backward,
+            "backward_on_tensors": backward_on_tensors,
+        }  # fmt: skip
+        found = _complex_classes[node] = type(node.__name__, (node,), facts)
+    return found
+
+
+_complex_classes: dict[type[Node], type[Node]] = {}
+
+
+def _conjugated(xp: Any, grads: Any) -> Any:
+    if isinstance(grads, tuple):
+        return tuple(None if g is None else xp.conj(g) for g in grads)
+    return None if grads is None else xp.conj(grads)
+
+
 def watched(op: Op) -> list[str]:
     """The saved names that are arrays somebody could change: arguments and visible outputs."""
     shown = {"out", *(f"out{k}" for k in range(op.n_outputs - op.hidden))}

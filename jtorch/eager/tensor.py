@@ -15,7 +15,7 @@ import numpy as np
 from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch import watch
-from jtorch.devices import CPU, check, device
+from jtorch.devices import CPU, device
 
 
 class Size(tuple):
@@ -46,6 +46,7 @@ class Tensor:
         "_data",  # the raw value: a NumPy array, or a traced one while compiling
         "_grad",  # a Tensor, a LazyGrad or None
         "_hooks",  # dict of gradient hooks
+        "_how",  # of a view: (the tensor it was made of, op, statics...), None if made under no_grad
         "_index",  # which output of _node
         "_node",  # what made it; None for a leaf
         "_requires_grad",
@@ -71,6 +72,7 @@ class Tensor:
         __matmul__: Any
         __getitem__: Any
         __setitem__: Any
+        _how: Any
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
@@ -109,7 +111,10 @@ class Tensor:
         return dt.OF_NUMPY[self._data.dtype]
 
     def is_floating_point(self) -> bool:
-        return self._data.dtype.kind == "f"
+        return self._data.dtype.kind in "fV"
+
+    def is_complex(self) -> bool:
+        return self._data.dtype.kind == "c"
 
     def element_size(self) -> int:
         return self._data.dtype.itemsize
@@ -156,8 +161,12 @@ class Tensor:
                 "variable in a subgraph that doesn't require differentiation use var_no_grad = "
                 "var.detach()."
             )
-        if requires_grad and self._data.dtype.kind != "f":
+        if requires_grad and self._data.dtype.kind not in "fcV":
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if requires_grad and self._data.dtype.kind == "c":
+            from jtorch.eager.unusual import expect_complex
+
+            expect_complex()
         if self._requires_grad != bool(requires_grad):
             self._requires_grad = bool(requires_grad)
             watch.touched(self._data)
@@ -271,27 +280,8 @@ class Tensor:
 
     # -- out to Python and NumPy -------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray:
-        """The elements as an array that shares this tensor's memory."""
-        if self._requires_grad:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
-        return _concrete(self, "numpy()")
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return array if dtype is None and not copy else np.array(array, dtype=dtype, copy=copy)
-
-    # an array on the left must not swallow the tensor element by element and lose its tape
+    # an array on the left must not swallow the tensor element by element and lose its tape: see exchange.py
     __array_priority__ = 1000
-    __array_ufunc__ = None
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
 
     def item(self) -> bool | int | float:
         """The one element as a Python number. Raises RuntimeError where there are more."""
@@ -347,58 +337,6 @@ class Tensor:
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self._data.ndim == 0 else object.__format__(self, spec)
 
-    def __deepcopy__(self, memo: dict) -> Tensor:
-        if self._node is not None:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
-                "at the moment."
-            )
-        copy = type(self)(np.array(_concrete(self, "deepcopy()")))
-        copy._requires_grad = self._requires_grad
-        memo[id(self)] = copy
-        if self.grad is not None:
-            copy._grad = self.grad.__deepcopy__(memo)
-        return copy
-
-    def __reduce__(self) -> Any:
-        return _rebuild, (type(self), np.array(_concrete(self, "pickle")), self._requires_grad)
-
-    # -- conversion ----------------------------------------------------------------------------------------
-
-    def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """This tensor with another dtype and/or on another device; itself where nothing changes."""
-        copy = kwargs.pop("copy", False)
-        kwargs.pop("non_blocking", None)
-        wanted = kwargs.pop("dtype", None)
-        place = kwargs.pop("device", None)
-        for a in args:
-            if isinstance(a, dt.dtype):
-                wanted = a
-            elif isinstance(a, Tensor):
-                wanted = a.dtype
-            else:
-                place = a
-        check(place)
-        target = dt.to_numpy(wanted)
-        if target is None or target is self._data.dtype:
-            return self.clone() if copy else self
-        from jtorch.eager.binding import APPLY
-
-        return APPLY["cast"](self, dtype=target)
-
-    def cpu(self) -> Tensor:
-        return self
-
-    def cuda(self) -> Tensor:
-        check("cuda")
-        raise AssertionError("unreachable")
-
-
-def _rebuild(cls: type, array: np.ndarray, requires_grad: bool) -> Tensor:
-    tensor = cls(array)
-    tensor._requires_grad = requires_grad
-    return tensor
-
 
 def _concrete(tensor: Tensor, wanted_by: str) -> np.ndarray:
     data = tensor._data
@@ -427,10 +365,12 @@ def wrap(value: Any, edge: Any = None) -> Tensor:
     return tensor
 
 
-def wrap_number(value: bool | int | float, target: np.dtype) -> Any:
+def wrap_number(value: bool | int | float | complex, target: np.dtype) -> Any:
     """A Python number as an operand next to arrays of ``target``: NumPy keeps it weak by itself."""
     if target.kind == "f":
-        return float(value)
+        return float(value)  # type: ignore[arg-type]
+    if target.kind in "Vc":  # what is weak beside NumPy's own dtypes is not beside ml_dtypes'
+        return target.type(value)
     return value if target.kind == "b" or not isinstance(value, bool) else int(value)
 
 
@@ -442,14 +382,24 @@ def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
     if isinstance(value, np.generic):
         return np.array(value, dtype=wanted)
     array = np.asarray(_plain(value))
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biufc":
         raise ValueError(f"could not make a tensor of {type(value).__name__}: not numbers of one shape")
     if wanted is None:
-        wanted = {"b": np.dtype(np.bool_), "f": dt.get_default_dtype().numpy}.get(array.dtype.kind)
-        wanted = wanted or np.dtype(np.int64)
-        if array.size == 0 and not isinstance(value, np.ndarray):
-            wanted = dt.get_default_dtype().numpy
+        found = _element_dtypes(value) if array.size else {dt.get_default_dtype().numpy}
+        wanted = dt.of(dt.promote((d, 1) for d in found)).numpy
     return np.array(array, dtype=wanted)
+
+
+def _element_dtypes(value: Any) -> set[np.dtype]:
+    """The dtypes in nested lists: arrays, tensors and NumPy's numbers have their own."""
+    if isinstance(value, (list, tuple)):
+        kinds = set(map(type, value))
+        if kinds <= {bool, int, float, complex}:  # the long ones, without a look at every element
+            return {dt.of_number(kind()) for kind in kinds}
+        return {d for v in value for d in _element_dtypes(v)}
+    if isinstance(value, Tensor):
+        return {value._data.dtype}
+    return {value.dtype if hasattr(value, "dtype") else dt.of_number(value)}
 
 
 def _plain(value: Any) -> Any:

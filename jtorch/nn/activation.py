@@ -1,10 +1,19 @@
-"""Activations as modules: each calls the function of its name in ``nn.functional``."""
+"""Activations as modules: each calls the function of its name in ``nn.functional``.
+
+Source: https://docs.pytorch.org/docs/stable/nn.html#non-linear-activations-weighted-sum-nonlinearity
+"""
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+from jtorch.eager.creation import empty
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
+from jtorch.nn import init
 from jtorch.nn.module import Module
+from jtorch.nn.parameter import Parameter
 
 
 class Tanh(Module):
@@ -21,18 +30,205 @@ class Sigmoid(Module):
         return input.sigmoid()
 
 
-class ReLU(Module):
-    """max(x, 0); ``inplace`` overwrites the input."""
+class LogSigmoid(Module):
+    """The logarithm of sigmoid, without its underflow."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.logsigmoid(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)"""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)"""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.tanhshrink(input)
+
+
+# -- those that can overwrite their input ------------------------------------------------------------------
+
+
+class _Inplace(Module):
+    """An activation that overwrites its input where ``inplace``."""
+
+    inplace: bool
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+    def _and_inplace(self, text: str) -> str:
+        return f"{text}, inplace=True" if self.inplace else text
+
+
+class ReLU(_Inplace):
+    """max(x, 0)"""
+
     def forward(self, input: Tensor) -> Tensor:
         return input.relu_() if self.inplace else input.relu()
 
+
+class SiLU(_Inplace):
+    """x sigmoid(x), also called swish."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.silu(input, self.inplace)
+
+
+class Mish(_Inplace):
+    """x tanh(softplus(x))"""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.mish(input, self.inplace)
+
+
+class SELU(_Inplace):
+    """elu, scaled so that activations keep mean 0 and variance 1."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.selu(input, self.inplace)
+
+
+class Hardsigmoid(_Inplace):
+    """min(max(x + 3, 0), 6) / 6"""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Hardswish(_Inplace):
+    """x hardsigmoid(x)"""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Hardtanh(_Inplace):
+    """x limited to [min_val, max_val]. Raises AssertionError unless the first is the smaller."""
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        super().__init__(inplace)
+        if min_value is not None:
+            min_val = _renamed("min_value", "min_val", min_value)
+        if max_value is not None:
+            max_val = _renamed("max_value", "max_val", max_value)
+        if max_val <= min_val:
+            raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._and_inplace(f"min_val={self.min_val}, max_val={self.max_val}")
+
+
+def _renamed(old: str, new: str, value: float) -> float:
+    warnings.warn(
+        f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning, stacklevel=3
+    )
+    return value
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)"""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
     def extra_repr(self) -> str:
         return "inplace=True" if self.inplace else ""
+
+
+class ELU(_Inplace):
+    """x where positive, else ``alpha`` (exp(x) - 1)."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._and_inplace(f"alpha={self.alpha}")
+
+
+class CELU(ELU):
+    """x where positive, else ``alpha`` (exp(x / alpha) - 1)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.celu(input, self.alpha, self.inplace)
+
+
+class LeakyReLU(_Inplace):
+    """x where positive, else ``negative_slope`` x."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._and_inplace(f"negative_slope={self.negative_slope}")
+
+
+class RReLU(_Inplace):
+    """leaky_relu whose slopes are drawn from [lower, upper) while training, their middle otherwise."""
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._and_inplace(f"lower={self.lower}, upper={self.upper}")
+
+
+class Threshold(_Inplace):
+    """x above ``threshold``, else ``value``."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._and_inplace(f"threshold={self.threshold}, value={self.value}")
+
+
+# -- with other options ------------------------------------------------------------------------------------
 
 
 class GELU(Module):
@@ -47,41 +243,6 @@ class GELU(Module):
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
-
-
-class SiLU(Module):
-    """x * sigmoid(x), also called swish."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.silu(input)
-
-
-class LeakyReLU(Module):
-    """x where positive, else ``negative_slope`` x."""
-
-    def __init__(self, negative_slope: float = 0.01) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.leaky_relu(input, self.negative_slope)
-
-    def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}"
-
-
-class ELU(Module):
-    """x where positive, else ``alpha`` (exp(x) - 1)."""
-
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
-        self.alpha = alpha
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.elu(input, self.alpha)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}"
 
 
 class Softplus(Module):
@@ -99,6 +260,69 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
+class Hardshrink(Module):
+    """x outside [-lambd, lambd], else 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.hardshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Softshrink(Hardshrink):
+    """x moved towards 0 by ``lambd``, and 0 within it."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softshrink(input, self.lambd)
+
+
+class PReLU(Module):
+    """x where positive, else ``weight`` x: a parameter of ``num_parameters`` slopes, one for each channel.
+
+    Source: He et al. 2015, https://arxiv.org/abs/1502.01852
+    """
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+# -- along a dim -------------------------------------------------------------------------------------------
+
+
+class GLU(Module):
+    """The first half along ``dim`` times the sigmoid of the second."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
 class _AlongDim(Module):
     """A function along one dim."""
 
@@ -114,11 +338,27 @@ class Softmax(_AlongDim):
     """exp(x), scaled to sum to one along ``dim``."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim)
+        return F.softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmin(_AlongDim):
+    """softmax of -x along ``dim``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
     """The logarithm of softmax along ``dim``."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim)
+        return F.log_softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmax2d(Module):
+    """softmax over the channels of (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        return F.softmax(input, -3, _stacklevel=5)

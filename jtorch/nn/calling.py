@@ -1,69 +1,89 @@
 """Calling a module that has hooks. One without takes the short path in ``Module.__call__``.
 
-Hooks of both signatures, with and without keyword arguments, are stored in one: what a call walks over.
+Hooks of all modules run before the module's own.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import watch
-from jtorch.eager.hooks import RemovableHandle, add_hook
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
-
-
-def add(hooks: OrderedDict[int, Callable], hook: Callable, prepend: bool) -> RemovableHandle:
-    """Add ``hook`` at the end, or the front, and tell compiled plans now and when it is removed."""
-    _, handle = add_hook(hooks, hook, watch.advance)
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
-
-
-def pre_hook(hook: Callable, with_kwargs: bool) -> Callable:
-    """``hook`` as (module, args, kwargs) -> (args, kwargs)."""
-
-    def plain(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        changed = hook(module, args)
-        if changed is None:
-            return args, kwargs
-        return (changed if isinstance(changed, tuple) else (changed,)), kwargs
-
-    def keyed(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        changed = hook(module, args, kwargs)
-        if changed is None:
-            return args, kwargs
-        if isinstance(changed, tuple) and len(changed) == 2:
-            return changed
-        raise RuntimeError(
-            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
-        )
-
-    return keyed if with_kwargs else plain
-
-
-def post_hook(hook: Callable, with_kwargs: bool) -> Callable:
-    """``hook`` as (module, args, kwargs, output) -> output or None."""
-    return hook if with_kwargs else lambda module, args, kwargs, out: hook(module, args, out)
+from jtorch.nn import global_hooks as every
 
 
 def with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:
-    """What ``module(*args, **kwargs)`` gives with its hooks around ``forward``."""
-    for hook in tuple(module._forward_pre_hooks.values()):
-        args, kwargs = hook(module, args, kwargs)
+    """What ``module(*args, **kwargs)`` gives with its hooks, and those of all modules, around ``forward``."""
+    done: set[int] = set()
+    try:
+        return _call(module, args, kwargs, done)
+    except Exception:
+        _always_called(module, args, kwargs, done)
+        raise
+
+
+def _call(module: Any, args: tuple, kwargs: dict, done: set[int]) -> Any:
+    for hook in (*every.FORWARD_PRE.values(),):
+        args = _as_args(hook(module, args), args)
+    for key, hook in tuple(module._forward_pre_hooks.items()):
+        if key in module._forward_pre_hooks_with_kwargs:
+            args, kwargs = _as_args_and_kwargs(hook(module, args, kwargs), args, kwargs)
+        else:
+            args = _as_args(hook(module, args), args)
     backward: _Backward | None = None
-    if module._backward_hooks or module._backward_pre_hooks:
+    if module._backward_hooks or module._backward_pre_hooks or every.BACKWARD or every.BACKWARD_PRE:
         backward = _Backward(module)
         args = backward.around_inputs(args)
     result = module.forward(*args, **kwargs)
-    for hook in tuple(module._forward_hooks.values()):
-        changed = hook(module, args, kwargs, result)
+    for key, hook, keyed, _ in _forward_hooks(module):
+        done.add(key)
+        changed = hook(module, args, kwargs, result) if keyed else hook(module, args, result)
         if changed is not None:
             result = changed
     return result if backward is None else backward.around_outputs(result)
+
+
+def _as_args(changed: Any, args: tuple) -> tuple:
+    if changed is None:
+        return args
+    return changed if isinstance(changed, tuple) else (changed,)
+
+
+def _as_args_and_kwargs(changed: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    if changed is None:
+        return args, kwargs
+    if isinstance(changed, tuple) and len(changed) == 2:
+        return changed
+    raise RuntimeError(
+        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+    )
+
+
+def _forward_hooks(module: Any) -> list[tuple[int, Callable, bool, bool]]:
+    """(id, hook, whether it takes keyword arguments, whether it runs after an error, too)"""
+    found = [(k, h, k in every.WITH_KWARGS, k in every.ALWAYS) for k, h in every.FORWARD.items()]
+    keyed, always = module._forward_hooks_with_kwargs, module._forward_hooks_always_called
+    return found + [(k, h, k in keyed, k in always) for k, h in module._forward_hooks.items()]
+
+
+def _always_called(module: Any, args: tuple, kwargs: dict, done: set[int]) -> None:
+    """After an error: run the hooks that asked for it and did not run. Their own errors are warnings."""
+    for key, hook, keyed, always in _forward_hooks(module):
+        if not always or key in done:
+            continue
+        try:
+            if keyed:
+                hook(module, args, kwargs, None)
+            else:
+                hook(module, args, None)
+        except Exception as error:
+            warnings.warn(
+                "module forward hook with ``always_call=True`` raised an exception that was silenced as "
+                f"another error was raised in forward: {error}",
+                stacklevel=4,
+            )
 
 
 class BackwardHookFunctionBackward(Node):
@@ -85,8 +105,8 @@ class _Backward:
 
     def __init__(self, module: Any) -> None:
         self.module = module
-        self.hooks = tuple(module._backward_hooks.values())
-        self.pre_hooks = tuple(module._backward_pre_hooks.values())
+        self.hooks = (*every.BACKWARD.values(), *module._backward_hooks.values())
+        self.pre_hooks = (*every.BACKWARD_PRE.values(), *module._backward_pre_hooks.values())
         self.grad_outputs: tuple | None = None
         self.n_inputs = self.n_outputs = 0
         self.input_places: list[int] = []
@@ -162,6 +182,6 @@ def _through_identity(values: tuple, pre_hook: Callable) -> tuple[tuple, list[in
     for index, (k, t) in enumerate(zip(places, tensors, strict=True)):
         out = Tensor(t._data)
         out._requires_grad, out._node, out._index = True, node, index
-        out._cell, out._base = t._cell, t if t._base is None else t._base
+        out._cell, out._base, out._how = t._cell, t if t._base is None else t._base, None
         passed[k] = out
     return tuple(passed), places

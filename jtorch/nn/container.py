@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters: Sequential, ModuleList, ModuleDict, ParameterList.
+"""Modules that hold modules: Sequential, ModuleList, ModuleDict.
 
 Source: https://docs.pytorch.org/docs/stable/nn.html#containers
 """
@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from jtorch import watch
-from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module, _indent
-from jtorch.nn.parameter import Parameter
 
 
 def _position(index: Any, n: int) -> int:
@@ -68,10 +66,24 @@ class _Indexed(Module):
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add modules at the end."""
+        """Add modules at the end. Raises TypeError for what can't be walked over."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                f"{type(self).__name__}.extend should be called with an iterable, but got "
+                f"{type(modules).__name__}"
+            )
         for module in list(modules):
             self.append(module)
         return self
+
+    def pop(self, key: Any) -> Module:
+        """Remove and return the module at ``key``."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.isdigit()]
 
     def insert(self, index: int, module: Module) -> Self:
         """Add a module before position ``index``; those after it move up."""
@@ -109,6 +121,41 @@ class Sequential(_Indexed):
     def _part(self, items: list[tuple[str, Module]]) -> Module:
         return type(self)(OrderedDict(items))
 
+    def insert(self, index: int, module: Module) -> Self:
+        """Add a module before position ``index``. Raises IndexError out of range."""
+        if isinstance(module, Module) and not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        return super().insert(index, module)
+
+    def __add__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Any) -> Self:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                f"add operator supports only objects of Sequential class, but {type(other)} is given."
+            )
+        return self.extend(other)
+
+    def _times(self, other: Any) -> int:
+        if not isinstance(other, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
+        if other <= 0:
+            raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
+        return other
+
+    def __mul__(self, other: int) -> Sequential:
+        return Sequential(*(list(self) * self._times(other)))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        return self.extend(list(self) * (self._times(other) - 1))
+
 
 class ModuleList(_Indexed):
     """A list of modules."""
@@ -126,12 +173,6 @@ class ModuleList(_Indexed):
 
     def __iadd__(self, other: Iterable[Module]) -> Self:
         return self.extend(other)
-
-    def pop(self, key: int) -> Module:
-        """Remove and return the module at ``key``."""
-        module = self[key]
-        del self[key]
-        return module
 
     def __repr__(self) -> str:
         """Runs of equal modules as one line: ``(0-2): 3 x Linear(...)``."""
@@ -202,56 +243,3 @@ class ModuleDict(Module):
         pairs = modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules
         for name, module in pairs:
             self[name] = module
-
-
-class ParameterList(Module):
-    """A list of parameters; a Tensor put into it becomes a Parameter."""
-
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self._size = 0
-        if values is not None:
-            self.extend(values)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[k] for k in range(self._size)])
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return type(self)(self[k] for k in range(self._size)[index])
-        return getattr(self, str(_position(index, self._size)))
-
-    def __setitem__(self, index: int, value: Any) -> None:
-        self._put(_position(index, self._size), value)
-
-    def _put(self, k: int, value: Any) -> None:
-        if isinstance(value, Tensor) and not isinstance(value, Parameter):
-            value = Parameter(value, requires_grad=value.requires_grad)
-        setattr(self, str(k), value)
-
-    def append(self, value: Any) -> Self:
-        """Add a value at the end."""
-        self._put(self._size, value)
-        self._size += 1
-        return self
-
-    def extend(self, values: Iterable[Any]) -> Self:
-        """Add values at the end."""
-        for value in list(values):
-            self.append(value)
-        return self
-
-    def extra_repr(self) -> str:
-        lines = []
-        for k, value in enumerate(self):
-            if isinstance(value, Tensor):
-                kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-                size = "x".join(map(str, value.shape))
-                text = f"{kind} containing: [{str(value.dtype).replace('jtorch.', 'torch.')} of size {size}]"
-            else:
-                text = f"Object of type: {type(value).__name__}"
-            lines.append(f"  ({k}): {text}")
-        return "\n".join(lines)

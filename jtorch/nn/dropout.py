@@ -1,17 +1,17 @@
-"""Dropout."""
+"""Dropout as modules."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
 
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
 from jtorch.nn.module import Module
 
 
-class Dropout(Module):
-    """While training, zeroes each element with probability ``p`` and scales the others by 1/(1-p).
-
-    Raises ValueError for a probability outside [0, 1]. Source: Hinton et al. 2012, arXiv:1207.0580.
-    """
+class _Dropout(Module):
+    drop: ClassVar[Callable]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -21,7 +21,46 @@ class Dropout(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+        return type(self).drop(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
+    """While training, zeroes each element with probability ``p`` and scales the others by 1/(1-p).
+
+    Raises ValueError for a probability outside [0, 1]. Source: Hinton et al. 2012, arXiv:1207.0580.
+    """
+
+    drop = staticmethod(F.dropout)
+
+
+class Dropout1d(_Dropout):
+    """Dropout of whole channels of (N, C, L) or (C, L). Source: Tompson et al. 2014, arXiv:1411.4280."""
+
+    drop = staticmethod(F.dropout1d)
+
+
+class Dropout2d(_Dropout):
+    """Dropout of whole channels of (N, C, H, W). Source: Tompson et al. 2014, arXiv:1411.4280."""
+
+    drop = staticmethod(F.dropout2d)
+
+
+class Dropout3d(_Dropout):
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+
+    drop = staticmethod(F.dropout3d)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout for SELU networks: keeps mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv:1706.02515."""
+
+    drop = staticmethod(F.alpha_dropout)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """``AlphaDropout`` of whole channels."""
+
+    drop = staticmethod(F.feature_alpha_dropout)

@@ -15,12 +15,16 @@ from jtorch import dtypes as dt
 from jtorch import watch
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import calling, state
-from jtorch.nn.parameter import Parameter
+from jtorch.nn.global_hooks import CALLS as GLOBAL_HOOKS
+from jtorch.nn.global_hooks import registering
+from jtorch.nn.hook_methods import HOOKS, Hooked
+from jtorch.nn.parameter import Buffer, Parameter
+from jtorch.nn.tree import Tree
 
 _PLAIN = (bool, int, float, str, tuple, type(None))  # compared by value: equal means no change
 
 
-class Module:
+class Module(Tree, Hooked):
     """Base class of all layers. Subclasses define ``forward``.
 
     >>> import jtorch
@@ -34,6 +38,8 @@ class Module:
     """
 
     training: bool
+    _version: int = 1  # of the layout of its state dict
+    dump_patches: bool = False
 
     def __init__(self) -> None:
         self.__dict__.update(
@@ -42,25 +48,18 @@ class Module:
             _buffers={},
             _non_persistent_buffers_set=set(),
             _modules={},
-            _forward_pre_hooks=OrderedDict(),
-            _forward_hooks=OrderedDict(),
-            _backward_pre_hooks=OrderedDict(),
-            _backward_hooks=OrderedDict(),
         )
+        for name in HOOKS:
+            self.__dict__[name] = OrderedDict()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""
         raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
+            f'Module [{self.__class__.__name__}] is missing the required "forward" function'
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if (
-            self._forward_hooks
-            or self._forward_pre_hooks
-            or self._backward_hooks
-            or self._backward_pre_hooks
-        ):
+        if self._hooked or GLOBAL_HOOKS:
             return calling.with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -72,10 +71,13 @@ class Module:
             found = facts.get(place)
             if found is not None and name in found:
                 return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise AttributeError(f"'{self.__class__.__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
         facts = self.__dict__
+        if isinstance(value, Buffer):
+            self._set_buffer(name, value)
+            return
         if isinstance(value, (Parameter, Module)):
             is_parameter = isinstance(value, Parameter)
             if "_modules" not in facts:
@@ -99,6 +101,14 @@ class Module:
         ):
             watch.advance()
 
+    def _set_buffer(self, name: str, value: Buffer) -> None:
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        if name in self._parameters or name in self._modules:
+            self._set_registered(name, value)  # raises: a buffer takes no parameter's or module's place
+        self.__dict__.pop(name, None)
+        self.register_buffer(name, value, value.persistent)
+
     def _set_registered(self, name: str, value: Any) -> bool:
         """Whether ``name`` is registered here, and so ``value`` took its place there."""
         facts = self.__dict__
@@ -112,7 +122,7 @@ class Module:
                     f"({allowed} or None expected)"
                 )
             if held[name] is not value:
-                held[name] = value
+                held[name] = registering(_KIND[place].split()[-1], self, name, value)
                 watch.advance()
             return True
         return False
@@ -154,7 +164,7 @@ class Module:
                 f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
                 "the forward() method."
             )
-        self._parameters[name] = param
+        self._parameters[name] = registering("parameter", self, name, param)
         watch.advance()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -165,7 +175,7 @@ class Module:
                 f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registering("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -179,10 +189,12 @@ class Module:
         self._check_name("module", name, self._modules)
         self._set_module(name, module)
 
-    register_module = add_module
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Another name of ``add_module``."""
+        self.add_module(name, module)
 
     def _set_module(self, name: str, module: Module | None) -> None:
-        self._modules[name] = module
+        self._modules[name] = registering("module", self, name, module)
         watch.advance()
 
     def _check_name(self, kind: str, name: str, place: dict) -> None:
@@ -196,104 +208,6 @@ class Module:
             raise KeyError(f'{kind} name can\'t be empty string ""')
         if hasattr(self, name) and name not in place:
             raise KeyError(f"attribute '{name}' already exists")
-
-    # -- walking the tree --------------------------------------------------------------------------------
-
-    def named_modules(
-        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
-        """``(dotted name, module)`` of this module and all below, each module once."""
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, child in self._modules.items():
-            if child is not None:
-                inner = f"{prefix}.{name}" if prefix else name
-                yield from child.named_modules(memo, inner, remove_duplicate)
-
-    def modules(self) -> Iterator[Module]:
-        return (module for _, module in self.named_modules())
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """``(name, module)`` of the direct submodules, each module once."""
-        seen = set()
-        for name, child in self._modules.items():
-            if child is not None and child not in seen:
-                seen.add(child)
-                yield name, child
-
-    def children(self) -> Iterator[Module]:
-        return (child for _, child in self.named_children())
-
-    def _named_members(
-        self, place: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
-        seen = set()
-        modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
-        for module_prefix, module in modules:
-            for name, value in module.__dict__[place].items():
-                if value is None or id(value) in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(id(value))
-                yield f"{module_prefix}.{name}" if module_prefix else name, value
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """``(dotted name, parameter)``, each parameter once."""
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        return (p for _, p in self.named_parameters(recurse=recurse))
-
-    def named_buffers(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Tensor]]:
-        """``(dotted name, buffer)``, each buffer once."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        return (b for _, b in self.named_buffers(recurse=recurse))
-
-    def get_submodule(self, target: str) -> Module:
-        """The module at a dotted path. Raises AttributeError where there is none."""
-        module = self
-        for name in target.split(".") if target else ():
-            if not hasattr(module, name):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-            module = getattr(module, name)
-            if not isinstance(module, Module):
-                raise AttributeError(f"`{name}` is not an nn.Module")
-        return module
-
-    def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path. Raises AttributeError where there is none."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if not hasattr(module, name):
-            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-        found = getattr(module, name)
-        if not isinstance(found, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return found
-
-    def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path. Raises AttributeError where there is none."""
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if not hasattr(module, name):
-            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-        if name not in module._buffers:
-            raise AttributeError(f"`{name}` is not a buffer")
-        return module._buffers[name]
 
     # -- changing the tree -------------------------------------------------------------------------------
 
@@ -373,48 +287,54 @@ class Module:
     def half(self) -> Self:
         return self.to(dt.float16)
 
+    def bfloat16(self) -> Self:
+        return self.to(dt.bfloat16)
+
+    def type(self, dst_type: Any) -> Self:
+        """All parameters and buffers in ``dst_type``, integers too."""
+        return self._apply(lambda t: t.to(dst_type))
+
+    def share_memory(self) -> Self:
+        """Raises NotImplementedError: parameters shared between processes are not offered."""
+        raise NotImplementedError("Module.share_memory(): memory shared between processes")
+
     def cpu(self) -> Self:
         return self.to("cpu")
 
     def cuda(self, device: Any = None) -> Self:
         return self.to("cuda" if device is None else device)
 
-    # -- hooks -------------------------------------------------------------------------------------------
-
-    def register_forward_pre_hook(
-        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
-    ) -> Any:
-        """``hook(module, args)`` before ``forward``; may return new args. Returns a removable handle.
-
-        With ``with_kwargs`` it is ``hook(module, args, kwargs)`` and may return ``(args, kwargs)``.
-        """
-        return calling.add(self._forward_pre_hooks, calling.pre_hook(hook, with_kwargs), prepend)
-
-    def register_forward_hook(
-        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
-    ) -> Any:
-        """``hook(module, args, output)`` after ``forward``; may return another output.
-
-        With ``with_kwargs`` it is ``hook(module, args, kwargs, output)``. Returns a removable handle.
-        """
-        return calling.add(self._forward_hooks, calling.post_hook(hook, with_kwargs), prepend)
-
-    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Any:
-        """``hook(module, grad_output)`` before the module's gradients; may return a new grad_output."""
-        return calling.add(self._backward_pre_hooks, hook, prepend)
-
-    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Any:
-        """``hook(module, grad_input, grad_output)`` once the inputs' gradients are known.
-
-        It may return a tuple that takes the place of ``grad_input``. Returns a removable handle.
-        """
-        return calling.add(self._backward_hooks, hook, prepend)
-
     # -- state -------------------------------------------------------------------------------------------
 
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
+    def get_extra_state(self) -> Any:
+        """What else than tensors ``state_dict`` keeps; a subclass with any defines this and the next."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called. Please file an "
+            "issue at https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this "
+            "bug."
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what ``get_extra_state`` gave."""
+        self.get_extra_state()
+
+    def state_dict(
+        self,
+        *args: Any,
+        destination: Any = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+    ) -> Any:
         """Parameters and persistent buffers by dotted name; they share memory with the module's."""
-        return state.collect(self, prefix, keep_vars)
+        if args:
+            destination, prefix, keep_vars = state.positional(args, destination, prefix, keep_vars)
+        return state.collect(self, destination, prefix, keep_vars)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Put this module's own tensors into ``destination``; subclasses may put others."""
+        state.save_own(self, destination, prefix, keep_vars)
+        if self.__class__.get_extra_state is not Module.get_extra_state:
+            destination[prefix + state.EXTRA] = self.get_extra_state()
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
@@ -422,9 +342,30 @@ class Module:
         """Copy ``state_dict`` into the parameters and buffers here and below.
 
         ``assign`` puts the given tensors in their places instead. Raises RuntimeError for shapes that
-        differ and, where ``strict``, for keys that are missing or unexpected; nothing is changed then.
+        differ and, where ``strict``, for keys that are missing or unexpected; nothing is changed then
+        (but by modules with loading code or hooks of their own).
         """
         return state.load(self, state_dict, strict, assign)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Fill this module's own tensors from ``state_dict``; subclasses may convert older layouts first."""
+        report = state.Report(strict, missing_keys, unexpected_keys, error_msgs)
+        for write in state.load_own(self, state_dict, prefix, local_metadata, report):
+            write()
+
+    def __setstate__(self, facts: dict[str, Any]) -> None:
+        self.__dict__.update(facts)
+        for name in HOOKS:
+            self.__dict__.setdefault(name, OrderedDict())
 
     # -- text --------------------------------------------------------------------------------------------
 
@@ -433,7 +374,7 @@ class Module:
         return ""
 
     def _get_name(self) -> str:
-        return type(self).__name__
+        return self.__class__.__name__
 
     def __repr__(self) -> str:
         extra = self.extra_repr()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from jtorch import dtypes as dt
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
-from jtorch.nn.parameter import Parameter
+from jtorch.nn.parameter import Parameter, UninitializedTensor
 
 
 class IncompatibleKeys(NamedTuple):
@@ -24,62 +26,179 @@ class IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-def _entries(module: Any, prefix: str) -> Iterator[tuple[str, Any, str, Tensor]]:
-    """(key, owner, name, tensor) of everything persistent, in PyTorch's order."""
-    for name, param in module._parameters.items():
-        if param is not None:
-            yield prefix + name, module, name, param
-    for name, buffer in module._buffers.items():
-        if buffer is not None and name not in module._non_persistent_buffers_set:
-            yield prefix + name, module, name, buffer
-    for name, child in module._modules.items():
-        if child is not None:
-            yield from _entries(child, f"{prefix}{name}.")
+class Report(NamedTuple):
+    """What goes wrong while a state dict is loaded, collected over all modules."""
+
+    strict: bool
+    missing: list[str]
+    unexpected: list[str]
+    errors: list[str]
 
 
-def collect(module: Any, prefix: str, keep_vars: bool) -> OrderedDict[str, Tensor]:
-    """The state dict of ``module``; detached unless ``keep_vars``."""
-    return OrderedDict(
-        (key, tensor if keep_vars else tensor.detach())
-        for key, _, _, tensor in _entries(module, prefix)
+EXTRA = "_extra_state"  # the key of what a module keeps besides tensors
+
+
+def positional(args: tuple, destination: Any, prefix: str, keep_vars: bool) -> tuple[Any, str, bool]:
+    """(destination, prefix, keep_vars) of a ``state_dict`` call in the old form, with PyTorch's warning."""
+    warnings.warn(
+        "Positional args are being deprecated, use kwargs instead. Refer to "
+        "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for "
+        "details.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    given = dict(enumerate(args))
+    return (
+        given.get(0) if destination is None else destination,
+        given.get(1, "") if prefix == "" else prefix,
+        given.get(2, False) if not keep_vars else keep_vars,
     )
 
 
+def _own(module: Any) -> dict[str, Any]:
+    """This module's parameters and persistent buffers by name, in PyTorch's order."""
+    hidden = module._non_persistent_buffers_set
+    buffers = {k: v for k, v in module._buffers.items() if k not in hidden}
+    return {k: v for k, v in (module._parameters | buffers).items() if v is not None}
+
+
+def save_own(module: Any, destination: Any, prefix: str, keep_vars: bool) -> None:
+    """Put the module's own tensors into ``destination``; detached unless ``keep_vars``."""
+    for name, tensor in _own(module).items():
+        destination[prefix + name] = tensor if keep_vars else tensor.detach()
+
+
+def collect(module: Any, destination: Any, prefix: str, keep_vars: bool) -> Any:
+    """The state dict of ``module`` and those below, with the version of each module's layout as _metadata."""
+    if destination is None:
+        destination = OrderedDict()
+        destination._metadata = OrderedDict()
+    facts = {"version": module._version}
+    if hasattr(destination, "_metadata"):
+        destination._metadata[prefix[:-1]] = facts
+    for hook in module._state_dict_pre_hooks.values():
+        hook(module, prefix, keep_vars)
+    module._save_to_state_dict(destination, prefix, keep_vars)
+    for name, child in module._modules.items():
+        if child is not None:
+            child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    for hook in module._state_dict_hooks.values():
+        changed = hook(module, destination, prefix, facts)
+        if changed is not None:
+            destination = changed
+    return destination
+
+
 def load(module: Any, given: Mapping[str, Tensor], strict: bool, assign: bool) -> IncompatibleKeys:
-    """Check everything, then copy (or assign): a state dict that does not fit changes nothing."""
+    """Check everything, then copy (or assign): a state dict that does not fit changes nothing.
+
+    Modules with loading code or hooks of their own are filled at once, as that code may look at them.
+    """
     if not isinstance(given, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(given)}.")
-    entries = list(_entries(module, ""))
-    expected = {key for key, *_ in entries}
-    missing = [key for key, *_ in entries if key not in given]
-    unexpected = [key for key in given if key not in expected]
-    errors = []
-    if strict and unexpected:
-        errors.append(f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
-    if strict and missing:
-        errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
-    pairs = []
-    for key, owner, name, tensor in entries:
-        if key not in given:
-            continue
-        value = given[key]
-        problem, value = _fitted(key, tensor, value)
-        if problem:
-            errors.append(problem)
-        else:
-            pairs.append((owner, name, tensor, value))
+    metadata = getattr(given, "_metadata", None)
+    copied = OrderedDict(given)
+    if metadata is not None:
+        copied._metadata = metadata  # type: ignore[attr-defined]
+    report = Report(True, [], [], [])
+    writes: list[Callable[[], None]] = []
+    _load_tree(module, copied, "", metadata, assign, report, writes)
+    errors = report.errors
+    if strict:
+        if report.unexpected:
+            errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(report.unexpected)}. ")
+        if report.missing:
+            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(report.missing)}. ")
     if errors:
         joined = "\n\t".join(errors)
         raise RuntimeError(
             f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{joined}"
         )
+    for write in writes:
+        write()
+    return IncompatibleKeys(report.missing, report.unexpected)
+
+
+def _load_tree(
+    module: Any, given: Any, prefix: str, metadata: Any, assign: bool, report: Report, writes: list
+) -> None:
+    facts = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        facts["assign_to_params_buffers"] = assign
+    loads = type(module)._load_from_state_dict
+    if getattr(loads, "__module__", "") == "jtorch.nn.module" and not module._load_state_dict_pre_hooks:
+        writes += load_own(module, given, prefix, facts, report)
+    else:
+        module._load_from_state_dict(
+            given, prefix, facts, True, report.missing, report.unexpected, report.errors
+        )
+    for name, child in module._modules.items():
+        if child is not None:
+            inner = f"{prefix}{name}."
+            part = {k: v for k, v in given.items() if k.startswith(inner)}
+            _load_tree(child, part, inner, metadata, assign, report, writes)
+    if module._load_state_dict_post_hooks:
+        for write in writes:
+            write()
+        writes.clear()
+    incompatible = IncompatibleKeys(report.missing, report.unexpected)
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, incompatible) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                "values, if incompatible_keys need to be modified, it should be done inplace."
+            )
+
+
+def load_own(
+    module: Any, given: Any, prefix: str, facts: Any, report: Report
+) -> list[Callable[[], None]]:
+    """Check what ``given`` has for the module's own tensors; what is to be written, as functions."""
+    for hook in module._load_state_dict_pre_hooks.values():
+        hook(given, prefix, facts, report.strict, report.missing, report.unexpected, report.errors)
+    own, writes = _own(module), []
+    assign = facts.get("assign_to_params_buffers", False)
+    for name, tensor in own.items():
+        key = prefix + name
+        if key not in given:
+            if report.strict:
+                report.missing.append(key)
+            continue
+        problem, value = _fitted(key, tensor, given[key])
+        if problem:
+            report.errors.append(problem)
+        elif assign:
+            writes.append(partial(_assign, module, name, tensor, value))
+        else:
+            writes.append(partial(_copy, tensor, value))
+    _load_extra(module, given, prefix + EXTRA, report)
+    if report.strict:
+        report.unexpected.extend(
+            k for k in given if k.startswith(prefix) and _unexpected(module, k[len(prefix) :], own)
+        )
+    return writes
+
+
+def _load_extra(module: Any, given: Any, key: str, report: Report) -> None:
+    if getattr(type(module).set_extra_state, "__module__", "") != "jtorch.nn.module":
+        if key in given:
+            module.set_extra_state(given[key])
+        elif report.strict:
+            report.missing.append(key)
+    elif report.strict and key in given:
+        report.unexpected.append(key)
+
+
+def _unexpected(module: Any, name: str, own: dict[str, Any]) -> bool:
+    first, dot, _ = name.partition(".")
+    if dot:
+        return first not in module._modules
+    return first != EXTRA and first not in own
+
+
+def _copy(tensor: Tensor, value: Tensor) -> None:
     with no_grad():
-        for owner, name, tensor, value in pairs:
-            if assign:
-                _assign(owner, name, tensor, value)
-            else:
-                tensor.copy_(value)
-    return IncompatibleKeys(missing, unexpected)
+        tensor.copy_(value)
 
 
 def _fitted(key: str, tensor: Tensor, value: Any) -> tuple[str, Any]:
@@ -89,6 +208,8 @@ def _fitted(key: str, tensor: Tensor, value: Any) -> tuple[str, Any]:
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
             f"checkpoint but received {type(value)}"
         ), value
+    if is_lazy(tensor):  # it takes the shape that it is given
+        return "", value
     if tensor.ndim == 0 and tuple(value.shape) == (1,):
         value = value.detach().reshape(())
     if value.shape != tensor.shape:
@@ -97,6 +218,11 @@ def _fitted(key: str, tensor: Tensor, value: Any) -> tuple[str, Any]:
             f"in current model is {tensor.shape}."
         ), value
     return "", value
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Whether ``tensor`` is still to get its shape."""
+    return isinstance(tensor, UninitializedTensor)
 
 
 def _assign(owner: Any, name: str, tensor: Tensor, value: Tensor) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from jtorch import dtypes as dt
-
 
 def one(dim: int, ndim: int) -> int:
     """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range."""
@@ -78,13 +76,6 @@ def infer_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 def pair(value: int | tuple[int, int]) -> tuple[int, int]:
     """``3`` and ``(3, 3)`` alike: kernel sizes, strides, paddings."""
     return (value, value) if isinstance(value, int) else (int(value[0]), int(value[1]))
-
-
-def widened(input, dtype):
-    """The input of a sum or product: integers are summed as int64 unless a dtype is asked for."""
-    if dtype is not None:
-        return input.to(dtype)
-    return input if input.is_floating_point() else input.to(dt.int64)
 
 
 def not_empty(input, name, dim):

@@ -10,7 +10,13 @@ from jtorch.ops import axes as ax
 # -- softmax ---------------------------------------------------------------------------------------------
 
 
+def _nothing_along(x, axis):
+    return any(x.shape[a] == 0 for a in axis)
+
+
 def _softmax(xp, x, axis):
+    if _nothing_along(x, axis):
+        return x
     e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
     return e / xp.sum(e, axis=axis, keepdims=True)
 
@@ -35,6 +41,8 @@ def _(xp, g, out, axis):
 
 @composite(dtype="floating")
 def log_softmax(xp, x, *, axis):
+    if _nothing_along(x, axis):
+        return x
     z = x - xp.max(x, axis=axis, keepdims=True)
     return z - xp.log(xp.sum(xp.exp(z), axis=axis, keepdims=True))
 
@@ -112,7 +120,7 @@ def _(xp, g, x, target, reduction, ignore_index):
 
 def _class_face(name):
     def face(input, target, ignore_index=-100, reduction="mean"):
-        """One row of scores per example and its class; ``eager/functions/class_losses.py`` has the full signature."""
+        """One row of scores per example and its class; see ``eager/functions/class_losses.py``."""
         check_classes(name, input, target, reduction)
         return (input, target), {"reduction": reduction, "ignore_index": ignore_index}
 

@@ -40,7 +40,7 @@ def _(xp, g, x, y, needs):
 
 
 def _named_product(name, ndim, grad_name):
-    @composite(name=name, grad_name=grad_name, methods=(name,))
+    @composite(name=name, grad_name=grad_name, methods=(name,), renames="matmul")
     def body(xp, x, y):
         return xp.matmul(x, y)
 
@@ -56,16 +56,37 @@ def _named_product(name, ndim, grad_name):
     return body
 
 
+_C_NAMES = {
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short", "bool": "bool",
+    "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+}  # fmt: skip
+
+
+def check_dtypes(x, y):
+    """Raise PyTorch's error where two factors differ in dtype, or are bools."""
+    if x.dtype is not y.dtype:
+        a, b = (_C_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, y))
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a} != {b}")
+    if x.dtype.name == "bool":
+        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+
+
+def _check_ndims(name, a, b, ndim):
+    if name == "bmm":
+        for k, shape in enumerate((a, b), 1):
+            if len(shape) != ndim:
+                raise RuntimeError(f"batch{k} must be a 3D tensor")
+    elif len(a) != ndim or len(b) != ndim:
+        names = ("self", "mat2") if name == "mm" else ("mat1", "mat2")
+        raise RuntimeError(f"{names[0] if len(a) != ndim else names[1]} must be a matrix")
+
+
 def _check(name, x, y, ndim):
     a, b = x.shape, y.shape
-    if x.dtype is not y.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {x.dtype} != {y.dtype}"
-        )
+    if x.dtype is not y.dtype or x.dtype.name == "bool":
+        check_dtypes(x, y)
     if len(a) != ndim or len(b) != ndim:
-        if name == "bmm":
-            raise RuntimeError(f"batch1 must be a 3D tensor, batch2 too: got {len(a)}D and {len(b)}D")
-        raise RuntimeError(f"{name}: expected {ndim}-D tensors, got {len(a)}-D and {len(b)}-D")
+        _check_ndims(name, a, b, ndim)
     if ndim == 3 and (a[0] != b[0] or a[2] != b[1]):
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
@@ -77,27 +98,44 @@ def _check(name, x, y, ndim):
         )
 
 
+def check_expands(shape, target):
+    """Raise PyTorch's error where a tensor of ``shape`` can't be added to a product of shape ``target``."""
+    new = len(target) - len(shape)
+    for k, n in reversed(list(enumerate(shape))):
+        if new < 0 or n not in (1, target[k + new]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({target[k + new]}) must match the existing size ({n}) at "
+                f"non-singleton dimension {k + new}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
+                if new >= 0
+                else f"expand({list(shape)}, size={list(target)}): the number of sizes provided ({len(target)}) "
+                f"must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+            )
+
+
 mm = _named_product("mm", 2, "MmBackward0")
 bmm = _named_product("bmm", 3, "BmmBackward0")
 
 
-@composite(grad_name="AddmmBackward0")
+@composite(grad_name="AddmmBackward0", in_place=True)
 def addmm(xp, input, x, y, *, beta, alpha):
     product = xp.matmul(x, y)
     if alpha != 1:
         product = product * alpha
+    if beta == 0:  # what is in ``input`` does not matter then, NaN included
+        return product
     return product + (input if beta == 1 else input * beta)
 
 
 @addmm.vjp
 def _(xp, g, x, y, needs, beta, alpha):
     gx, gy = _products(xp, g if alpha == 1 else g * alpha, x, y, needs[1:])
-    return g if beta == 1 else g * beta, gx, gy
+    return g if beta == 1 else g * beta, gx, gy  # the engine sums over what broadcasting repeated
 
 
 @addmm.face
 def _(input, mat1, mat2, *, beta=1, alpha=1):
     _check("addmm", mat1, mat2, 2)
+    check_expands(input.shape, (mat1.shape[0], mat2.shape[1]))
     return (input, mat1, mat2), {"beta": beta, "alpha": alpha}
 
 

@@ -8,7 +8,9 @@ shape; the engine sums them back.
 
 from __future__ import annotations
 
-from jtorch.op import elementwise
+import numpy as np
+
+from jtorch.op import composite, elementwise, opaque
 
 # -- arithmetic ------------------------------------------------------------------------------------
 
@@ -70,6 +72,7 @@ def _(xp, g):
     integer_text="({x} // {y} if {y} != -1 else {kind}(0) - {x})",
     check=("{y} == 0", "integer division by zero"),
     differentiable=False,
+    in_place=True,
 )
 def floor_divide(xp, x, y):
     return xp.floor_divide(x, y)
@@ -79,6 +82,7 @@ def floor_divide(xp, x, y):
     text="remainder_{t}({x}, {y})",
     integer_text="{x} % {y}",
     check=("{y} == 0", "integer division by zero"),
+    in_place=True,
 )
 def remainder(xp, x, y):
     return xp.remainder(x, y)
@@ -87,6 +91,58 @@ def remainder(xp, x, y):
 @remainder.vjp
 def _(xp, g, x, y, needs):
     return g, -g * xp.floor(x / y) if needs[1] else None
+
+
+@elementwise(
+    text="fmod({x}, {y})",
+    # Python's remainder has the sign of y, this one that of x
+    integer_text="({x} % {y} - ({y} if {x} % {y} != 0 and ({x} < 0) != ({y} < 0) else {kind}(0)))",
+    check=("{y} == 0", "integer division by zero"),
+    in_place=True,
+)
+def fmod(xp, x, y):
+    """The remainder of x / y with the sign of x."""
+    return xp.fmod(x, y)
+
+
+@fmod.vjp
+def _(xp, g, x, y, needs):
+    return g, -g * xp.trunc(x / y) if needs[1] else None
+
+
+@composite(public=None, grad_name="DivBackward1")
+def divide_and_floor(xp, x, y):
+    """``floor_divide`` with a gradient, which is zero."""
+    return xp.floor_divide(x, y)
+
+
+@composite(public=None, grad_name="DivBackward1")
+def divide_and_trunc(xp, x, y):
+    """x / y cut towards zero, as C divides integers."""
+    if x.dtype.kind == "f":
+        return xp.trunc(x / y)
+    down = xp.floor_divide(x, y)
+    short = xp.logical_and(xp.lt(down, 0), xp.ne(x, down * y))  # below zero and not exact: one too low
+    return down + xp.cast(short, dtype=x.dtype)
+
+
+for _flat in (divide_and_floor, divide_and_trunc):
+
+    @_flat.vjp
+    def _(xp, g, needs):
+        zeros = xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype)
+        return zeros, zeros if needs[1] else None
+
+
+@elementwise(text="{kind}(1) / {x}", dtype="float", in_place=True)
+def reciprocal(xp, x):
+    """1 / x"""
+    return xp.reciprocal(x)
+
+
+@reciprocal.vjp
+def _(xp, g, out):
+    return -g * (out * out)
 
 
 @elementwise(
@@ -144,102 +200,154 @@ def _(xp, g, x):
     return g * xp.sign(x)
 
 
-@elementwise(text="sign_{t}({x})", integer_text="int64({x} > 0) - int64({x} < 0)")
+@elementwise(text="sign_{t}({x})", integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True)
 def sign(xp, x):
     return xp.sign(x)
 
 
-# -- exponentials and trigonometry -----------------------------------------------------------------
+# -- weighted sums: ``value`` and ``weight`` are numbers that may change from call to call --------------
 
 
-@elementwise(text="exp_{t}({x})", dtype="float", in_place=True)
-def exp(xp, x):
-    return xp.exp(x)
+@composite()
+def addcmul(xp, x, y, z, value):
+    """x + value y z"""
+    return x + (y * z if value.__class__ in (int, float) and value == 1 else value * (y * z))
 
 
-@exp.vjp
-def _(xp, g, out):
-    return g * out
+@addcmul.vjp
+def _(xp, g, y, z, value, needs):
+    scaled = g * value
+    return g, scaled * z if needs[1] else None, scaled * y if needs[2] else None, None
 
 
-@elementwise(text="expm1_{t}({x})", dtype="float")
-def expm1(xp, x):
-    return xp.expm1(x)
+@composite()
+def addcdiv(xp, x, y, z, value):
+    """x + value y / z"""
+    return x + value * (y / z)
 
 
-@expm1.vjp
-def _(xp, g, out):
-    return g * (out + 1.0)
+@addcdiv.vjp
+def _(xp, g, y, z, value, needs):
+    scaled = g * value / z
+    return g, scaled if needs[1] else None, -scaled * (y / z) if needs[2] else None, None
 
 
-@elementwise(text="log_{t}({x})", dtype="float", in_place=True)
-def log(xp, x):
-    return xp.log(x)
+@composite(in_place=True)
+def lerp(xp, x, end, weight):
+    """x + weight (end - x), from the nearer end, so that a weight of 1 gives ``end`` itself."""
+    step = end - x
+    if not hasattr(weight, "dtype"):
+        return x + weight * step if weight < 0.5 else end - step * (1.0 - weight)
+    return xp.where(xp.lt(weight, 0.5), x + weight * step, end - step * (1.0 - weight))
 
 
-@log.vjp
+@lerp.vjp
+def _(xp, g, x, end, weight, needs):
+    gx = g * (1.0 - weight) if needs[0] else None
+    gend = g * weight if needs[1] else None
+    return gx, gend, g * (end - x) if needs[2] else None
+
+
+@addcmul.face
+def _(input, tensor1, tensor2, *, value=1):
+    if value.__class__ is float and not any_floating(input, tensor1, tensor2):
+        value = int(value)  # as PyTorch takes it
+    return (input, tensor1, tensor2, value), {}
+
+
+@addcdiv.face
+def _(input, tensor1, tensor2, *, value=1):
+    if not any_floating(input, tensor1, tensor2):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
+            "perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented "
+            "as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as "
+            "(input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the "
+            "latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+        )
+    return (input, tensor1, tensor2, value), {}
+
+
+def any_floating(*tensors):
+    return not {"f", "V", "c"}.isdisjoint(t.dtype.numpy.kind for t in tensors)
+
+
+# -- the insides of numbers ------------------------------------------------------------------------------
+
+
+@elementwise(dtype="float", in_place=True)
+def copysign(xp, x, y):
+    """|x| with the sign of y."""
+    return xp.copysign(x, y)
+
+
+@copysign.vjp
+def _(xp, g, x, y, out, needs):
+    zero = xp.eq(x, 0.0)
+    gx = xp.where(zero, 0.0, g * (out / xp.where(zero, 1.0, x))) if needs[0] else None
+    return gx, xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype) if needs[1] else None
+
+
+@elementwise(dtype="floating", differentiable=False, in_place=True)
+def nextafter(xp, x, y):
+    """The next number after x towards y."""
+    return xp.nextafter(x, y)
+
+
+_INT32 = np.dtype(np.int32)
+
+
+@opaque(
+    n_outputs=2,
+    shape=lambda x: (x, x),
+    dtype=lambda dtypes, statics: (dtypes[0], _INT32),
+    public=None,
+)
+def frexp(xp, x):
+    """(mantissa, exponent) with x = mantissa 2**exponent and 0.5 <= |mantissa| < 1"""
+    return xp.frexp(x)
+
+
+@frexp.vjp
+def _(xp, g, out1):
+    return g[0] * xp.exp2(xp.cast(-out1, dtype=g[0].dtype))
+
+
+@composite(dtype="as_is", in_place=True)
+def nan_to_num(xp, x, *, nan, posinf, neginf):
+    """x with numbers in place of NaN and the infinities."""
+    if x.dtype.kind != "f":
+        return xp.clone(x)
+    x = xp.where(xp.isnan(x), nan, x)
+    return xp.where(xp.gt(x, _LARGEST[x.dtype]), posinf, xp.where(xp.lt(x, -_LARGEST[x.dtype]), neginf, x))
+
+
+@nan_to_num.vjp
 def _(xp, g, x):
-    return g / x
+    return xp.where(xp.isfinite(x), g, 0.0)
 
 
-@elementwise(text="log1p_{t}({x})", dtype="float", grad_name="Log1PBackward0")
-def log1p(xp, x):
-    return xp.log1p(x)
+_LARGEST = {np.dtype(k): float(np.finfo(k).max) for k in (np.float16, np.float32, np.float64)}
 
 
-@log1p.vjp
-def _(xp, g, x):
-    return g / (x + 1.0)
+@nan_to_num.face
+def _(input, nan=None, posinf=None, neginf=None):
+    most = _LARGEST.get(input.dtype.numpy, 0.0)
+    return (input,), {
+        "nan": 0.0 if nan is None else nan,
+        "posinf": most if posinf is None else posinf,
+        "neginf": -most if neginf is None else neginf,
+    }
 
 
-@elementwise(text="sin_{t}({x})", dtype="float")
-def sin(xp, x):
-    return xp.sin(x)
+@elementwise(differentiable=False, commutes=True, in_place=True)
+def gcd(xp, x, y):
+    return xp.gcd(x, y)
 
 
-@sin.vjp
-def _(xp, g, x):
-    return g * xp.cos(x)
-
-
-@elementwise(text="cos_{t}({x})", dtype="float")
-def cos(xp, x):
-    return xp.cos(x)
-
-
-@cos.vjp
-def _(xp, g, x):
-    return -g * xp.sin(x)
-
-
-@elementwise(text="tanh_{t}({x})", dtype="float", in_place=True)
-def tanh(xp, x):
-    return xp.tanh(x)
-
-
-@tanh.vjp
-def _(xp, g, out):
-    return g * (1.0 - out * out)
-
-
-@elementwise(text="sigmoid_{t}({x})", dtype="float", in_place=True)
-def sigmoid(xp, x):
-    return xp.sigmoid(x)
-
-
-@sigmoid.vjp
-def _(xp, g, out):
-    return g * (out * (1.0 - out))
-
-
-@elementwise(text="erf_{t}({x})", dtype="float")
-def erf(xp, x):
-    return xp.erf(x)
-
-
-@erf.vjp
-def _(xp, g, x):
-    return g * (xp.exp(-(x * x)) * 1.1283791670955126)  # 2 / sqrt(pi)
+@elementwise(differentiable=False, commutes=True, in_place=True)
+def lcm(xp, x, y):
+    return xp.lcm(x, y)
 
 
 # -- selection -------------------------------------------------------------------------------------
@@ -255,7 +363,7 @@ def _(xp, g, out):
     return xp.where(xp.gt(out, 0), g, 0.0)
 
 
-@elementwise(text="maximum({x}, {y})", integer_text="max({x}, {y})", commutes=True)
+@elementwise(text="maximum({x}, {y})", integer_text="max({x}, {y})", commutes=True, ordered=True)
 def maximum(xp, x, y):
     return xp.maximum(x, y)
 
@@ -265,7 +373,7 @@ def _(xp, g, x, y):
     return _share(xp, g, xp.lt(x, y), xp.gt(x, y), xp.eq(x, y))
 
 
-@elementwise(text="minimum({x}, {y})", integer_text="min({x}, {y})", commutes=True)
+@elementwise(text="minimum({x}, {y})", integer_text="min({x}, {y})", commutes=True, ordered=True)
 def minimum(xp, x, y):
     return xp.minimum(x, y)
 
@@ -279,6 +387,47 @@ def _share(xp, g, not_x, not_y, tie):
     """g to the chosen side, half to each where both are equal, and to both beside a NaN, as in PyTorch."""
     g = xp.where(tie, g * 0.5, g)
     return xp.where(not_x, 0.0, g), xp.where(not_y, 0.0, g)
+
+
+@composite()
+def fmax(xp, x, y):
+    """The larger one; of a number and a NaN the number."""
+    return xp.where(_takes_first(xp, xp.ge, x, y), x, y)
+
+
+@fmax.vjp
+def _(xp, g, x, y):
+    first = _takes_first(xp, xp.ge, x, y)
+    return xp.where(first, g, 0.0), xp.where(first, 0.0, g)
+
+
+@composite()
+def fmin(xp, x, y):
+    """The smaller one; of a number and a NaN the number."""
+    return xp.where(_takes_first(xp, xp.le, x, y), x, y)
+
+
+@fmin.vjp
+def _(xp, g, x, y):
+    first = _takes_first(xp, xp.le, x, y)
+    return xp.where(first, g, 0.0), xp.where(first, 0.0, g)
+
+
+def _takes_first(xp, comparison, x, y):
+    return xp.logical_or(comparison(x, y), xp.isnan(y))
+
+
+@composite(differentiable=False, in_place=True)
+def heaviside(xp, x, y):
+    """0 below zero, y at zero, 1 above."""
+    return xp.where(xp.eq(x, 0), y, xp.cast(xp.gt(x, 0), dtype=x.dtype))
+
+
+@heaviside.face
+def _(input, values):
+    if input.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return (input, values), {}
 
 
 @elementwise(text="{x} if {condition} else {y}", dtype="where", methods=())
@@ -296,93 +445,25 @@ def _(condition, input, other):
     return (condition, input, other), {}
 
 
-# -- comparison and logic --------------------------------------------------------------------------
-
-
-@elementwise(text="{x} == {y}", dtype="compare", differentiable=False, commutes=True)
-def eq(xp, x, y):
-    return xp.eq(x, y)
-
-
-@elementwise(text="{x} != {y}", dtype="compare", differentiable=False, commutes=True)
-def ne(xp, x, y):
-    return xp.ne(x, y)
-
-
-@elementwise(text="{x} < {y}", dtype="compare", differentiable=False)
-def lt(xp, x, y):
-    return xp.lt(x, y)
-
-
-@elementwise(text="{x} <= {y}", dtype="compare", differentiable=False)
-def le(xp, x, y):
-    return xp.le(x, y)
-
-
-@elementwise(text="{x} > {y}", dtype="compare", differentiable=False)
-def gt(xp, x, y):
-    return xp.gt(x, y)
-
-
-@elementwise(text="{x} >= {y}", dtype="compare", differentiable=False)
-def ge(xp, x, y):
-    return xp.ge(x, y)
-
-
-@elementwise(text="not {x}", dtype="logical", differentiable=False)
-def logical_not(xp, x):
-    return xp.logical_not(x)
-
-
-@elementwise(
-    text="({x} != {kind}(0)) and ({y} != {kind}(0))",
-    dtype="logical",
-    differentiable=False,
-    commutes=True,
-)
-def logical_and(xp, x, y):
-    return xp.logical_and(x, y)
-
-
-@elementwise(
-    text="({x} != {kind}(0)) or ({y} != {kind}(0))",
-    dtype="logical",
-    differentiable=False,
-    commutes=True,
-)
-def logical_or(xp, x, y):
-    return xp.logical_or(x, y)
-
-
-@elementwise(text="{x} != {x}", dtype="logical", differentiable=False)
-def isnan(xp, x):
-    return xp.isnan(x)
-
-
-@elementwise(text="({x} - {x}) == {kind}(0)", dtype="logical", differentiable=False)
-def isfinite(xp, x):
-    return xp.isfinite(x)
-
-
 # -- rounding --------------------------------------------------------------------------------------
 
 
-@elementwise(text="floor({x})", integer_text="{x}")
+@elementwise(text="floor({x})", integer_text="{x}", in_place=True)
 def floor(xp, x):
     return xp.floor(x)
 
 
-@elementwise(text="ceil({x})", integer_text="{x}")
+@elementwise(text="ceil({x})", integer_text="{x}", in_place=True)
 def ceil(xp, x):
     return xp.ceil(x)
 
 
-@elementwise(text="rint({x})", integer_text="{x}")
+@elementwise(text="rint({x})", integer_text="{x}", in_place=True)
 def round(xp, x):
     return xp.round(x)
 
 
-@elementwise(text="trunc({x})", integer_text="{x}")
+@elementwise(text="trunc({x})", integer_text="{x}", in_place=True)
 def trunc(xp, x):
     return xp.trunc(x)
 
@@ -430,7 +511,7 @@ def iota(xp, *, shape, axis, dtype):
 # -- limits: with a tie the gradient goes to the input, as in PyTorch's clamp ----------------------
 
 
-@elementwise(text="maximum({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1")
+@elementwise(text="maximum({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True)
 def clamp_min(xp, x, low):
     return xp.maximum(x, low)
 
@@ -441,7 +522,7 @@ def _(xp, g, x, low, needs):
     return xp.where(kept, g, 0.0), xp.where(kept, 0.0, g) if needs[1] else None
 
 
-@elementwise(text="minimum({x}, {high})", integer_text="min({x}, {high})", grad_name="ClampBackward1")
+@elementwise(text="minimum({x}, {high})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True)
 def clamp_max(xp, x, high):
     return xp.minimum(x, high)
 
@@ -450,3 +531,13 @@ def clamp_max(xp, x, high):
 def _(xp, g, x, high, needs):
     kept = xp.le(x, high)
     return xp.where(kept, g, 0.0), xp.where(kept, 0.0, g) if needs[1] else None
+
+
+@clamp_min.face
+def _(input, min):
+    return (input, min), {}
+
+
+@clamp_max.face
+def _(input, max):
+    return (input, max), {}

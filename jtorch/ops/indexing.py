@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from jtorch import index as ix
-from jtorch.op import composite, opaque, view
+from jtorch.op import opaque, view
 
 OUT_OF_RANGE = "index out of range in self"
 
@@ -54,26 +54,6 @@ def index_put(xp, x, value, *indices, axes):
 def _(xp, g, value_shape, indices, axes):
     hole = xp.full(0.0, shape=value_shape, dtype=g.dtype)
     return xp.index_put(g, hole, *indices, axes=axes), xp.index(g, *indices, axes=axes)
-
-
-@composite(methods=(), dtype="as_is")
-def embedding(xp, weight, ids):
-    return xp.index(weight, ids, axes=(0,))
-
-
-@embedding.vjp
-def _(xp, g, weight_shape, ids):
-    return xp.index_add(g, ids, axes=(0,), shape=weight_shape), None
-
-
-@embedding.face
-def _(input, weight, padding_idx=None):
-    if input.dtype.numpy.kind not in "iu":
-        raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-            f"Int; but got {input.dtype} instead (while checking arguments for embedding)"
-        )
-    return (weight, input), {}
 
 
 @opaque(shape=lambda x, axis: x, dtype="index", public=None, differentiable=False)

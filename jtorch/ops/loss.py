@@ -233,3 +233,22 @@ def _(input, target, reduction="mean", log_target=False):
 
 mse_loss.face(_face)
 l1_loss.face(_face)
+
+
+# -- margins -----------------------------------------------------------------------------------------------
+
+
+@_loss("SoftMarginLossBackward0")
+def soft_margin_loss(xp, x, target, *, reduction):
+    """log(1 + exp(-target x)), without overflow."""
+    return reduced(xp, _minus_log_sigmoid(xp, x * target), reduction)
+
+
+@soft_margin_loss.vjp
+def _(xp, g, x, target, needs, reduction):
+    z = x * target
+    slope = -scaled(g, z.shape, reduction) * xp.sigmoid(-z)
+    return slope * target if needs[0] else None, slope * x if needs[1] else None
+
+
+soft_margin_loss.face(_face)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 
 from jtorch.op import composite, reduction
 from jtorch.ops import axes as ax
+from jtorch.ops.cumulative import exclusive_products
 
 
 def restore(xp, g, shape, axis, keepdims):
@@ -25,7 +27,7 @@ def _sum_dtype(dtypes, statics):
     return np.dtype(np.int64) if dtypes[0].kind in "bui" else dtypes[0]
 
 
-@reduction(combine="add", identity=0)
+@reduction(combine="add", identity=0, dtype="sum")
 def sum(xp, x, *, axis, keepdims):
     return xp.sum(x, axis=axis, keepdims=keepdims)
 
@@ -35,38 +37,39 @@ def _(xp, g, x_shape, axis, keepdims):
     return restore(xp, g, x_shape, axis, keepdims)
 
 
-@sum.face
+@sum.lean_face
 def _(input, dim=None, keepdim=False, *, dtype=None):
-    if dtype is not None or not input.is_floating_point():
-        input = ax.widened(input, dtype)
-    return (input,), {"axis": ax.many(dim, input.ndim), "keepdims": keepdim}
+    if dtype is not None:
+        input = input.to(dtype)
+    return input, ax.many(dim, input.ndim), keepdim
 
 
-@reduction(combine="mul", identity=1)
+@reduction(combine="mul", identity=1, dtype="sum")
 def prod(xp, x, *, axis, keepdims):
     return xp.prod(x, axis=axis, keepdims=keepdims)
 
 
 @prod.vjp
 def _(xp, g, x, axis, keepdims):
-    # exact where an element is 0 too: the product of the others, one masked product per position
-    if len(axis) != 1:
-        raise NotImplementedError("the gradient of prod over several axes: reshape them into one first")
-    (a,) = axis
-    n = x.shape[a]
-    cube = x.shape[:a] + (n,) + x.shape[a:]
-    spread = xp.expand(xp.reshape(x, shape=x.shape[:a] + (1,) + x.shape[a:]), shape=cube)
-    index = np.dtype(np.int64)
-    same = xp.eq(xp.iota(shape=cube, axis=a, dtype=index), xp.iota(shape=cube, axis=a + 1, dtype=index))
-    others = xp.prod(xp.where(same, 1.0, spread), axis=(a + 1,), keepdims=False)
-    return restore(xp, g, x.shape, axis, keepdims) * others
+    # exact where elements are 0, too: the product of all before times that of all after
+    spread = restore(xp, g, x.shape, axis, keepdims)
+    if not axis:
+        return spread
+    kept = tuple(k for k in range(x.ndim) if k not in axis)
+    order = (*kept, *axis)
+    line = xp.permute(x, axes=order)
+    shape, n = tuple(line.shape), len(kept)
+    line = xp.reshape(line, shape=(*shape[:n], math.prod(shape[n:])))
+    before = exclusive_products(xp, line, n)
+    others = xp.reshape(before * exclusive_products(xp, line, n, reverse=True), shape=shape)
+    return spread * xp.permute(others, axes=tuple(order.index(k) for k in range(len(order))))
 
 
 @prod.face
 def _(input, dim=None, keepdim=False, *, dtype=None):
     if dim is None and input.ndim > 1:
         input = input.flatten()
-    return _axis_face(ax.widened(input, dtype), dim, keepdim)
+    return _axis_face(input if dtype is None else input.to(dtype), dim, keepdim)
 
 
 @reduction(
@@ -123,6 +126,8 @@ for _extreme in (max_along, min_along):
 
     @_extreme.vjp
     def _(xp, g, x_shape, out1, axis, keepdims):
+        if not axis:  # of a tensor without dims
+            return g[0]
         place = xp.iota(shape=x_shape, axis=axis[0], dtype=out1.dtype)
         chosen = xp.eq(place, restore(xp, out1, x_shape, axis, keepdims))
         return xp.where(chosen, restore(xp, g[0], x_shape, axis, keepdims), 0.0)
@@ -140,6 +145,8 @@ def argmin(xp, x, *, axis, keepdims):
 
 def _position_face(name):
     def face(input, dim=None, keepdim=False):
+        if input.dtype.numpy.kind == "b":
+            raise RuntimeError(f"{name}(): does not support bool input")
         return _axis_face(ax.not_empty(input, name, dim), dim, keepdim)
 
     return face
@@ -183,25 +190,97 @@ def _count(shape, axis):
     return n if n else math.nan
 
 
-@composite(dtype="floating")
-def var(xp, x, *, axis, keepdims, correction):
+def _variance(xp, x, axis, keepdims, correction):
     centred = x - xp.sum(x, axis=axis, keepdims=True) * (1.0 / _count(x.shape, axis))
     total = xp.sum(centred * centred, axis=axis, keepdims=keepdims)
     return total * _over(_count(x.shape, axis) - correction)
 
 
-@var.vjp
-def _(xp, g, x, axis, keepdims, correction):
+def _variance_vjp(xp, g, x, axis, keepdims, correction):
     n = _count(x.shape, axis)
     centred = x - xp.sum(x, axis=axis, keepdims=True) * (1.0 / n)
     return restore(xp, g * (2.0 * _over(n - correction)), x.shape, axis, keepdims) * centred
 
 
-@var.face
-def _(input, dim=None, *, correction=1, keepdim=False, unbiased=None):
-    arrays, statics = _axis_face(input, dim, keepdim)
-    return arrays, statics | {"correction": correction if unbiased is None else int(unbiased)}
-
-
 def _over(degrees):
-    return 1.0 / degrees if degrees > 0 else math.nan
+    """1 / degrees of freedom; with none left the variance is infinite, or NaN where nothing varies."""
+    return 1.0 / degrees if degrees > 0 else math.nan if degrees != degrees else math.inf
+
+
+@composite(dtype="floating")
+def var(xp, x, *, axis, keepdims, correction):
+    return _variance(xp, x, axis, keepdims, correction)
+
+
+@var.vjp
+def _(xp, g, x, axis, keepdims, correction):
+    return _variance_vjp(xp, g, x, axis, keepdims, correction)
+
+
+@composite(dtype="floating")
+def std(xp, x, *, axis, keepdims, correction):
+    """The square root of ``var``."""
+    return xp.sqrt(_variance(xp, x, axis, keepdims, correction))
+
+
+@std.vjp
+def _(xp, g, x, out, axis, keepdims, correction):
+    still = xp.eq(out, 0.0)  # where nothing varies the gradient is 0, as in PyTorch
+    half = xp.where(still, 0.0, g / (xp.where(still, 1.0, out) * 2.0))
+    return _variance_vjp(xp, half, x, axis, keepdims, correction)
+
+
+def _spread_face(name):
+    def face(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+        if dim.__class__ is bool:  # an early signature: var(input, unbiased)
+            dim, unbiased = None, dim
+        if unbiased is not None and correction is not None:
+            raise TypeError(f"{name}() takes either unbiased or correction, not both")
+        if correction is None:
+            correction = 1 if unbiased is None else int(unbiased)
+        if not input.is_floating_point():
+            if input.dtype.is_complex:
+                raise NotImplementedError(f"{name}() of complex tensors is not there yet")
+            raise RuntimeError("std and var only support floating point and complex dtypes")
+        arrays, statics = _axis_face(input, dim, keepdim)
+        _warn_without_degrees(name, input, statics["axis"], correction)
+        statics["correction"] = correction
+        return arrays, statics
+
+    return face
+
+
+def _warn_without_degrees(name, input, axis, correction):
+    n = math.prod(input.shape[a] for a in axis)
+    if n <= correction and input.numel():
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+var.face(_spread_face("var"))
+std.face(_spread_face("std"))
+
+
+@composite(dtype="float", public=None, grad_name="LogsumexpBackward0")
+def logsumexp(xp, x, *, axis, keepdims):
+    """log(sum(exp(x))) without overflow; -inf where all elements are, and of nothing."""
+    if not math.prod(x.shape[a] for a in axis):
+        return xp.log(xp.sum(x, axis=axis, keepdims=keepdims))
+    top = xp.max(x, axis=axis, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, 0.0)
+    total = xp.log(xp.sum(xp.exp(x - top), axis=axis, keepdims=True)) + top
+    return total if keepdims else xp.reshape(total, shape=_kept(x.shape, axis))
+
+
+def _kept(shape, axis):
+    return tuple(n for k, n in enumerate(shape) if k not in axis)
+
+
+@logsumexp.vjp
+def _(xp, g, x, out, axis, keepdims):
+    weights = xp.exp(x - restore(xp, out, x.shape, axis, keepdims))
+    return restore(xp, g, x.shape, axis, keepdims) * weights

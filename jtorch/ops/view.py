@@ -9,7 +9,9 @@ coordinate of the output moves. Where no strides can say it, ``index_map`` does 
 from __future__ import annotations
 
 import itertools
+import math
 
+from jtorch import dtypes as dt
 from jtorch import index as ix
 from jtorch.op import composite, view
 from jtorch.ops import axes as ax
@@ -57,8 +59,14 @@ def _reshape_strides(x_shape, strides, *, shape):
     return 0, tuple(reversed(strides))
 
 
+def _checked_shape(x, shape):
+    if math.prod(x) != math.prod(shape) or (shape and min(shape) < 0):
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {math.prod(x)}")
+    return shape
+
+
 @view(
-    shape=lambda x, shape: shape,
+    shape=_checked_shape,
     affine=_reshape_strides,
     relabels=True,
     put=lambda xp, base, value, shape: xp.reshape(value, shape=base.shape),
@@ -73,9 +81,11 @@ def _(xp, g, x_shape):
     return xp.reshape(g, shape=x_shape)
 
 
-@reshape.face
+@reshape.lean_face
 def _(input, *shape):
-    return (input,), {"shape": ax.infer_size(ax.sizes(shape), input.numel())}
+    if len(shape) == 1 and shape[0].__class__ is not int:
+        shape = ax.sizes(shape)
+    return input, ax.infer_size(shape, input.numel()) if -1 in shape else shape
 
 
 def _inserted(values, axes, new):
@@ -125,7 +135,7 @@ def _(xp, g, axes):
 @squeeze.face
 def _(input, dim=None):
     shape = input.shape
-    wanted = ax.many(dim, input.ndim)
+    wanted = () if dim == () else ax.many(dim, input.ndim)
     return (input,), {"axes": tuple(a for a in wanted if shape[a] == 1)}
 
 
@@ -168,7 +178,13 @@ def _(input, *dims):
 def _permuting(name, grad_name, face):
     """A composite that is a permutation: the same view under PyTorch's other names."""
 
-    @composite(aliases=True, name=name, grad_name=grad_name)
+    @composite(
+        aliases=True,
+        name=name,
+        grad_name=grad_name,
+        renames="permute",
+        put=lambda xp, base, value, axes: xp.permute(value, axes=_inverse(axes)),
+    )
     def body(xp, x, *, axes):
         return xp.permute(x, axes=axes)
 
@@ -176,7 +192,7 @@ def _permuting(name, grad_name, face):
     def _(xp, g, axes):
         return xp.permute(g, axes=_inverse(axes))
 
-    body.face(face)
+    body.lean_face(face)
     return body
 
 
@@ -185,7 +201,7 @@ def _t_face(input):
         raise RuntimeError(
             f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D"
         )
-    return (input,), {"axes": (1, 0)[2 - input.ndim :] if input.ndim == 2 else (0,) * input.ndim}
+    return input, (1, 0) if input.ndim == 2 else (0,) * input.ndim
 
 
 def _transpose_face(input, dim0, dim1):
@@ -193,7 +209,7 @@ def _transpose_face(input, dim0, dim1):
     a, b = ax.one(dim0, input.ndim), ax.one(dim1, input.ndim)
     if axes:
         axes[a], axes[b] = axes[b], axes[a]
-    return (input,), {"axes": tuple(axes)}
+    return input, tuple(axes)
 
 
 t = _permuting("t", "TBackward0", _t_face)
@@ -208,7 +224,7 @@ def _flip_affine(shape, strides, axes):
 @view(
     shape=lambda x, axes: x,
     affine=_flip_affine,
-    put=lambda xp, base, value, axes: xp.flip(value, axes=axes),
+    aliases=False,  # PyTorch copies
 )
 def flip(xp, x, *, axes):
     return xp.flip(x, axes=axes)
@@ -459,12 +475,24 @@ def _(xp, g, tensors_shape, axis):
     return tuple(part(k) for k in range(len(tensors_shape)))
 
 
+def _without_empty_vectors(tensors):
+    """PyTorch joins an empty vector to anything; of it only the dtype counts."""
+    kept = [t for t in tensors if t.ndim != 1 or t.shape[0]]
+    if not kept or all(t.ndim == 1 for t in kept):
+        return tensors
+    wanted = dt.OF_NUMPY[dt.promote([(t.dtype.numpy, t.ndim) for t in tensors])]
+    return tuple(t.to(wanted) for t in kept)
+
+
 @cat.face
 def _(tensors, dim=0):
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
     first = tensors[0]
+    if any(t.ndim == 1 and not t.shape[0] for t in tensors):
+        tensors = _without_empty_vectors(tensors)
+        first = tensors[0]
     axis = ax.one(dim, first.ndim)
     for k, other in enumerate(tensors):
         if other.ndim != first.ndim:

@@ -11,25 +11,36 @@ from jtorch import op
 from jtorch.dtypes import float32
 from jtorch.eager.creation import zeros, zeros_like
 from jtorch.eager.tensor import Tensor
-from jtorch.optim.optimizer import Optimizer, not_negative, overwrite, with_gradients
+from jtorch.optim.optimizer import Optimizer
+from jtorch.optim.options import (
+    check_betas,
+    check_implementation,
+    check_rate,
+    decay_kind,
+    not_negative,
+    number,
+)
+from jtorch.optim.updating import update_each
 
-_ADAM = op.BY_NAME["adam_update"].index
-_NEG = op.BY_NAME["neg"].index
+_ADAM, _AMSGRAD = op.BY_NAME["adam_update"].index, op.BY_NAME["amsgrad_update"].index
+_STATE = "exp_avg", "exp_avg_sq", "step"
+_AMSGRAD_STATE = "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"
 
 
 class Adam(Optimizer):
     """Steps scaled by running means of the gradient and of its square. Kingma and Ba 2015.
 
-    ``weight_decay`` is added to the gradient. State per parameter: "step" (0-d float32), "exp_avg" and
-    "exp_avg_sq" of the parameter's shape. Raises ValueError for options out of range.
+    ``weight_decay`` is added to the gradient; ``amsgrad`` keeps the largest second moment (Reddi et al.
+    2018). State per parameter: "step" (0-d float32), "exp_avg" and "exp_avg_sq" (and "max_exp_avg_sq") of
+    the parameter's shape. Raises ValueError for options out of range.
     ``foreach``, ``capturable`` and ``fused`` are taken for compatibility.
     """
 
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -41,64 +52,45 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        not_negative("learning rate", lr)
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        check_rate(lr)
         not_negative("epsilon value", eps)
-        for k in (0, 1):
-            if not 0.0 <= betas[k] < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
+        check_betas(betas)
         not_negative("weight_decay value", weight_decay)
-        name = type(self).__name__
-        if amsgrad:
-            raise NotImplementedError(f"{name}(amsgrad=True) is not there yet; leave it False")
-        if differentiable:
-            raise NotImplementedError(
-                f"{name}(differentiable=True) is not there yet; leave it False"
-            )
+        check_implementation(self, differentiable, foreach, fused)
+        if not all(isinstance(b, float) for b in betas) and not all(isinstance(b, Tensor) for b in betas):
+            raise ValueError("betas must be either both floats or both Tensors")
         options = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "lr": lr, "betas": tuple(float(b) for b in betas), "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,
             "differentiable": differentiable, "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, options)
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {
+        state = {
             "step": zeros((), dtype=float32),
             "exp_avg": zeros_like(param),
             "exp_avg_sq": zeros_like(param),
         }
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(param)
+        return state
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
-        evaluator, table = context.evaluator, context.table
-        lr = evaluator.scalar(group, "lr")
+        evaluator = context.evaluator
+        lr = number(evaluator, group, "lr")
         beta1, beta2 = evaluator.scalar(group, ("betas", 0)), evaluator.scalar(group, ("betas", 1))
         eps = evaluator.scalar(group, "eps")
         weight_decay = evaluator.scalar(group, "weight_decay")
-        decay = ""
-        if weight_decay != 0:
-            decay = "decoupled" if evaluator.option(group, "decoupled_weight_decay") else "l2"
-        maximize = evaluator.option(group, "maximize")
-        for p, g in with_gradients(evaluator, group["params"]):
-            if maximize:
-                g = table[_NEG](g)
-            state = self.state[p]
-            step, m, v = state["step"], state["exp_avg"], state["exp_avg_sq"]
-            values = table[_ADAM](
-                p._data,
-                g,
-                m._data,
-                v._data,
-                step._data,
-                lr,
-                beta1,
-                beta2,
-                eps,
-                weight_decay,
-                decay=decay,
-            )
-            for tensor, value in zip((p, m, v, step), values, strict=True):
-                overwrite(evaluator, tensor, value)
+        amsgrad = evaluator.option(group, "amsgrad")
+        update_each(
+            self.state, group, context, _AMSGRAD if amsgrad else _ADAM,
+            _AMSGRAD_STATE if amsgrad else _STATE, (lr, beta1, beta2, eps, weight_decay),
+            decay=decay_kind(evaluator, group, weight_decay),
+        )  # fmt: skip
 
 
 class AdamW(Adam):
@@ -107,8 +99,8 @@ class AdamW(Adam):
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,

@@ -10,24 +10,32 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jtorch import op, watch
 from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.tensor import Tensor
+from jtorch.optim.hooks import Hooked, with_hooks
 
-_UNCHANGED_BY_LOADING = ("params", "param_names")
+required: Any = object()  # a default that says: each group must name this option
 
 
-class Optimizer:
+class Optimizer(Hooked):
     """Base class of all optimizers.
 
     ``params`` is an iterable of tensors, of (name, tensor) pairs, or of dicts that each have "params"
     and options of their own. Source: https://docs.pytorch.org/docs/stable/optim.html
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:  # an optimizer that steps in its own way
+            cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        self._start_hooks()
+        self._has_state = False  # whether every parameter's state exists
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
@@ -36,7 +44,6 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        self._has_state = False  # whether every parameter's state exists
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -44,6 +51,14 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._start_hooks()
+        self._has_state = False
+        self.__dict__.update(state)
 
     # -- what a subclass defines -------------------------------------------------------------------------
 
@@ -66,6 +81,7 @@ class Optimizer:
                     state.setdefault(name, value)
         self._has_state = True
 
+    @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; returns what ``closure`` returns."""
         loss = None
@@ -100,7 +116,7 @@ class Optimizer:
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
+        group = param_group  # the caller's own dict, as in PyTorch
         group["params"], names = _named(group["params"])
         if names:
             group["param_names"] = names
@@ -109,9 +125,13 @@ class Optimizer:
                 raise TypeError(
                     "optimizer can only optimize Tensors, but one of the params is " + _typename(p)
                 )
-            if not p.is_leaf:
+            if not (p.is_leaf or getattr(p, "retains_grad", False)):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
+            if default is required and name not in group:
+                raise ValueError(
+                    f"parameter group didn't specify a value of required optimization parameter {name}"
+                )
             group.setdefault(name, default)
         self._check_new(group)
         self.param_groups.append(group)
@@ -140,23 +160,32 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """``{"state": {number: ...}, "param_groups": [...]}``, parameters as numbers in their order."""
-        numbers = {id(p): k for k, p in enumerate(self._params())}
+        for hook in list(self._hooks["state_dict_pre"].values()):
+            hook(self)
+        numbers: dict[int, int] = {}
+        for k, p in enumerate(self._all_params()):
+            numbers.setdefault(id(p), k)
         groups = [
             {**{k: v for k, v in group.items() if k != "params"}, "params": _ids(group, numbers)}
             for group in self.param_groups
         ]
         state = {numbers[id(p)]: self._saved_state(p) for p in self.state if id(p) in numbers}
-        return {"state": {k: v for k, v in sorted(state.items()) if v}, "param_groups": groups}
+        made = {"state": {k: v for k, v in sorted(state.items()) if v}, "param_groups": groups}
+        return self._passed("state_dict_post", made)
 
-    def _params(self) -> Iterator[Tensor]:
+    def _all_params(self) -> Iterator[Tensor]:
         return (p for group in self.param_groups for p in group["params"])
 
     def _saved_state(self, param: Tensor) -> dict[str, Any]:
-        """What of a parameter's state belongs into the state dict."""
-        return dict(self.state[param])
+        """What of a parameter's state belongs into the state dict: nothing before its first update."""
+        state = self.state[param]
+        step = state.get("step")
+        early = type(self)._new_state is not Optimizer._new_state
+        return {} if early and isinstance(step, Tensor) and step.item() == 0 else dict(state)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over options and a copy of the state. Raises ValueError where the groups don't match."""
+        state_dict = self._passed("load_state_dict_pre", dict(state_dict))
         saved_groups = copy.deepcopy(list(state_dict["param_groups"]))
         if len(saved_groups) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -167,17 +196,31 @@ class Optimizer:
                 "optimizer's group"
             )
         numbers = [k for _, saved in pairs for k in saved["params"]]
-        by_number = dict(zip(numbers, self._params(), strict=True))
-        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        by_number = dict(zip(numbers, self._all_params(), strict=True))
+        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         for k, facts in state_dict["state"].items():
             if k in by_number:
-                param = by_number[k]
-                state[param] = {name: _fitted(param, name, v) for name, v in facts.items()}
+                state[by_number[k]] = _fitted(by_number[k], facts)
+            else:
+                state[k] = facts
         for group, saved in pairs:
-            group.update({k: v for k, v in saved.items() if k not in _UNCHANGED_BY_LOADING})
+            self._replace_options(group, saved)
         self.state = state
         self._has_state = False
         watch.advance()
+        for hook in list(self._hooks["load_state_dict_post"].values()):
+            hook(self)
+
+    def _replace_options(self, group: dict[str, Any], saved: dict[str, Any]) -> None:
+        """The options of ``saved`` in the same dict, which compiled steps and schedulers hold."""
+        kept = {k: group[k] for k in ("params", "param_names") if k in group}
+        group.clear()
+        group.update({k: v for k, v in saved.items() if k != "params"})
+        if "param_names" in kept:
+            group.setdefault("param_names", kept["param_names"])
+        for name, default in self.defaults.items():  # saved before that option was there
+            group.setdefault(name, default)
+        group["params"] = kept["params"]
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -209,34 +252,17 @@ def _ids(group: dict[str, Any], numbers: dict[int, int]) -> list[int]:
     return [numbers[id(p)] for p in group["params"]]
 
 
-def _fitted(param: Tensor, name: str, value: Any) -> Any:
+def _fitted(param: Tensor, value: Any, name: Any = None) -> Any:
     """A copy of a loaded piece of state; tensors take the parameter's dtype, but for the step count."""
-    if not isinstance(value, Tensor):
-        return copy.deepcopy(value)
-    value = value.detach()
-    return value.to(copy=True) if name == "step" else value.to(param.dtype, copy=True)
-
-
-def not_negative(name: str, value: float, inclusive: bool = True) -> None:
-    """Raise PyTorch's ValueError for an option below zero (or NaN)."""
-    if not (value >= 0.0 if inclusive else value > 0.0):
-        raise ValueError(f"Invalid {name}: {value}")
-
-
-def overwrite(evaluator: op.Evaluator, tensor: Tensor, value: Any) -> None:
-    """Write a raw value over a tensor's memory: ``copy_`` for where shape, dtype and tape are known."""
-    evaluator.write(tensor, value)
-    tensor._cell[0] += 1
-
-
-def with_gradients(
-    evaluator: op.Evaluator, params: Iterable[Tensor]
-) -> Iterator[tuple[Tensor, Any]]:
-    """(parameter, raw gradient) of those that have one."""
-    for p in params:
-        g = evaluator.get_grad(p)
-        if g is not None:
-            yield p, g._data
+    if isinstance(value, Tensor):
+        value = value.detach()
+        floats = param.is_floating_point() and name != "step"
+        return value.to(param.dtype, copy=True) if floats else value.to(copy=True)
+    if isinstance(value, dict):
+        return {k: _fitted(param, v, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_fitted(param, v) for v in value)
+    return copy.deepcopy(value)
 
 
 def _typename(value: Any) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 from jtorch import op
 from jtorch.eager.creation import ones, zeros, zeros_like
 from jtorch.eager.tensor import Tensor
-from jtorch.optim.optimizer import Optimizer, not_negative, overwrite, with_gradients
+from jtorch.optim.optimizer import Optimizer
+from jtorch.optim.options import check_implementation, check_rate, not_negative, number
+from jtorch.optim.updating import overwrite, with_gradients
 
 _PLAIN = op.BY_NAME["sgd_update"].index
 _MOMENTUM = op.BY_NAME["momentum_update"].index
@@ -28,10 +30,10 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Any,
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: float = 0,
+        weight_decay: float | Tensor = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -39,13 +41,12 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        not_negative("learning rate", lr)
+        check_rate(lr)
         not_negative("momentum value", momentum)
         not_negative("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        if differentiable:
-            raise NotImplementedError("SGD(differentiable=True) is not there yet")
+        check_implementation(self, differentiable, foreach, fused)
         # 1 once the momentum buffer has seen a gradient: the first one is not dampened. A tensor, not a
         # flag, so that a compiled step needs no second recording.
         self._started: dict[Tensor, Tensor] = {}
@@ -61,13 +62,14 @@ class SGD(Optimizer):
             return {}
         state = self.state[param]
         if state.get("momentum_buffer") is None:
-            state["momentum_buffer"] = zeros_like(
-                param
-            )  # over None, too: PyTorch saves that at first
+            state["momentum_buffer"] = zeros_like(param)  # over None, too: PyTorch saves that at first
             self._started[param] = zeros((), dtype=param.dtype)
         elif param not in self._started:
             self._started[param] = ones((), dtype=param.dtype)
         return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_started": self._started}
 
     def _saved_state(self, param: Tensor) -> dict[str, Any]:
         started = self._started.get(param)
@@ -79,8 +81,8 @@ class SGD(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator, table = context.evaluator, context.table
-        lr = evaluator.scalar(group, "lr")
-        weight_decay = evaluator.scalar(group, "weight_decay")
+        lr = number(evaluator, group, "lr")
+        weight_decay = number(evaluator, group, "weight_decay")
         decay = bool(weight_decay != 0)
         momentum = evaluator.scalar(group, "momentum")
         if momentum != 0:

@@ -1,3 +1,3 @@
-"""Image datasets."""
+"""Image datasets, transforms of images, and grids of them, with ``torchvision``'s names."""
 
-from jtorch.vision import datasets
+from jtorch.vision import datasets, transforms, utils

@@ -9,11 +9,17 @@ tuples of non-negative ints, shapes are tuples, and dtypes are NumPy's.
 import warnings
 
 # each file offers what it defines under a public name, and nothing else is callable here
+from jtorch.xp.complex import *  # noqa: F403
 from jtorch.xp.contraction import *  # noqa: F403
 from jtorch.xp.creation import *  # noqa: F403
+from jtorch.xp.cumulative import *  # noqa: F403
 from jtorch.xp.elementwise import *  # noqa: F403
 from jtorch.xp.gathering import *  # noqa: F403
+from jtorch.xp.linear_algebra import *  # noqa: F403
+from jtorch.xp.ordering import *  # noqa: F403
 from jtorch.xp.reduction import *  # noqa: F403
+from jtorch.xp.special import *  # noqa: F403
+from jtorch.xp.strided import *  # noqa: F403
 from jtorch.xp.view import *  # noqa: F403
 
 # Division by zero and overflow give inf and NaN without a word, as in PyTorch. The filter is limited to

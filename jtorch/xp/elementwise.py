@@ -14,13 +14,21 @@ add, sub, mul, div = np.add, np.subtract, np.multiply, np.true_divide
 neg, abs = np.negative, np.abs
 exp, log, sqrt, tanh, sin, cos = np.exp, np.log, np.sqrt, np.tanh, np.sin, np.cos
 log1p, expm1, floor, ceil, trunc = np.log1p, np.expm1, np.floor, np.ceil, np.trunc
+exp2, log2, log10, tan, sinh, cosh = np.exp2, np.log2, np.log10, np.tan, np.sinh, np.cosh
+asin, acos, atan, atan2, hypot = np.arcsin, np.arccos, np.arctan, np.arctan2, np.hypot
+asinh, acosh, atanh = np.arcsinh, np.arccosh, np.arctanh
+copysign, nextafter = np.copysign, np.nextafter
 maximum, minimum = np.maximum, np.minimum
 clamp_min, clamp_max = np.maximum, np.minimum
 eq, ne, lt, le, gt, ge = (
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
 )  # fmt: skip
 logical_not, logical_and, logical_or = np.logical_not, np.logical_and, np.logical_or
-isnan, isfinite = np.isnan, np.isfinite
+logical_xor = np.logical_xor
+isnan, isfinite, signbit = np.isnan, np.isfinite, np.signbit
+bitwise_and, bitwise_or, bitwise_xor = np.bitwise_and, np.bitwise_or, np.bitwise_xor
+left_shift, right_shift = np.left_shift, np.right_shift
+gcd, lcm = np.gcd, np.lcm
 
 
 def floor_divide(x: Array, y: Array) -> Array:
@@ -33,8 +41,16 @@ def remainder(x: Array, y: Array) -> Array:
     return np.remainder(x, y)
 
 
+def fmod(x: Array, y: Array) -> Array:
+    """The remainder with the sign of ``x``."""
+    _check_divisor(x, y)
+    return np.fmod(x, y)
+
+
 def _check_divisor(x: Array, y: Array) -> None:
-    """NumPy gives 0 for an integer divided by 0; PyTorch, and compiled code, raise."""
+    """NumPy gives 0 for an integer divided by 0, and int8 for bools; PyTorch, and compiled code, raise."""
+    if getattr(x, "dtype", None) == np.bool_ and getattr(y, "dtype", None) == np.bool_:
+        raise NotImplementedError("remainders of bool tensors are not implemented")
     if np.asarray(x).dtype.kind in "iu" and np.asarray(y).dtype.kind in "iub" and not np.all(y):
         raise RuntimeError("ZeroDivisionError: integer division by zero")
 
@@ -52,11 +68,29 @@ def erf(x: Array) -> Array:
 
 
 def sign(x: Array) -> Array:
+    if x.dtype.kind == "c":  # on the unit circle: what the gradient of abs needs
+        length = np.abs(x)
+        return np.divide(x, length, out=np.zeros_like(x), where=length != 0)
     return np.subtract(x > 0, x < 0, dtype=x.dtype)  # 0 for NaN, as in PyTorch
 
 
 def pow(x: Any, y: Any) -> Array:
-    return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares
+    try:
+        return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares
+    except ValueError as error:
+        if "negative integer powers" not in str(error):
+            raise
+        raise RuntimeError("Integers to negative integer powers are not allowed.") from None
+
+
+def reciprocal(x: Array) -> Array:
+    return np.true_divide(1.0, x)
+
+
+def frexp(x: Array) -> tuple[Array, Array]:
+    """(mantissa in [0.5, 1), exponent)"""
+    mantissa, exponent = np.frexp(x)
+    return np.asarray(mantissa), np.asarray(exponent, np.int32)
 
 
 def round(x: Array) -> Array:
@@ -112,6 +146,8 @@ def _into(mask: Array, function: Any, other: Array) -> Array:
 
 
 def cast(x: Array, *, dtype: np.dtype) -> Array:
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = x.real  # without NumPy's warning: gradients of reals that met complex numbers come here
     return x.astype(dtype, copy=False)
 
 

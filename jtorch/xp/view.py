@@ -14,7 +14,10 @@ _slice = builtins.slice  # this module's ``slice`` is the op
 
 
 def reshape(x: Array, *, shape: Shape) -> Array:
-    return x.reshape(shape)
+    try:
+        return x.reshape(shape)
+    except ValueError:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {x.size}") from None
 
 
 def unsqueeze(x: Array, *, axes: Shape) -> Array:
@@ -29,7 +32,7 @@ def squeeze(x: Array, *, axes: Shape) -> Array:
 
 
 def flip(x: Array, *, axes: Shape) -> Array:
-    return np.flip(x, axes)
+    return np.array(np.flip(x, axes), order="C")  # PyTorch has no negative strides: a copy
 
 
 def permute(x: Array, *, axes: Shape) -> Array:
@@ -71,7 +74,8 @@ def windows(x: Array, *, kernel: Shape, stride: Shape, dilation: Shape) -> Array
     )
     step = tuple(b * s for b, s in zip(x.strides[k:], stride, strict=True))
     inner = tuple(b * d for b, d in zip(x.strides[k:], dilation, strict=True))
-    return _as_strided(x, x.shape[:k] + outer + kernel, x.strides[:k] + step + inner, writeable=False)
+    apart = all(s > d * (w - 1) for w, s, d in zip(kernel, stride, dilation, strict=True))
+    return _as_strided(x, x.shape[:k] + outer + kernel, x.strides[:k] + step + inner, writeable=apart)
 
 
 def pad(x: Array, *, low: Shape, high: Shape, interior: Shape) -> Array:

@@ -66,7 +66,8 @@ def test_backward(name, k, dtype):
 
 FLOATS = ("float32", "float64")
 ELEMENTWISE = [op.name for op in TABLE if op.kind is Kind.ELEMENTWISE and op.arrays and not op.statics]
-FLOATS_ONLY = [n for n in ELEMENTWISE if BY_NAME[n].dtype == "float"]
+FLOATS_ONLY = [n for n in ELEMENTWISE if BY_NAME[n].dtype in ("float", "floating")]
+INTEGERS_ONLY = ("gcd", "lcm", *(n for n in ELEMENTWISE if BY_NAME[n].integer_text and not BY_NAME[n].text))
 
 
 def _special(dtype):
@@ -105,7 +106,7 @@ def _pairs(values, n):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in ("bounded", "normal", "uniform")])
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in ("bounded", "normal", "uniform", *INTEGERS_ONLY)])
 def test_special_floats(name, dtype):
     op = BY_NAME[name]
     arrays = _pairs(_special(dtype), len(op.arrays))

@@ -524,10 +524,10 @@ def a_scheduler_stepped_inside(wrap):
     scheduler = jtorch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
 
     def step(x):
-        scheduler.step()
         optimizer.zero_grad()
         (p * x).sum().backward()
         optimizer.step()
+        scheduler.step()
 
     wrap(step)(t(1, 1))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import jtorch
@@ -151,6 +151,10 @@ PARTS = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PARTS, min_size=1, max_size=4))
 def test_any_item_reads_what_numpy_reads(parts):
+    assume(parts.count(Ellipsis) < 2)  # an error in NumPy; in PyTorch the second one stands for nothing
+    if Ellipsis in parts:  # between arrays NumPy moves their axes to the front, PyTorch only if it stands for dims
+        k = parts.index(Ellipsis)
+        assume(not any(isinstance(p, list) for p in parts[:k]) or not any(isinstance(p, list) for p in parts[k:]))
     array = np.arange(3 * 3 * 3).reshape(3, 3, 3)
     item = tuple(parts)
     try:
@@ -196,5 +200,143 @@ def test_errors_say_what_is_wrong():
         x[::-1]
     with pytest.raises(IndexError):
         x[jtorch.tensor([5])]
-    with pytest.raises(RuntimeError, match="shape mismatch"):
+    with pytest.raises(RuntimeError, match="The expanded size of the tensor .3. must match"):
         x[0] = jtorch.ones(5)
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape .5. cannot be broadcast"):
+        x[[0, 1]] = jtorch.ones(5)
+
+
+# -- every other kind of item ----------------------------------------------------------------------------------
+
+OTHER_ITEMS = {
+    "true": lambda L: True,
+    "false": lambda L: False,
+    "true among others": lambda L: (None, True, 0),
+    "two trues": lambda L: (True, slice(None), True),
+    "bool tensor": lambda L: L.tensor(True),
+    "false and array": lambda L: (False, L.tensor([0])),
+    "np int": lambda L: np.int64(1),
+    "np int among slices": lambda L: (slice(None), np.int32(-1)),
+    "range": lambda L: range(1, 3),
+    "tuple in tuple": lambda L: ((0, 2), slice(1, None)),
+    "nested list": lambda L: [[0, 1], [2, 2]],
+    "bool list": lambda L: [True, False, True, True],
+    "0-d tensor": lambda L: L.tensor(2),
+    "0-d tensors": lambda L: (L.tensor(1), slice(None), L.tensor(0)),
+    "int32 tensor": lambda L: L.tensor([0, -1], dtype=L.int32),
+    "tuple of tensors": lambda L: (L.tensor([[0], [1]]), L.tensor([0, -2])),
+    "mask and slice": lambda L: (L.tensor([True, False, True, False]), slice(1, 3)),
+    "mask and array": lambda L: (L.tensor([True, False, True, False]), L.tensor([0, 1])),
+    "mask of none": lambda L: L.tensor([False] * 4),
+    "slices around arrays": lambda L: (slice(1, 3), L.tensor([0, 4]), slice(None, None, 2)),
+    "arrays apart": lambda L: (L.tensor([0, 1]), slice(1, 3), L.tensor([2, 2])),
+    "new axes and arrays": lambda L: (None, L.tensor([0, 1]), Ellipsis, None),
+    "slice with tensor bounds": lambda L: slice(L.tensor(1), L.tensor(3)),
+    "two ellipses": lambda L: (0, Ellipsis, Ellipsis),
+    "empty tuple": lambda L: (),
+    "np array": lambda L: np.array([[0, 1], [3, -1]]),
+    "list of a slice": lambda L: [slice(0, 2), 1],
+}
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8", "ignore:Using a non-tuple sequence")
+@pytest.mark.parametrize("name", OTHER_ITEMS)
+def test_other_items_equal_pytorchs(name):
+    import torch
+
+    results = []
+    for L in (jtorch, torch):
+        item = OTHER_ITEMS[name](L)
+        x = L.tensor(ARRAY, requires_grad=True)
+        read = x[item]
+        (read * read).sum().backward()
+        leaf, value = L.tensor(ARRAY, requires_grad=True), L.tensor(2.0, dtype=L.float64, requires_grad=True)
+        y = leaf * 1
+        y[item] = value * value
+        (y * y).sum().backward()
+        values = (read, x.grad, y, leaf.grad, value.grad)
+        results.append([0.0 if v is None else v.detach().numpy() for v in values])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("item", [[0, 0, 2], (slice(None), [1, 1])])
+def test_repeated_places_add_up(item):
+    x = jtorch.tensor(ARRAY, requires_grad=True)
+    g = np.zeros_like(ARRAY)
+    np.add.at(g, item, 1.0)
+    x[item].sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), g)
+    y = jtorch.zeros(*SHAPE, dtype=jtorch.float64)
+    indices = (item,) if isinstance(item, list) else item
+    arrays = [None if isinstance(i, slice) else jtorch.tensor(i) for i in indices]
+    y.index_put_(arrays, jtorch.tensor(1.0, dtype=jtorch.float64), accumulate=True)
+    np.testing.assert_array_equal(y.numpy(), g)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(PARTS, min_size=1, max_size=4))
+def test_any_item_writes_what_it_reads(parts):
+    assume(parts.count(Ellipsis) < 2)
+    array = np.arange(27.0).reshape(3, 3, 3)
+    x, item = jtorch.tensor(array), tuple(parts)
+    try:
+        places = jtorch.tensor(np.arange(27).reshape(3, 3, 3))[item].numpy()
+    except IndexError:
+        with pytest.raises(IndexError):
+            x[item] = 1.0
+        return
+    x[item] = 100.0
+    expected = array.copy().reshape(-1)
+    expected[places.reshape(-1)] = 100.0
+    np.testing.assert_array_equal(x.numpy().reshape(-1), expected)
+    view = jtorch.tensor(array)[item]
+    basic = not any(isinstance(p, list) for p in parts)
+    if view.numel():
+        assert (view._base is not None) == basic  # slices share memory, arrays copy
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    "item",
+    [
+        (slice(None), [9]),
+        [-7],
+        ([0], [0], [3]),
+        ([0, 1], [0, 1, 2]),
+        (0, 0, 0, 0),
+        (0, 5),
+        np.ones((4, 4), bool),
+        (slice(None), [True, False]),
+        1.5,
+        "a",
+        slice(None, None, -1),
+        slice(None, None, 0),
+    ],
+)
+def test_errors_are_pytorchs(item):
+    import torch
+
+    def convert(L):
+        given = item if isinstance(item, tuple) else (item,)
+        return tuple(L.tensor(i) if isinstance(i, (list, np.ndarray)) else i for i in given)
+
+    for use in (lambda x, i: x[i], lambda x, i: x.__setitem__(i, 1.0)):
+        with pytest.raises((IndexError, TypeError, ValueError, RuntimeError)) as theirs:
+            use(torch.tensor(ARRAY), convert(torch))
+        with pytest.raises(theirs.type) as ours:
+            use(jtorch.tensor(ARRAY), convert(jtorch))
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_a_uint8_tensor_is_a_mask():
+    x = jtorch.tensor(ARRAY)
+    with pytest.warns(UserWarning, match="uint8 is now deprecated"):
+        found = x[jtorch.tensor([1, 0, 1, 0], dtype=jtorch.uint8)]
+    np.testing.assert_array_equal(found.numpy(), ARRAY[[0, 2]])
+
+
+def test_assigned_words_are_refused():
+    with pytest.raises(TypeError, match="can't assign a str to a torch.FloatTensor"):
+        jtorch.zeros(2)[0:1] = "a"

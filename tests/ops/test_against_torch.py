@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.eager import functional as ours_functional
+from jtorch.nn import functional as ours_functional
 from tests.ops.oracle import compare
 from tests.ops.support import HAS_TORCH, needs_torch
 

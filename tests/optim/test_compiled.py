@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch import nn
-from jtorch.optim import SGD, Adam, AdamW
+from jtorch import nn, optim
+from jtorch.optim import SGD, Adam, AdamW, lr_scheduler
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("numba") is None,
@@ -87,12 +87,82 @@ OPTIMIZERS = {
     ),
     "adam with l2": lambda m: Adam(m.parameters(), lr=0.1, weight_decay=0.1),
     "adamw": lambda m: AdamW(m.parameters(), lr=0.1),
+    "momentum": lambda m: SGD(m.parameters(), lr=0.1, momentum=0.9),
+    "amsgrad": lambda m: Adam(m.parameters(), lr=0.1, amsgrad=True),
+    "adamax": lambda m: optim.Adamax(m.parameters(), lr=0.1, weight_decay=0.1),
+    "nadam": lambda m: optim.NAdam(m.parameters(), lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam": lambda m: optim.RAdam(m.parameters(), lr=0.1, betas=(0.5, 0.9)),
+    "rmsprop": lambda m: optim.RMSprop(m.parameters(), lr=0.01),
+    "rmsprop centered": lambda m: optim.RMSprop(m.parameters(), lr=0.01, momentum=0.9, centered=True),
+    "adagrad": lambda m: optim.Adagrad(m.parameters(), lr=0.1, lr_decay=0.1),
+    "adadelta": lambda m: optim.Adadelta(m.parameters(), weight_decay=0.1),
+    "rprop": lambda m: optim.Rprop(m.parameters()),
+    "asgd": lambda m: optim.ASGD(m.parameters(), lr=0.1, t0=2, lambd=0.1),
+    "adafactor": lambda m: optim.Adafactor(m.parameters(), lr=0.1, weight_decay=0.1),
+}
+SCHEDULES = {
+    "cosine": lambda o: lr_scheduler.CosineAnnealingLR(o, 6),
+    "one cycle": lambda o: lr_scheduler.OneCycleLR(
+        o, 0.2, 12, cycle_momentum="momentum" in o.defaults or "betas" in o.defaults
+    ),
 }
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer(name):
     check(plain, OPTIMIZERS[name])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", ["momentum", "adamw", "rmsprop", "adagrad", "nadam", "adam with l2"])
+def test_schedules_never_retrace(name, schedule):
+    def train(compiled):
+        jtorch.manual_seed(0)
+        model = plain()
+        optimizer = OPTIMIZERS[name](model)
+        scheduler = SCHEDULES[schedule](optimizer)
+        traces = []
+
+        def step(x):
+            traces.append(None)
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+
+        run = jtorch.compile(step) if compiled else step
+        for k in range(10):
+            run(jtorch.tensor(np.random.default_rng(k).standard_normal((5, 4)).astype(np.float32)))
+            scheduler.step()
+        return [p.detach().numpy() for p in model.parameters()], len(traces)
+
+    (expected, _), (got, traces) = train(False), train(True)
+    assert traces == 1
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_rate_that_is_a_tensor(name):
+    def train(compiled):
+        p = jtorch.ones(2, requires_grad=True)
+        lr = jtorch.tensor(0.5)
+        optimizer = getattr(optim, name)([p], lr=lr)
+        traces = []
+
+        def step(x):
+            traces.append(None)
+            optimizer.zero_grad()
+            (p * x).sum().backward()
+            optimizer.step()
+
+        run = jtorch.compile(step) if compiled else step
+        for k in range(3):
+            run(jtorch.ones(2))
+            lr.fill_(0.1 * (k + 1))
+        return p.tolist(), len(traces)
+
+    (expected, _), (got, traces) = train(False), train(True)
+    assert got == pytest.approx(expected, rel=1e-6) and traces == 1
 
 
 def set_option(name, value):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 import jtorch
 from jtorch import nn, watch
-from jtorch.optim import SGD, Adam, AdamW
+from jtorch.optim import SGD, Adam, AdamW, Optimizer
+from jtorch.optim.optimizer import required
 
 CASES = [
     ("SGD", {"lr": 0.1}),
@@ -22,8 +26,26 @@ CASES = [
     ("Adam", {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True}),
     ("AdamW", {"lr": 0.05}),
     ("AdamW", {"lr": 0.05, "weight_decay": 0.0}),
+    ("Adam", {"lr": 0.05, "amsgrad": True}),
+    ("AdamW", {"lr": 0.05, "amsgrad": True, "maximize": True}),
+    *[(name, {"lr": 0.02}) for name in ("Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta")],
+    *[(name, {"lr": 0.02}) for name in ("RMSprop", "Rprop", "ASGD", "Adafactor")],
+    *[
+        (name, {"lr": 0.02, "weight_decay": 0.1, "maximize": True})
+        for name in ("Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "ASGD", "Adafactor")
+    ],
+    ("NAdam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True, "momentum_decay": 0.01}),
+    ("RAdam", {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True, "betas": (0.8, 0.9)}),
+    ("RAdam", {"lr": 0.02, "betas": (0.5, 0.6)}),
+    ("RMSprop", {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}),
+    ("RMSprop", {"lr": 0.02, "momentum": 0.9, "centered": True}),
+    ("RMSprop", {"lr": 0.02, "centered": True, "alpha": 0.8, "maximize": True}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.5}),
+    ("Rprop", {"lr": 0.02, "etas": (0.3, 1.5), "step_sizes": (1e-3, 0.05), "maximize": True}),
+    ("ASGD", {"lr": 0.02, "lambd": 0.01, "t0": 5, "alpha": 0.6}),
+    ("Adafactor", {"lr": 0.02, "eps": (1e-3, 1e-2), "d": 2.0, "beta2_decay": -0.5}),
 ]
-SHAPES = [(4, 3), (3,), ()]
+SHAPES = [(4, 3), (3,), (), (2, 3, 2)]
 
 
 def case_id(case):
@@ -263,6 +285,27 @@ ERRORS = [
     ("beta 0", lambda o, p: o.Adam([p], betas=(1.0, 0.9))),
     ("beta 1", lambda o, p: o.Adam([p], betas=(0.9, -0.1))),
     ("adam weight decay", lambda o, p: o.Adam([p], weight_decay=-1)),
+    ("fused and differentiable", lambda o, p: o.AdamW([p], fused=True, differentiable=True)),
+    ("fused and foreach", lambda o, p: o.Adagrad([p], fused=True, foreach=True)),
+    ("tensor of rates", lambda o, p: o.SGD([p], lr=p.detach())),
+    ("mixed betas", lambda o, p: o.Adam([p], betas=(0.9, p.detach().sum() * 0))),
+    ("alpha", lambda o, p: o.RMSprop([p], alpha=-1)),
+    ("rmsprop momentum", lambda o, p: o.RMSprop([p], momentum=-1)),
+    ("rho", lambda o, p: o.Adadelta([p], rho=1.5)),
+    ("lr_decay", lambda o, p: o.Adagrad([p], lr_decay=-1)),
+    ("accumulator", lambda o, p: o.Adagrad([p], initial_accumulator_value=-1)),
+    ("momentum_decay", lambda o, p: o.NAdam([p], momentum_decay=-1)),
+    ("etas", lambda o, p: o.Rprop([p], etas=(1.5, 2))),
+    ("asgd", lambda o, p: o.ASGD([p], weight_decay=-1)),
+    ("radam", lambda o, p: o.RAdam([p], betas=(0.9, 1.0))),
+    ("adamax", lambda o, p: o.Adamax([p], eps=-1)),
+    ("adafactor lr", lambda o, p: o.Adafactor([p], lr=-1)),
+    ("adafactor decay", lambda o, p: o.Adafactor([p], beta2_decay=1)),
+    ("adafactor eps 1", lambda o, p: o.Adafactor([p], eps=(-1, 1e-3))),
+    ("adafactor eps 2", lambda o, p: o.Adafactor([p], eps=(None, -1e-3))),
+    ("adafactor d", lambda o, p: o.Adafactor([p], d=0.5)),
+    ("adafactor weight decay", lambda o, p: o.Adafactor([p], weight_decay=-1)),
+    ("lbfgs groups", lambda o, p: o.LBFGS([{"params": [p]}, {"params": [p.detach()]}])),
     ("empty", lambda o, p: o.SGD([])),
     ("set", lambda o, p: o.SGD([{"params": {p}}])),
     ("twice", lambda o, p: o.SGD([p]).add_param_group({"params": [p]})),
@@ -281,7 +324,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("act", [a for _, a in ERRORS], ids=[n for n, _ in ERRORS])
 def test_errors_are_word_for_word(torch, act):
-    with pytest.raises((ValueError, TypeError)) as theirs:
+    with pytest.raises((ValueError, TypeError, RuntimeError)) as theirs:
         act(torch.optim, parameter(torch))
     with pytest.raises(type(theirs.value)) as ours:
         act(jtorch.optim, parameter(jtorch))
@@ -296,8 +339,8 @@ def test_other_errors():
         SGD(p)
     with pytest.raises(TypeError, match="can only optimize Tensors, but one of the params is int"):
         SGD([3])
-    with pytest.raises(NotImplementedError, match=r"AdamW\(amsgrad=True\)"):
-        AdamW([p], amsgrad=True)
+    with pytest.raises(NotImplementedError, match=r"AdamW\(differentiable=True\)"):
+        AdamW([p], differentiable=True)
     with pytest.warns(UserWarning, match="duplicate parameters"):
         SGD([p, p])
 
@@ -335,3 +378,113 @@ def test_hyper_parameters_come_through_the_evaluator(monkeypatch):
     assert set(asked) == {
         "lr", ("betas", 0), ("betas", 1), "eps", "weight_decay", "momentum", "dampening",
     }  # fmt: skip
+
+
+def test_signatures_equal_pytorch(torch):
+    import inspect
+
+    names = {name for name, _ in CASES} | {"LBFGS"}
+    for name in names:
+        ours, theirs = (inspect.signature(getattr(lib.optim, name)) for lib in (jtorch, torch))
+        assert [(p.name, p.default, p.kind) for p in ours.parameters.values()] == [
+            (p.name, p.default, p.kind) for p in theirs.parameters.values()
+        ], name
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Rprop", "ASGD", "Adagrad", "Adafactor"])
+def test_a_rate_that_is_a_tensor(torch, name):
+    def one(lib):
+        p = lib.tensor([[1.0, 2.0]], dtype=lib.float64, requires_grad=True)
+        lr = lib.tensor(0.125, dtype=lib.float64)
+        optimizer = getattr(lib.optim, name)([p], lr=lr)
+        for k in range(4):
+            p.grad = lib.tensor([[1.0, k - 1.5]], dtype=lib.float64)
+            optimizer.step()
+            lr.fill_(0.125 / (k + 1))
+        assert optimizer.param_groups[0]["lr"] is lr
+        return p.detach().numpy(), repr(optimizer)
+
+    (ours, text), (theirs, their_text) = one(jtorch), one(torch)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert text == their_text
+
+
+@pytest.mark.parametrize("name", ["Rprop", "ASGD", "Adagrad"])
+def test_state_begins_with_the_first_gradient(torch, name):
+    """The rate counts that holds when a parameter gets its first gradient."""
+
+    def one(lib):
+        params = [lib.ones(2, dtype=lib.float64, requires_grad=True) for _ in range(2)]
+        optimizer = getattr(lib.optim, name)(params, lr=0.1)
+        saved = []
+        for k in range(4):
+            optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+            params[0].grad = lib.tensor([1.0, -k], dtype=lib.float64)
+            params[1].grad = lib.tensor([2.0, k], dtype=lib.float64) if k > 1 else None
+            optimizer.step()
+            saved.append(sorted(optimizer.state_dict()["state"]))
+        return [p.detach().numpy() for p in params], saved
+
+    (ours, saved), (theirs, their_saved) = one(jtorch), one(torch)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-7 if name == "ASGD" else 1e-12)
+    assert saved == their_saved
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+@pytest.mark.parametrize("case", [CASES[3], CASES[6], ("NAdam", {})], ids=case_id)
+def test_copies_go_on_alike(case, again):
+    params, optimizer = run(jtorch, case, 3)
+    twin = again(optimizer)
+    others = twin.param_groups[0]["params"]
+    assert all(p is not q for p, q in zip(params, others, strict=True))
+    for some, stepped in ((params, optimizer), (others, twin)):
+        for p, g in zip(some, gradients(7, "float32"), strict=True):
+            p.grad = jtorch.tensor(g)
+        stepped.step()
+    for p, q in zip(params, others, strict=True):
+        np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
+
+
+def test_groups_stay_the_callers_dicts_and_keep_their_identity_when_loaded():
+    p = parameter(jtorch)
+    mine = {"params": [p], "lr": 0.5}
+    optimizer = SGD([mine], lr=0.1)
+    assert optimizer.param_groups[0] is mine and mine["momentum"] == 0
+    mine["initial_lr"] = 3.0
+    optimizer.load_state_dict(SGD([p], lr=0.25).state_dict())
+    assert optimizer.param_groups[0] is mine and mine["lr"] == 0.25
+    assert "initial_lr" not in mine and mine["params"] == [p]
+
+
+def test_an_optimizer_of_ones_own():
+    class Plain(Optimizer):
+        def __init__(self, params, lr=required):
+            super().__init__(params, {"lr": lr})
+
+        @jtorch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self.state[p].setdefault("step", jtorch.zeros(()))
+                        p.add_(p.grad * -group["lr"])
+
+    p = parameter(jtorch)
+    with pytest.raises(ValueError, match="didn't specify a value of required optimization parameter lr"):
+        Plain([p])
+    optimizer = Plain([p], lr=0.5)
+    p.grad = jtorch.ones(2)
+    seen = []
+    optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append(o))
+    optimizer.step()
+    assert p.tolist() == [0.5, 0.5] and seen == [optimizer]
+    assert optimizer.state_dict()["state"][0]["step"].item() == 0
+
+
+def test_an_empty_parameter_and_one_of_strange_strides():
+    p = jtorch.zeros(0, 3, requires_grad=True)
+    q = jtorch.ones(3, 2).t().detach().requires_grad_()
+    for kind in (SGD, Adam, jtorch.optim.RMSprop, jtorch.optim.Rprop):
+        p.grad, q.grad = jtorch.zeros(0, 3), jtorch.ones(3, 2).t()
+        kind([p, q], lr=0.1).step()
+    assert p.shape == (0, 3) and q.tolist()[0][0] < 1

@@ -20,7 +20,7 @@ from jtorch.compile import cache
 from jtorch.compile.access import layout_of
 from jtorch.compile.codegen.source import Kernel, Number, Pointer
 from jtorch.compile.finalise import blas_operand
-from jtorch.compile.ir import Var, short
+from jtorch.compile.ir import Literal, Var, short
 from jtorch.compile.memory import Place, Plan, Task
 from jtorch.compile.runtime import arena, blas
 from jtorch.compile.runtime.executor import Executor, Patch
@@ -243,7 +243,9 @@ class HostCall:
         (eqn,) = self.task.step.eqns
         values = []
         for atom in eqn.inputs:
-            assert isinstance(atom, Var)
+            if isinstance(atom, Literal):
+                values.append(atom.dtype.type(atom.value))
+                continue
             layout = layout_of(atom, self.replay.plan.fused.find)
             assert layout is not None
             values.append(view_of(self.replay.address(layout.owner, arguments), atom, layout))

@@ -86,7 +86,9 @@ class Unjitted:
     def _run_task(self, task: Task, arguments: Sequence[Any]) -> int:
         if task.kernel is None:
             (eqn,) = task.step.eqns
-            values = [self._array(a, arguments) for a in eqn.inputs if isinstance(a, Var)]
+            values = [
+                self._array(a, arguments) if isinstance(a, Var) else a.dtype.type(a.value) for a in eqn.inputs
+            ]
             outs = eqn.op.body(xp, *values, **eqn.statics)
             for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
                 self._array(var, arguments)[...] = value

@@ -7,18 +7,33 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager.functions import (
+    activations,
     arithmetic,
     class_losses,
     comparison,
+    complex_numbers,
     conversion,
+    counting,
+    cumulative,
+    decompositions,
+    distances,
+    einsum,
+    gathering,
+    joining,
+    ordering,
+    parting,
     products,
     reductions,
-    selection,
     shape,
+    solvers,
+    statistics,
+    triangles,
 )
 
 MODULES: tuple[Any, ...] = (
-    arithmetic, class_losses, comparison, conversion, products, reductions, selection, shape,
+    activations, arithmetic, class_losses, comparison, complex_numbers, conversion, counting, cumulative,
+    decompositions, distances, einsum, gathering, joining, ordering, parting, products, reductions, shape,
+    solvers, statistics, triangles,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {name: f for m in MODULES for name, f in m.FUNCTIONS.items()}
 METHODS: dict[str, Any] = {name: f for m in MODULES for name, f in m.METHODS.items()}

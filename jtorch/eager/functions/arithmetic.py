@@ -1,4 +1,4 @@
-"""Formulas over elementwise ops that have names of their own in PyTorch.
+"""Elementwise functions put together from ops: second signatures, aliases and checks of dtypes.
 
 Source: https://docs.pytorch.org/docs/stable/torch.html#math-operations
 """
@@ -9,8 +9,71 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager.binding import APPLY
+from jtorch import dtypes as dt
+from jtorch.eager.binding import APPLY, public_function
+from jtorch.eager.inplace import in_place, in_place_function
+from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
+from jtorch.op import BY_NAME
+from jtorch.return_types import ALL as RESULTS
+
+_add, _sub = APPLY["add"], APPLY["sub"]
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input + alpha other"""
+    if alpha.__class__ is int and alpha == 1:
+        return _add(input, other)
+    return _add(input, _scaled(input, other, alpha))
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+    """input - alpha other"""
+    if alpha.__class__ is int and alpha == 1:
+        return _sub(input, other)
+    return _sub(input, _scaled(input, other, alpha))
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha input"""
+    return _sub(other, input if alpha.__class__ is int and alpha == 1 else _scaled(other, input, alpha))
+
+
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    tensors = [t for t in (input, other) if isinstance(t, Tensor)]
+    kinds = {t._data.dtype.kind for t in tensors}
+    if alpha.__class__ is bool and kinds != {"b"}:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if alpha.__class__ is float and kinds <= set("iub"):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    return other * alpha
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other, rounded towards zero for "trunc", down for "floor"."""
+    if rounding_mode is None:
+        return APPLY["div"](input, other)
+    if rounding_mode not in ("trunc", "floor"):
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
+    return APPLY[f"divide_and_{rounding_mode}"](input, other)
+
+
+def true_divide(dividend: Any, divisor: Any) -> Tensor:
+    """dividend / divisor"""
+    return APPLY["div"](dividend, divisor)
+
+
+def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest number with so many digits behind the point, halves to even."""
+    if decimals == 0:
+        return APPLY["round"](input)
+    _refuse(input, "round_cpu")
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return APPLY["round"](input * scale) / scale
+    return APPLY["round"](input / scale) * scale
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -23,67 +86,94 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def square(input: Tensor) -> Tensor:
-    return input * input
+    """input ** 2"""
+    return APPLY["pow"](input, 2)
 
 
-def _logical(name: str, *tensors: Tensor) -> Tensor:
-    for t in tensors:
-        if isinstance(t, Tensor) and t._data.dtype.kind != "b":
-            raise NotImplementedError(f"{name} of {t.dtype} is not there yet: only bool tensors")
-    return APPLY[f"logical_{name}"](*tensors)
+def frac(input: Tensor) -> Tensor:
+    """What is behind the point, with the sign of the number."""
+    _refuse(input, "frac_cpu")
+    return input - APPLY["trunc"](input)
 
 
-def bitwise_not(self: Tensor) -> Tensor:
-    return _logical("not", self)
+def positive(input: Tensor) -> Tensor:
+    """+input: the tensor itself."""
+    if input._data.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
 
 
-def bitwise_and(self: Tensor, other: Tensor) -> Tensor:
-    return _logical("and", self, other)
+def invert(self: Tensor) -> Tensor:
+    if self._data.dtype.kind not in "biu":
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return APPLY["bitwise_not"](self)
 
 
-def bitwise_or(self: Tensor, other: Tensor) -> Tensor:
-    return _logical("or", self, other)
+def _refuse(input: Tensor, name: str) -> None:
+    if input._data.dtype.kind in "biu":
+        raise NotImplementedError(f"\"{name}\" not implemented for '{long_name(input._data.dtype)}'")
 
 
-def isinf(input: Tensor) -> Tensor:
-    """Whether elements are inf or -inf."""
-    return input.abs() == math.inf if input.is_floating_point() else APPLY["ne"](input, input)
+def ldexp(input: Any, other: Any) -> Tensor:
+    """input 2**other"""
+    return APPLY["mul"](input, APPLY["pow"](2.0, other))
 
 
-def reciprocal(input: Tensor) -> Tensor:
-    """1 / input"""
-    return APPLY["div"](1.0, input)
+def frexp(input: Tensor) -> Any:
+    """(mantissa, exponent): input = mantissa 2**exponent with 0.5 <= |mantissa| < 1."""
+    if not input.is_floating_point():
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return RESULTS["frexp"](*APPLY["frexp"](input))
 
 
-def log2(input: Tensor) -> Tensor:
-    """The logarithm to base 2."""
-    return input.log() * (1.0 / math.log(2.0))
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """``pow`` in float64."""
+    base, power = (t.to(dt.float64) if isinstance(t, Tensor) else float(t) for t in (input, exponent))
+    return APPLY["pow"](base, power)
 
 
-def log10(input: Tensor) -> Tensor:
-    """The logarithm to base 10."""
-    return input.log() * (1.0 / math.log(10.0))
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The ``n``-th derivative of ``digamma``."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return APPLY["polygamma"](input, n=n) if n else APPLY["digamma"](input)
 
 
-def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """input + weight (end - input)"""
-    return input + weight * (end - input)
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function in ``p`` dimensions."""
+    if p < 1:
+        raise RuntimeError(f"p has to be greater than or equal to 1; got {p}")
+    total = APPLY["lgamma"](input)
+    for j in range(1, p):
+        total = total + APPLY["lgamma"](input - 0.5 * j)
+    return total + p * (p - 1) / 4.0 * math.log(math.pi)
 
 
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """input + value tensor1 tensor2"""
-    return input + value * tensor1 * tensor2
-
-
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """input + value tensor1 / tensor2"""
-    return input + value * tensor1 / tensor2
-
+_OP_ALIASES = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh",
+    "arctan": "atan", "arctanh": "atanh", "arctan2": "atan2", "fix": "trunc", "multiply": "mul",
+    "negative": "neg", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+    "not_equal": "ne",
+}  # fmt: skip
+_ALIASES = {name: public_function(BY_NAME[op]) for name, op in _OP_ALIASES.items()}
 
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        clamp, square, isinf, reciprocal, log2, log10, lerp, addcmul, addcdiv,
+        add, sub, rsub, div, true_divide, clamp, square, frac, positive, ldexp, frexp, float_power,
+        polygamma, mvlgamma,
     )
+} | _ALIASES | {"round": round_, "clip": clamp, "subtract": sub, "divide": div}  # fmt: skip
+METHODS: dict[str, Any] = FUNCTIONS | {
+    "polygamma": lambda self, n: polygamma(n, self), "__pos__": positive, "__invert__": invert,
 }  # fmt: skip
-METHODS = FUNCTIONS
+METHODS.pop("rsub")
+# of these the gradient keeps what the op's does
+_OP_OF = {
+    "add": "add", "sub": "sub", "subtract": "sub", "div": "div", "divide": "div", "true_divide": "div",
+    "clamp": "clamp_min", "clip": "clamp_min", **_OP_ALIASES,
+}  # fmt: skip
+METHODS |= {f"{name}_": in_place(BY_NAME[op], FUNCTIONS[name]) for name, op in _OP_OF.items()}
+_IN_PLACE = ("square", "frac", "ldexp", "float_power", "round", "mvlgamma")
+METHODS |= {f"{name}_": in_place_function(FUNCTIONS[name], f"{name}_") for name in _IN_PLACE}
+METHODS["polygamma_"] = in_place_function(METHODS["polygamma"], "polygamma_")

@@ -35,10 +35,14 @@ def cross_entropy(
     """
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    _check_weight(input, weight)
     if target.is_floating_point() and tuple(target.shape) == tuple(input.shape):
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _against_probabilities(input, target, weight, reduction, label_smoothing)
     if weight is None and not label_smoothing:
         return _as_rows("cross_entropy", input, target, ignore_index, reduction)
+    check_classes("cross_entropy", input, target, reduction)
     log_p, target, shape = _rows(APPLY["log_softmax"](input, axis=_class_axis(input)), target)
     loss = _weighted_nll(log_p, target, weight, ignore_index, reduction, shape)
     if not label_smoothing:
@@ -60,10 +64,23 @@ def nll_loss(
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
     """
+    _check_weight(input, weight)
     if weight is None:
         return _as_rows("nll_loss", input, target, ignore_index, reduction)
+    check_classes("nll_loss", input, target, reduction)
     log_p, target, shape = _rows(input, target)
     return _weighted_nll(log_p, target, weight, ignore_index, reduction, shape)
+
+
+def _check_weight(input: Tensor, weight: Tensor | None) -> None:
+    if weight is None:
+        return
+    classes = input.shape[_class_axis(input)[0]]
+    if tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            f"tensor of shape: {list(weight.shape)}"
+        )
 
 
 def _class_axis(input: Tensor) -> tuple[int]:

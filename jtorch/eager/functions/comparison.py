@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jtorch.eager.binding import APPLY
+from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, _concrete
 
 
@@ -17,12 +18,21 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """Whether |input - other| <= atol + rtol |other|, element by element."""
-    near = APPLY["le"]((input - other).abs(), rtol * other.abs() + atol)
-    finite = APPLY["isfinite"](other)
-    close = APPLY["logical_or"](APPLY["logical_and"](near, finite), APPLY["eq"](input, other))
-    if not equal_nan:
+    _same_dtype(input, other)
+    if rtol < 0 or atol < 0:
+        name, value = ("rtol", rtol) if rtol < 0 else ("atol", atol)
+        raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    close = APPLY["eq"](input, other)
+    if equal_nan and input.is_floating_point():
+        both = APPLY["logical_and"](APPLY["isnan"](input), APPLY["isnan"](other))
+        close = APPLY["logical_or"](close, both)
+    if rtol == 0 and atol == 0:
         return close
-    return APPLY["logical_or"](close, APPLY["logical_and"](APPLY["isnan"](input), APPLY["isnan"](other)))
+    if input._data.dtype.kind == "b":
+        input, other = input.long(), other.long()
+    distance = (input - other).abs()
+    near = APPLY["logical_and"](APPLY["isfinite"](distance), distance <= atol + (rtol * other).abs())
+    return APPLY["logical_or"](close, near)
 
 
 def allclose(
@@ -30,6 +40,12 @@ def allclose(
 ) -> bool:
     """Whether all elements are close, see ``isclose``."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def _same_dtype(input: Tensor, other: Tensor) -> None:
+    if input.dtype is not other.dtype:
+        a, b = long_name(input._data.dtype), long_name(other._data.dtype)
+        raise RuntimeError(f"{a} did not match {b}")
 
 
 def equal(input: Tensor, other: Tensor) -> bool:

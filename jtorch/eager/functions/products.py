@@ -1,16 +1,22 @@
 """Matrix products of all ranks.
 
-Source: https://docs.pytorch.org/docs/stable/generated/torch.matmul.html
+Source: https://docs.pytorch.org/docs/stable/torch.html#blas-and-lapack-operations
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from jtorch.eager.binding import APPLY, public_function
+from jtorch.eager.functions.joining import _common
+from jtorch.eager.inplace import in_place_function
+from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.op import BY_NAME
+from jtorch.ops import axes as ax
+from jtorch.ops.contraction import check_expands
 
 _mm_unchecked = APPLY["mm"]
 _mm = public_function(BY_NAME["mm"])
@@ -24,8 +30,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """
     if isinstance(input, Tensor) and isinstance(other, Tensor):
         x, y = input._data, other._data
-        if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.shape[1] == y.shape[0]:  # the hot case
-            return _mm_unchecked(input, other)
+        if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.shape[1] == y.shape[0] and x.dtype.kind != "b":
+            return _mm_unchecked(input, other)  # the hot case
     else:
         raise TypeError(f"matmul(): expected Tensors, got {type(input).__name__} and {type(other).__name__}")
     n, m = input.ndim, other.ndim
@@ -33,51 +39,279 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
     if n == 2 and m == 2:
         return _mm(input, other)
+    if n == 1 and m == 1:
+        return dot(input, other)
+    if n == 2 and m == 1:
+        return mv(input, other)
     if n == 1:
-        return matmul(input.unsqueeze(0), other).squeeze(-2 if m > 1 else 0)
+        return matmul(input.unsqueeze(0), other).squeeze(-2)
     if m == 1:
         return matmul(input, other.unsqueeze(1)).squeeze(-1)
     if m == 2:
         rows = _mm(input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), other)
         return rows.reshape(*input.shape[:-1], other.shape[-1])
-    batch = _broadcast(input.shape[:-2], other.shape[:-2])
+    batch = _common(tuple(input.shape[:-2]), tuple(other.shape[:-2]))
     a = input.expand(*batch, *input.shape[-2:]).reshape(math.prod(batch), *input.shape[-2:])
     b = other.expand(*batch, *other.shape[-2:]).reshape(math.prod(batch), *other.shape[-2:])
     return _bmm(a, b).reshape(*batch, input.shape[-2], other.shape[-1])
 
 
-def _broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    n = max(len(a), len(b))
-    a, b = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
-    for x, y in zip(a, b, strict=True):
-        if x != y and 1 not in (x, y):
-            raise RuntimeError(f"The batch dims {list(a)} and {list(b)} of matmul do not broadcast")
-    return tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
+# -- vectors -----------------------------------------------------------------------------------------------------
+
+
+def _check_vectors(name: str, x: Tensor, y: Tensor) -> None:
+    if x.ndim != 1 or y.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"{name} : expected both vectors to have same dtype, but found {long_name(x._data.dtype)} and "
+            f"{long_name(y._data.dtype)}"
+        )
+    n, m = x.numel(), y.numel()
+    if n != m:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, "
+            f"but got {n} and {m} elements respectively"
+        )
 
 
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors."""
-    if input.ndim != 1 or tensor.ndim != 1:
-        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
-    return matmul(input, tensor)
+    _check_vectors("dot", input, tensor)
+    return _mm(input.unsqueeze(0), tensor.unsqueeze(1)).reshape(())
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """The inner product of two vectors, the first one conjugated where it is complex."""
+    return dot(input.conj() if input.is_complex() else input, other)
 
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Matrix times vector."""
-    if input.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
-    return matmul(input, vec)
+    _check_mv(input, vec, 1)
+    return _mm(input, vec.unsqueeze(1)).squeeze(1)
+
+
+def _check_mv(mat: Tensor, vec: Tensor, ndim: int) -> None:
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {ndim}, {mat.ndim}, {vec.ndim}")
+    n, m = mat.shape
+    if m != vec.numel():
+        raise RuntimeError(f"size mismatch, got input ({n}), mat ({n}x{m}), vec ({vec.numel()})")
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of the elements of two vectors."""
+    for name, t in (("self", input), ("vec2", vec2)):
+        if t.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {t.ndim}-D")
     return input.unsqueeze(1) * vec2.unsqueeze(0)
+
+
+def ger(input: Tensor, vec2: Tensor) -> Tensor:
+    """``outer``"""
+    return outer(input, vec2)
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Products summed over the last dims of both; with a number, the product."""
+    if not input.ndim or not other.ndim:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+# -- products added to something -----------------------------------------------------------------------------------
+
+
+def _added(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta input + alpha product; where beta is 0, what is in ``input`` does not matter."""
+    check_expands(input.shape, tuple(product.shape))
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return product
+    return product + (input if beta == 1 else input * beta)
+
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta input + alpha mat vec"""
+    _check_mv(mat, vec, input.ndim)
+    return _added(input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta input + alpha (all products of vec1 and vec2)"""
+    for name, t in (("vec1", vec1), ("vec2", vec2)):
+        if t.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {t.ndim}-D")
+    return _added(input, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta input + alpha batch1 @ batch2, for batches of matrices"""
+    return _added(input, _bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta input + alpha (batch1 @ batch2 summed over the batch)"""
+    if batch1.ndim == 3 == batch2.ndim and batch1.shape[2] != batch2.shape[1]:
+        (_, a, b), (_, c, d) = batch1.shape, batch2.shape
+        raise RuntimeError(f"Incompatible matrix sizes for bmm ({a}x{b} and {c}x{d})")
+    return _added(input, _bmm(batch1, batch2).sum(0), beta, alpha)
+
+
+# -- other contractions -----------------------------------------------------------------------------------------------
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Products summed over ``dims``: a pair of lists, or how many last dims of ``a`` and first of ``b``."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(
+                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}"
+            )
+        left, right = list(range(-dims, 0)), list(range(dims))
+    else:
+        left, right = (list(d) if isinstance(d, (list, tuple)) else [d] for d in dims)
+    if len(left) != len(right):
+        raise RuntimeError("both dimension lists should have same length")
+    for k, m in zip(left, right, strict=True):
+        n, other = a.shape[ax.one(k, a.ndim)], b.shape[ax.one(m, b.ndim)]
+        if n != other and 1 not in (n, other):
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {n} in dim {k} and second has size "
+                f"{other} in dim {m}"
+            )
+    return _contracted(a, b, [ax.one(k, a.ndim) for k in left], [ax.one(k, b.ndim) for k in right])
+
+
+def _contracted(a: Tensor, b: Tensor, left: list[int], right: list[int]) -> Tensor:
+    for k, m in zip(left, right, strict=True):  # one of them has size 1: sum over the other alone
+        if a.shape[k] != b.shape[m]:
+            a, b = (a.sum(k, keepdim=True), b) if b.shape[m] == 1 else (a, b.sum(m, keepdim=True))
+    free_a = [k for k in range(a.ndim) if k not in left]
+    free_b = [k for k in range(b.ndim) if k not in right]
+    inside = math.prod(a.shape[k] for k in left)
+    shape_a, shape_b = [a.shape[k] for k in free_a], [b.shape[k] for k in free_b]
+    rows = a.permute(*free_a, *left) if a.ndim else a
+    columns = b.permute(*right, *free_b) if b.ndim else b
+    rows = rows.reshape(math.prod(shape_a), inside)
+    return _mm(rows, columns.reshape(inside, math.prod(shape_b))).reshape(*shape_a, *shape_b)
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: each element of ``input`` replaced by it times ``other``."""
+    n = max(input.ndim, other.ndim)
+    a, b = ((1,) * (n - t.ndim) + tuple(t.shape) for t in (input, other))
+    x = input.reshape([m for k in a for m in (k, 1)])
+    y = other.reshape([m for k in b for m in (1, k)])
+    return (x * y).reshape([k * m for k, m in zip(a, b, strict=True)])
+
+
+def cross_along(input: Tensor, other: Tensor, dim: int) -> Tensor:
+    """The cross product along ``dim``, of size 3; other dims broadcast."""
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    axis = ax.one(dim, input.ndim)
+    if input.shape[axis] != 3 or other.shape[axis] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and "
+            f"{other.shape[axis]}"
+        )
+    return input.roll(-1, axis) * other.roll(1, axis) - input.roll(1, axis) * other.roll(-1, axis)
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product along ``dim``, by default the first dim of size 3."""
+    if dim is None:
+        shape = _common(tuple(input.shape), tuple(other.shape))
+        if 3 not in shape:
+            raise RuntimeError("no dimension of size 3 in input")
+        dim = shape.index(3)
+    return cross_along(input, other, dim)
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return input.diagonal().sum()
+
+
+# -- chains --------------------------------------------------------------------------------------------------------
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of a chain of matrices in the cheapest order; the ends may be vectors.
+
+    Source: T. Cormen et al., "Introduction to Algorithms", 15.2
+    """
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    if first:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if last:
+        tensors[-1] = tensors[-1].unsqueeze(1)
+    for k, t in enumerate(tensors):
+        if t.ndim != 2:
+            ends = {0: "the first tensor must be 1D or 2D", len(tensors) - 1: "the last tensor must be 1D or 2D"}
+            raise RuntimeError(f"multi_dot(): {ends.get(k, f'tensor {k} must be 2D')} but got {t.ndim}D")
+    for k in range(len(tensors) - 1):
+        if tensors[k].shape[1] != tensors[k + 1].shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {k} and {k + 1} with shapes {list(tensors[k].shape)} and "
+                f"{list(tensors[k + 1].shape)} cannot be multiplied"
+            )
+    out = _chained(tensors, _best_splits([t.shape[0] for t in tensors] + [tensors[-1].shape[1]]))
+    if first or last:
+        out = out.reshape([n for n, drop in zip(out.shape, (first, last), strict=True) if not drop])
+    return out
+
+
+def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where to cut the chain from matrix i to j, for all i < j."""
+    n = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    cut: dict[tuple[int, int], int] = {}
+    for width in range(1, n):
+        for i in range(n - width):
+            j = i + width
+            choices = [
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            ]
+            cost[i, j], cut[i, j] = min(choices)
+    return cut
+
+
+def _chained(tensors: list[Tensor], cut: dict, i: int = 0, j: int | None = None) -> Tensor:
+    j = len(tensors) - 1 if j is None else j
+    if i == j:
+        return tensors[i]
+    k = cut[i, j]
+    return _mm(_chained(tensors, cut, i, k), _chained(tensors, cut, k + 1, j))
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """``linalg.multi_dot`` of matrices; one alone is returned as it is."""
+    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
 
 
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        matmul, dot, mv, outer,
+        matmul, dot, vdot, mv, outer, ger, inner, addmv, addr, baddbmm, addbmm, tensordot, kron, cross, trace,
+        chain_matmul,
     )
 }  # fmt: skip
-METHODS = FUNCTIONS
+METHODS: dict[str, Any] = {k: f for k, f in FUNCTIONS.items() if k not in ("tensordot", "chain_matmul")}
+METHODS |= {f"{k}_": in_place_function(FUNCTIONS[k]) for k in ("addmv", "addr", "baddbmm", "addbmm")}

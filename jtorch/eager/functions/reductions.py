@@ -5,31 +5,25 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#reduction-ops
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager.binding import APPLY
+from jtorch.eager.functions.norms import matrix_norm, vector_norm
+from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
+from jtorch.return_types import ALL as RESULTS
 
 
-def max_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with ``dim`` the largest along it and their indices; or of two tensors."""
-    return _extreme(input, dim, keepdim, "max", "maximum")
+    return _extreme(input, dim if other is None else other, keepdim, "max", "maximum")
 
 
-def min_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with ``dim`` the smallest along it and their indices; or of two tensors."""
-    return _extreme(input, dim, keepdim, "min", "minimum")
-
-
-class MaxMin(tuple):
-    """(values, indices), as names too."""
-
-    __slots__ = ()
-    values = property(lambda self: self[0])
-    indices = property(lambda self: self[1])
+    return _extreme(input, dim if other is None else other, keepdim, "min", "minimum")
 
 
 def _extreme(input: Tensor, dim: Any, keepdim: bool, name: str, pairwise: str) -> Any:
@@ -38,39 +32,78 @@ def _extreme(input: Tensor, dim: Any, keepdim: bool, name: str, pairwise: str) -
     ax.not_empty(input, name, dim)
     if dim is None:
         return APPLY[name](input, axis=tuple(range(input.ndim)), keepdims=False)
+    if not isinstance(dim, int):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
     axis = ax.many(dim, input.ndim)
-    return MaxMin(APPLY[f"{name}_along"](input, axis=axis, keepdims=keepdim))
+    return RESULTS[name](*APPLY[f"{name}_along"](input, axis=axis, keepdims=keepdim))
 
 
-def std(input: Tensor, dim: Any = None, **options: Any) -> Tensor:
-    """The square root of ``var``."""
-    return input.var(dim, **options).sqrt()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """(the smallest, the largest) of all elements or along ``dim``."""
+    ax.not_empty(input, "aminmax", dim)
+    axis = ax.many(dim, input.ndim)
+    return RESULTS["aminmax"](
+        APPLY["min"](input, axis=axis, keepdims=keepdim), APPLY["max"](input, axis=axis, keepdims=keepdim)
+    )
 
 
-def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
+def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+             correction: Any = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(variance, mean) over ``dim``."""
+    variance = input.var(dim, unbiased, keepdim, correction=correction)
+    return variance, input.mean(None if dim.__class__ is bool else dim, keepdim)
+
+
+def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+             correction: Any = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(standard deviation, mean) over ``dim``."""
+    deviation = input.std(dim, unbiased, keepdim, correction=correction)
+    return deviation, input.mean(None if dim.__class__ is bool else dim, keepdim)
+
+
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """The ``p``-norm over ``dim`` (all dims for None): a number, inf, -inf or "fro"."""
-    if p in ("fro", 2, None):
-        return (input * input).sum(dim, keepdim).sqrt()
-    if p == math.inf:
-        return input.abs().amax(dim if dim is not None else (), keepdim)
-    if p == -math.inf:
-        return input.abs().amin(dim if dim is not None else (), keepdim)
-    if p == 1:
-        return input.abs().sum(dim, keepdim)
-    if p == 0:
-        return APPLY["ne"](input, 0).to(input.dtype).sum(dim, keepdim)
-    return (input.abs() ** p).sum(dim, keepdim) ** (1.0 / p)
+    if dtype is not None:
+        input = input.to(dtype)
+    if p == "nuc":
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"expected p to be a number, 'fro' or 'nuc', but got '{p}'")
+    return vector_norm(input, 2.0 if p in ("fro", None) else p, dim, keepdim)
 
 
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) without overflow; -inf where all elements are."""
-    top = input.detach().amax(dim, True)
-    top = APPLY["where"](APPLY["isfinite"](top), top, 0.0)
-    total = (input - top).exp().sum(dim, True).log() + top
-    return total if keepdim else total.squeeze(dim)
+    return APPLY["logsumexp"](input, axis=ax.many(dim, input.ndim), keepdims=keepdim)
+
+
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum of all that is no NaN."""
+    if dtype is not None:
+        input = input.to(dtype)
+    if input.is_floating_point():
+        input = APPLY["where"](APPLY["isnan"](input), 0.0, input)
+    return input.sum(dim, keepdim)
+
+
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The mean of all that is no NaN."""
+    if not input.is_floating_point():
+        raise RuntimeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{long_name(input._data.dtype)}"
+        )
+    count = APPLY["logical_not"](APPLY["isnan"](input)).sum(dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / count
+
+
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """How many elements are not 0."""
+    return APPLY["ne"](input, 0).sum(dim)
 
 
 FUNCTIONS: dict[str, Callable] = {
-    "max": max_, "min": min_, "std": std, "norm": norm, "logsumexp": logsumexp,
+    "max": max_, "min": min_, "aminmax": aminmax, "var_mean": var_mean, "std_mean": std_mean, "norm": norm,
+    "logsumexp": logsumexp, "nansum": nansum, "nanmean": nanmean, "count_nonzero": count_nonzero,
 }  # fmt: skip
-METHODS = FUNCTIONS
+METHODS = {name: f for name, f in FUNCTIONS.items() if name not in ("var_mean", "std_mean")}

@@ -3,20 +3,25 @@
 Source: https://docs.pytorch.org/docs/stable/data.html
 """
 
-from jtorch.utils.data.collate import default_collate
+from jtorch.utils.data.collate import default_collate, default_convert
+from jtorch.utils.data.dataloader import DataLoader
 from jtorch.utils.data.dataset import (
+    ChainDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
 )
-from jtorch.utils.data.loader import DataLoader
+from jtorch.utils.data.distributed import DistributedSampler
 from jtorch.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
     SubsetRandomSampler,
+    WeightedRandomSampler,
 )
+from jtorch.utils.data.worker import get_worker_info

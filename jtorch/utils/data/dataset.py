@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+import jtorch
 from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import from_numpy, randperm
 from jtorch.eager.tensor import Tensor
 
 _rows = APPLY["index"]  # t[rows] without looking through all forms an index may have
 
 
-class Dataset:
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Dataset(Generic[T_co]):
     """Base class of datasets with ``__getitem__(index)`` and, usually, ``__len__``."""
 
     def __getitem__(self, index: Any) -> Any:
@@ -32,23 +36,29 @@ class Dataset:
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset):
-    """Base class of datasets that are only gone through, by ``__iter__``."""
+class IterableDataset(Dataset[T_co]):
+    """Base class of datasets that are only gone through, by ``__iter__``.
+
+    With worker processes each has a copy: ``get_worker_info()`` tells ``__iter__`` which part is its own.
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
+    def __add__(self, other: Dataset) -> ChainDataset:  # type: ignore[override]
+        return ChainDataset([self, other])
 
-class TensorDataset(Dataset):
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Item k is the tuple of the k-th rows of all tensors.
 
-    Raises ValueError unless the tensors have the same first dim.
+    Raises AssertionError unless the tensors have the same first dim.
     """
 
     def __init__(self, *tensors: Any) -> None:
-        lengths = [len(t) for t in tensors]
+        lengths = [t.size(0) for t in tensors]
         if any(n != lengths[0] for n in lengths):
-            raise ValueError(f"Size mismatch between tensors: the first dims are {lengths}")
+            raise AssertionError(f"Size mismatch between tensors: the first dims are {lengths}")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
@@ -56,21 +66,81 @@ class TensorDataset(Dataset):
 
     def get_batch(self, indices: list[int]) -> list[Tensor]:
         """One batch: a tensor of rows for each tensor."""
-        rows = from_numpy(np.array(indices, dtype=np.int64))
+        places = np.array(indices, dtype=np.int64)
+        if places.size and places.min() < 0:  # counted from the end, which the op below doesn't know
+            places = np.where(places < 0, places + len(self), places)
+        rows = jtorch.from_numpy(places)
         return [_rows(t, rows, axes=(0,)) for t in self.tensors]
 
     def __len__(self) -> int:
-        return len(self.tensors[0])
+        return self.tensors[0].size(0)
 
 
-class Subset(Dataset):
-    """The items of ``dataset`` at ``indices``."""
+class StackDataset(Dataset):
+    """Item k is the tuple (or, for keyword arguments, the dict) of the k-th items of all datasets.
 
-    def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
+    Raises ValueError for datasets of different lengths, for none, and for both kinds of argument.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, "
+                "but both types are given."
+            )
+        self.datasets: Any = args or kwargs
+        if not self.datasets:
+            raise ValueError("At least one dataset should be passed")
+        lengths = [len(dataset) for dataset in args or kwargs.values()]
+        if any(n != lengths[0] for n in lengths):
+            raise ValueError("Size mismatch between datasets")
+        self._length = lengths[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        if isinstance(self.datasets, dict):
+            columns = [_items(dataset, indices) for dataset in self.datasets.values()]
+            return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
+        return list(zip(*(_items(dataset, indices) for dataset in self.datasets), strict=True))
+
+    def __len__(self) -> int:
+        return self._length
+
+
+def _items(dataset: Any, indices: list[int]) -> list[Any]:
+    """The items at ``indices``, at once where the dataset offers that."""
+    many = getattr(dataset, "__getitems__", None)
+    if not callable(many):
+        return [dataset[k] for k in indices]
+    items = many(indices)
+    if len(items) != len(indices):
+        raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}")
+    return items
+
+
+class Subset(Dataset[T_co]):
+    """The items of ``dataset`` at ``indices``.
+
+    Raises NotImplementedError for a subclass with a ``__getitem__`` of its own but no ``__getitems__``,
+    which a loader would prefer.
+    """
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
-        if hasattr(dataset, "get_batch"):  # offered only where the dataset below does
-            self.get_batch = self._get_batch
+        kind = type(self)
+        if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"{kind.__name__} overrides __getitem__ but not __getitems__. When subclassing Subset and "
+                "overriding __getitem__, you must also override __getitems__ to ensure DataLoader works "
+                "correctly with your custom logic. A simple implementation:\n\n"
+                "def __getitems__(self, indices):\n"
+                "    return [self.__getitem__(idx) for idx in indices]"
+            )
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, list):
@@ -80,32 +150,57 @@ class Subset(Dataset):
     def __getitems__(self, indices: list[int]) -> list[Any]:
         places = [self.indices[k] for k in indices]
         many = getattr(self.dataset, "__getitems__", None)
-        return many(places) if many is not None else [self.dataset[k] for k in places]
+        return many(places) if callable(many) else [self.dataset[k] for k in places]
 
-    def _get_batch(self, indices: list[int]) -> Any:
-        return self.dataset.get_batch([self.indices[k] for k in indices])  # type: ignore[attr-defined]
+    @property
+    def get_batch(self) -> Callable[[list[int]], Any]:
+        """Offered (no AttributeError) only where the dataset below offers it."""
+        below = batch_getter(self.dataset)
+        if below is None:
+            raise AttributeError(f"{type(self.dataset).__name__} has no get_batch")
+        return lambda indices: below([self.indices[k] for k in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-class ConcatDataset(Dataset):
-    """Datasets one after the other."""
+def batch_getter(dataset: Any) -> Callable[[list[int]], Any] | None:
+    """``dataset.get_batch``, unless a subclass has changed how items are made and not how batches are."""
+    for kind in type(dataset).__mro__:
+        if "get_batch" in vars(kind):
+            return getattr(dataset, "get_batch", None)
+        if "__getitem__" in vars(kind) or "__getitems__" in vars(kind):
+            return None
+    return None
 
-    def __init__(self, datasets: Iterable[Dataset]) -> None:
+
+class ConcatDataset(Dataset[T_co]):
+    """Datasets one after the other.
+
+    Raises AssertionError for none and for an IterableDataset; ValueError or IndexError for an index that
+    is out of range.
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise ValueError("datasets should not be an empty iterable")
+            raise AssertionError("datasets should not be an empty iterable")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise TypeError("ConcatDataset does not support IterableDataset")
-        self.cumulative_sizes = list(accumulate(len(d) for d in self.datasets))  # type: ignore[arg-type]
+            raise AssertionError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Iterable[Any]) -> list[int]:
+        return list(accumulate(len(part) for part in sequence))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: int) -> Any:
         n = len(self)
-        if not -n <= index < n:
+        if index < -n:
+            raise ValueError("absolute value of index should not exceed dataset length")
+        if index >= n:
             raise IndexError(f"index {index} is out of range for {n} items")
         index %= n
         which = bisect.bisect_right(self.cumulative_sizes, index)
@@ -113,18 +208,36 @@ class ConcatDataset(Dataset):
         return self.datasets[which][index - before]
 
 
-def random_split(
-    dataset: Dataset, lengths: Sequence[int | float], generator: Any = None
-) -> list[Subset]:
+class ChainDataset(IterableDataset[T_co]):
+    """Streams one after the other; AssertionError, when gone through, for what is no IterableDataset."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def _streams(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self._streams():
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self._streams())
+
+
+def random_split(dataset: Any, lengths: Sequence[int | float], generator: Any = None) -> list[Subset]:
     """Random subsets without overlap, of the given lengths or fractions (which sum to 1).
 
-    Raises ValueError where the lengths don't sum to the dataset's.
+    Raises ValueError where the lengths don't sum to the dataset's. Warns where a fraction gives nothing.
     """
-    n = len(dataset)  # type: ignore[arg-type]
+    n = len(dataset)
     counts = _counts(n, lengths)
     if sum(counts) != n:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = randperm(n, generator=generator).tolist()
+    order = jtorch.randperm(n, generator=generator).tolist()
     ends = list(accumulate(counts))
     return [Subset(dataset, order[end - k : end]) for end, k in zip(ends, counts, strict=True)]
 
@@ -139,4 +252,9 @@ def _counts(n: int, lengths: Sequence[int | float]) -> list[int]:
     counts = [math.floor(n * fraction) for fraction in lengths]
     for k in range(n - sum(counts)):
         counts[k % len(counts)] += 1
+    for k, count in enumerate(counts):
+        if count == 0:
+            warnings.warn(
+                f"Length of split at index {k} is 0. This might result in an empty dataset.", stacklevel=3
+            )
     return counts

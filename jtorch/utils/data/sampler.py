@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
-from jtorch.eager.creation import randint, randperm
+import numpy as np
+
+import jtorch
+
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Sampler:
+class Sampler(Generic[T_co]):
     """Base class: iterating gives indices (or, for a batch sampler, lists of them)."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """0, 1, ..., n - 1."""
 
     def __init__(self, data_source: Sized) -> None:
@@ -28,8 +33,11 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
-    """A fresh random order at each pass, or ``num_samples`` draws with replacement."""
+class RandomSampler(Sampler[int]):
+    """A fresh random order at each pass, or ``num_samples`` draws with replacement.
+
+    Raises ValueError where there is nothing to draw, TypeError for a ``replacement`` that is no bool.
+    """
 
     def __init__(
         self,
@@ -38,14 +46,16 @@ class RandomSampler(Sampler):
         num_samples: int | None = None,
         generator: Any = None,
     ) -> None:
-        if num_samples is not None and num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
-            )
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={self.num_samples}"
+            )
 
     @property
     def num_samples(self) -> int:
@@ -54,10 +64,10 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         n, count = len(self.data_source), self.num_samples
         if self.replacement:
-            yield from randint(n, (count,), generator=self.generator).tolist()
+            yield from jtorch.randint(n, (count,), generator=self.generator).tolist()
             return
         while count > 0:
-            order = randperm(n, generator=self.generator).tolist()
+            order = jtorch.randperm(n, generator=self.generator).tolist()
             yield from order[:count]
             count -= n
 
@@ -65,7 +75,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """The given indices, in a fresh random order at each pass."""
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
@@ -73,33 +83,97 @@ class SubsetRandomSampler(Sampler):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        order = randperm(len(self.indices), generator=self.generator).tolist()
-        return (self.indices[k] for k in order)
+        for k in jtorch.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[k]
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-class BatchSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
+    """``num_samples`` indices at each pass, index k with a probability in proportion to ``weights[k]``.
+
+    Raises ValueError for what is no count, no bool or no row of weights; RuntimeError, at the pass, for
+    weights that nothing can be drawn with.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Any = None,
+    ) -> None:
+        _check_count("num_samples", num_samples)
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        self.weights: Any = jtorch.as_tensor(weights, dtype=jtorch.float64)
+        if self.weights.dim() != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        weights = self.weights.numpy()
+        _check_weights(weights, self.num_samples, self.replacement)
+        if self.replacement:
+            draws = jtorch.rand(self.num_samples, dtype=jtorch.float64, generator=self.generator).numpy()
+            ends = np.cumsum(weights)
+            # searching to the right of equal ends passes over weights of 0
+            chosen = np.searchsorted(ends, draws * ends[-1], side="right")
+            last = np.flatnonzero(weights)[-1]  # where rounding takes a draw to the very end
+            yield from np.minimum(chosen, last).tolist()
+            return
+        # Exponential races: arrival times with rates w, the earliest win (Efraimidis and Spirakis, 2006).
+        draws = jtorch.rand(len(weights), dtype=jtorch.float64, generator=self.generator).numpy()
+        with np.errstate(divide="ignore"):
+            arrivals = -np.log1p(-draws) / weights
+        arrivals[weights == 0] = np.inf
+        yield from np.argsort(arrivals, kind="stable")[: self.num_samples].tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+def _check_weights(weights: np.ndarray, count: int, replacement: bool) -> None:
+    """Raise what ``torch.multinomial`` would."""
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not replacement and count > len(weights):
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if weights.sum() <= 0:
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if not replacement and count > np.count_nonzero(weights):
+        raise RuntimeError(
+            "invalid multinomial distribution (with replacement=False, not enough non-negative category to "
+            "sample)"
+        )
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
+
+
+class BatchSampler(Sampler[list[int]]):
     """Lists of ``batch_size`` indices; the last may be shorter, or is dropped."""
 
-    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False) -> None:
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-            )
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool = False) -> None:
+        _check_count("batch_size", batch_size)
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
-        batch: list[int] = []
-        for index in self.sampler:
-            batch.append(index)
-            if len(batch) == self.batch_size:
-                yield batch
-                batch = []
-        if batch and not self.drop_last:
+        indices = iter(self.sampler)
+        while batch := list(islice(indices, self.batch_size)):
+            if len(batch) < self.batch_size and self.drop_last:
+                return
             yield batch
 
     def __len__(self) -> int:

@@ -50,14 +50,6 @@ def _(draw):
     ]  # fmt: skip
 
 
-@entry("embedding")
-def _(draw):
-    return [
-        Sample((draw.apart(5, 3), draw.ints(4, low=0, high=5))),
-        Sample((draw.apart(5, 3), draw.ints(2, 2, low=0, high=5))),
-    ]
-
-
 @entry("sort_order")
 def _(draw):
     return [

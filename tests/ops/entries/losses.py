@@ -70,3 +70,27 @@ def _(draw):
     p = lambda: draw.floats(3, 4, low=0.1, high=0.9)  # noqa: E731
     logs = _reductions_of(lambda: (np.log(p()), np.log(p())), log_target=True)
     return _reductions_of(lambda: (np.log(p()), p()), log_target=False) + logs
+
+
+@entry("soft_margin_loss")
+def _(draw):
+    return _reductions_of(lambda: (draw.apart(3, 4), draw.apart(3, 4, shift=0.013)))
+
+
+@entry("cosine")
+def _(draw):
+    pairs = lambda *shape: (draw.floats(*shape), draw.floats(*shape))  # noqa: E731
+    cases = [((3, 4), (1,)), ((2, 3, 4), (0,)), ((5,), (0,))]
+    return [Sample(pairs(*shape), {"axis": axis, "eps": 1e-8}) for shape, axis in cases]
+
+
+@entry("ctc_losses")
+def _(draw):
+    def sample(lengths, sizes):
+        scores = draw.floats(4, 2, 3)
+        log_probs = scores - np.log(np.exp(scores).sum(2, keepdims=True))
+        targets = np.array([[1, 2], [1, 1]])
+        arrays = (log_probs, targets, np.array(lengths), np.array(sizes))
+        return Sample(arrays, {"blank": 0})
+
+    return [sample([4, 3], [2, 2]), sample([4, 3], [1, 1])]

@@ -1,4 +1,4 @@
-"""Samples: products and convolutions."""
+"""Samples: products."""
 
 from __future__ import annotations
 
@@ -49,47 +49,4 @@ def _(draw):
         Sample((draw.floats(3), draw.floats(4, 3), draw.floats(4))),
         Sample((draw.floats(2, 3), draw.floats(4, 3), None)),
         Sample((draw.floats(0, 3), draw.floats(4, 3), draw.floats(4))),
-    ]
-
-
-def _conv(stride=(1, 1), low=(0, 0), high=(0, 0), dilation=(1, 1), groups=1):
-    return {"stride": stride, "low": low, "high": high, "dilation": dilation, "groups": groups}
-
-
-@entry("conv2d")
-def _(draw):
-    f = draw.floats
-    return [
-        Sample((f(2, 2, 5, 6), f(3, 2, 3, 2), f(3)), _conv()),
-        Sample((f(2, 2, 5, 6), f(3, 2, 3, 3), None), _conv(stride=(2, 1), low=(1, 0), high=(1, 2))),
-        Sample((f(1, 4, 5, 5), f(6, 2, 2, 2), f(6)), _conv(dilation=(2, 1), groups=2)),
-        Sample((f(2, 3, 3, 3), f(4, 3, 1, 1), f(4)), _conv()),
-        Sample((f(2, 3, 3, 3), f(8, 3, 3, 3), f(8)), _conv()),
-    ]
-
-
-def _pool(kernel, stride, padding=(0, 0)):
-    return {"kernel": kernel, "stride": stride, "padding": padding}
-
-
-@entry("max_pool2d")
-def _(draw):
-    return [
-        Sample((draw.apart(2, 2, 4, 6),), _pool((2, 2), (2, 2)) | {"dilation": (1, 1)}),
-        Sample((draw.apart(2, 1, 5, 5),), _pool((3, 2), (2, 1), (1, 1)) | {"dilation": (1, 1)}),
-        Sample((draw.apart(1, 1, 6, 6),), _pool((2, 2), (1, 1)) | {"dilation": (2, 1)}),
-    ]
-
-
-@entry("avg_pool2d")
-def _(draw):
-    plain = {"count_borders": True, "divisor": 0}
-    return [
-        Sample((draw.apart(2, 2, 4, 6),), _pool((2, 2), (2, 2)) | plain),
-        Sample((draw.apart(2, 1, 5, 5),), _pool((3, 2), (2, 1), (1, 1)) | plain),
-        Sample(
-            (draw.apart(2, 1, 5, 5),),
-            _pool((3, 2), (2, 1), (1, 1)) | plain | {"count_borders": False},
-        ),
-        Sample((draw.apart(1, 1, 5, 6),), _pool((5, 5), (1, 1)) | plain | {"divisor": 3}),
     ]

@@ -1,0 +1,194 @@
+"""Counting elements: bins, edges, and what occurs at all.
+
+Results whose size depends on the elements need them at once: while a function is compiled that is an error
+which says so.
+Source: https://docs.pytorch.org/docs/stable/torch.html#other-operations
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch import op as op_module
+from jtorch.eager.binding import APPLY
+from jtorch.eager.messages import long_name
+from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.ops import axes as ax
+from jtorch.return_types import ALL as RESULTS
+
+
+def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How often each number 0, 1, ... occurs in a vector, or the sum of its ``weights``."""
+    array = _concrete(input, "bincount()")
+    if array.dtype.kind not in "iu":
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{long_name(array.dtype)}'")
+    if array.ndim != 1 or (array.size and array.min() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if weights is None:
+        return Tensor(np.bincount(array, None, minlength).astype(np.int64))
+    if weights.shape != input.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    wide = weights if weights.dtype is dt.float32 else weights.to(dt.float64)
+    length = max(minlength, int(array.max()) + 1 if array.size else 0)
+    return APPLY["index_add"](wide.detach(), input.to(dt.int64), axes=(0,), shape=(length,))
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements lie in each of ``bins`` equal parts of [min, max] (of their own range if both are equal)."""
+    if bins <= 0:
+        raise RuntimeError(f"bins must be > 0, but got {bins}")
+    if max < min:
+        raise RuntimeError("max must be larger than min")
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{long_name(input._data.dtype)}'")
+    x = input.detach().reshape(-1)
+    low, high = _range(x, min, max)
+    inside = APPLY["logical_and"](APPLY["ge"](x, low), APPLY["le"](x, high))
+    place = ((x - low) * (float(bins) / (high - low))).clamp(0, bins - 1)
+    place = APPLY["where"](inside, place, 0).long()
+    counts = APPLY["index_add"](inside.to(dt.float64), place, axes=(0,), shape=(bins,))
+    return counts.to(input.dtype)
+
+
+def _range(x: Tensor, min: Any, max: Any) -> tuple[Any, Any]:
+    """The limits as given, or those of the elements where both are equal, a unit around them if those are, too."""
+    if min != max:
+        return min, max
+    if not x.numel():
+        return 0.0, 1.0
+    low, high = x.amin(), x.amax()
+    same = APPLY["eq"](low, high).to(low.dtype)
+    return low - same, high + same
+
+
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
+    """(sums of weights between neighbouring edges, the edges); ``bins`` is a number of bins or their edges."""
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{long_name(input._data.dtype)}'")
+    x = input.detach().reshape(-1)
+    edges = bins if isinstance(bins, Tensor) else _edges(x, bins, range)
+    if edges.dtype is not input.dtype:
+        raise RuntimeError(
+            "torch.histogram(): input tensor and bins tensors should have the same dtype, but got input "
+            f"with dtype {long_name(input._data.dtype)} and bins with dtype {long_name(edges._data.dtype)}"
+        )
+    heights = _ones(x) if weight is None else weight.detach().reshape(-1)
+    counts = APPLY["histogram_counts"](x, edges, heights)
+    if density:
+        counts = counts / (counts.sum() * (edges[1:] - edges[:-1]))
+    return RESULTS["histogram"](counts, edges)
+
+
+def _ones(x: Tensor) -> Tensor:
+    return Tensor(op_module.CONTEXT.get().xp.full(1, shape=tuple(x.shape), dtype=x.dtype.numpy))
+
+
+def _edges(x: Tensor, bins: int, range: Any) -> Tensor:
+    low, high = _range(x, *(range or (0, 0)))
+    steps = op_module.CONTEXT.get().xp.iota(shape=(bins + 1,), axis=0, dtype=x.dtype.numpy)
+    line = Tensor(steps) / bins
+    return APPLY["lerp"](line * 0 + low, line * 0 + high, line)
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Any = None,
+) -> Tensor:  # fmt: skip
+    """Where the values of ``input`` go into a sequence sorted along its last dim: int64, or int32 if asked.
+
+    ``right`` (or ``side="right"``) puts them behind equal elements; ``sorter`` is the order that sorts.
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if side == "left" and right:
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was "
+            "True"
+        )
+    number = not isinstance(input, Tensor)
+    values = _full(input, sorted_sequence) if number else input
+    rows, wanted = tuple(sorted_sequence.shape), tuple(values.shape)
+    if len(rows) != 1 and rows[:-1] != wanted[:-1]:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            f"boundaries tensor and input value tensor must match, but we got boundaries tensor {list(rows)} and "
+            f"input value tensor {list(wanted)}"
+        )
+    if sorter is not None:
+        sorted_sequence = sorted_sequence.gather(-1, sorter)
+    found = APPLY["searchsorted"](sorted_sequence, values, right=right or side == "right")
+    return found.to(dt.int32) if out_int32 else found
+
+
+def _full(number: Any, like: Tensor) -> Tensor:
+    kind = like.dtype.numpy if like.is_floating_point() else dt.of_number(number)
+    return Tensor(op_module.CONTEXT.get().xp.full(number, shape=(), dtype=kind))
+
+
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Which of the intervals between ``boundaries`` (a sorted vector) each element lies in."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(
+            f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
+        )
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The different elements (slices along ``dim``) in ascending order; with where each went, and how many.
+
+    Every NaN is different from all others.
+    """
+    array = _concrete(input, "unique()")
+    axis = None if dim is None else ax.one(dim, input.ndim)
+    values, inverse, counts = np.unique(
+        array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    )
+    inverse = inverse.reshape(array.shape) if axis is None else inverse.reshape(-1)
+    return _chosen(values, inverse, counts, return_inverse, return_counts)
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """``input`` without elements (slices along ``dim``) that equal the one before."""
+    array = _concrete(input, "unique_consecutive()")
+    axis = 0 if dim is None else ax.one(dim, input.ndim)
+    line = array.reshape(-1) if dim is None else np.moveaxis(array, axis, 0)
+    rows = line.reshape(line.shape[0], -1)
+    starts = np.ones(len(rows), np.bool_)
+    starts[1:] = (rows[1:] != rows[:-1]).any(1)
+    inverse = np.cumsum(starts) - 1
+    counts = np.bincount(inverse, minlength=int(starts.sum()))
+    values = np.moveaxis(line[starts], 0, axis)
+    inverse = inverse.reshape(array.shape) if dim is None else inverse
+    return _chosen(values, inverse, counts, return_inverse, return_counts)
+
+
+def _chosen(values: Any, inverse: Any, counts: Any, with_inverse: bool, with_counts: bool) -> Any:
+    found = [Tensor(np.ascontiguousarray(values))]
+    found += [Tensor(inverse.astype(np.int64))] if with_inverse else []
+    found += [Tensor(counts.astype(np.int64))] if with_counts else []
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f
+    for f in (
+        bincount, histc, histogram, searchsorted, bucketize, unique, unique_consecutive,
+    )
+}  # fmt: skip
+METHODS = {name: f for name, f in FUNCTIONS.items() if name not in ("searchsorted", "bucketize")}

@@ -1,0 +1,219 @@
+"""Sorting, and what is found by it: the largest, the middle, the most frequent elements.
+
+Values are gathered at the indices that a search on the elements gives, so gradients flow to those places.
+Source: https://docs.pytorch.org/docs/stable/torch.html#comparison-ops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import op as op_module
+from jtorch.eager.binding import APPLY
+from jtorch.eager.tensor import Tensor
+from jtorch.ops import axes as ax
+from jtorch.return_types import ALL as RESULTS
+
+_INT = np.dtype(np.int64)
+
+
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The positions along ``dim`` that put the elements in order; equal ones keep theirs, NaN is largest."""
+    axis = ax.one(dim, input.ndim)
+    if not input.ndim:
+        return _zero()
+    if not descending:
+        return APPLY["sort_order"](input, axis=axis)
+    # backwards twice, so that equal elements stay in their order
+    order = APPLY["sort_order"](input.detach().flip(axis), axis=axis)
+    return (input.shape[axis] - 1 - order).flip(axis)
+
+
+def _zero() -> Tensor:
+    return Tensor(op_module.CONTEXT.get().xp.full(0, shape=(), dtype=_INT))
+
+
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """(the elements in order along ``dim``, where they came from)"""
+    return _at(input, dim, argsort(input, dim, descending), "sort")
+
+
+def _sort(input: Tensor, *args: Any, stable: Any = False, dim: int = -1, descending: bool = False) -> Any:
+    """``sort`` in PyTorch's two signatures: ``stable`` is a keyword, or the first argument if it is a bool."""
+    if args and isinstance(args[0], bool):
+        stable, *rest = args
+        args = tuple(rest)
+    names = ("dim", "descending")
+    options: dict[str, Any] = {"dim": dim, "descending": descending} | dict(zip(names, args, strict=False))
+    return sort(input, stable=stable, **options)
+
+
+def _at(input: Tensor, dim: int, index: Tensor, name: str) -> Any:
+    values = input.gather(dim, index) if input.ndim else input.clone()
+    return RESULTS[name](values, index)
+
+
+def msort(input: Tensor) -> Tensor:
+    """The elements in order along the first dim."""
+    return sort(input, 0)[0]
+
+
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """(the ``k`` largest or smallest elements along ``dim``, in order; where they came from)"""
+    n = input.shape[ax.one(dim, input.ndim)] if input.ndim else 1
+    if not 0 <= k <= n:
+        raise RuntimeError("selected index k out of range")
+    order = argsort(input, dim, largest)
+    return _at(input, dim, order.narrow(dim, 0, k) if input.ndim else order, "topk")
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """(the ``k``-th smallest element along ``dim``, counted from 1; where it is)"""
+    axis = ax.one(dim, input.ndim)
+    n = input.shape[axis] if input.ndim else 1
+    if not 1 <= k <= n:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
+    order = argsort(input, dim)
+    return _single(input, axis, order.narrow(axis, k - 1, 1) if input.ndim else order, keepdim, "kthvalue")
+
+
+def _single(input: Tensor, axis: int, index: Tensor, keepdim: bool, name: str) -> Any:
+    """The elements at one place along ``axis``, whose length ``index`` has as 1."""
+    found = _at(input, axis, index, name)
+    return found if keepdim or not input.ndim else RESULTS[name](*(t.squeeze(axis) for t in found))
+
+
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The element in the middle, the lower one of two, NaN if there is any; along ``dim`` with where it is."""
+    return _middle(input, dim, keepdim, "median")
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """``median`` of all that is no NaN."""
+    return _middle(input, dim, keepdim, "nanmedian")
+
+
+def _middle(input: Tensor, dim: int | None, keepdim: bool, name: str) -> Any:
+    if dim is None:
+        if not input.numel():
+            return input.sum() / 0.0 if input.is_floating_point() else _lowest(input)
+        return _middle(input.reshape(-1), 0, False, name)[0]
+    axis = ax.one(dim, input.ndim)
+    if not input.ndim:
+        return RESULTS[name](input.clone(), _zero())
+    if not input.shape[axis]:
+        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+    n = input.shape[axis]
+    order = argsort(input, axis)
+    if not input.is_floating_point():
+        return _single(input, axis, order.narrow(axis, (n - 1) // 2, 1), keepdim, name)
+    numbers = APPLY["logical_not"](APPLY["isnan"](input.detach())).sum(axis, True)
+    if name == "nanmedian":
+        place = APPLY["floor_divide"](numbers - 1, 2).clamp(min=0)
+    else:  # NaN come last: the first of them, if there is one
+        place = APPLY["where"](numbers < n, numbers, (n - 1) // 2)
+    return _single(input, axis, order.gather(axis, place), keepdim, name)
+
+
+def _lowest(input: Tensor) -> Tensor:
+    info: Any = np.iinfo(input.dtype.numpy)
+    return Tensor(op_module.CONTEXT.get().xp.full(int(info.min), shape=(), dtype=input.dtype.numpy))
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """(the most frequent element along ``dim``, the smallest of several; its last place)"""
+    axis = ax.one(dim, input.ndim)
+    if not input.ndim:
+        return RESULTS["mode"](input.clone(), _zero())
+    if not input.shape[axis]:
+        raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size.")
+    return _single(input, axis, APPLY["mode_place"](input, axis=axis), keepdim, "mode")
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The values below which the shares ``q`` (a number or a vector) lie; NaN where there is any.
+
+    Of shape (q, the other dims). Raises RuntimeError for integers and for q outside [0, 1].
+    """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation)
+
+
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """``quantile`` of all that is no NaN."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation)
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str
+) -> Tensor:
+    if input._data.dtype not in (np.float32, np.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}"
+        )
+    ranks_at = _shares(name, q, input)
+    axis = None if dim is None else ax.one(dim, input.ndim)
+    lead = (1,) * input.ndim
+    line = input.reshape(-1) if axis is None or not input.ndim else input.transpose(axis, -1)
+    if not line.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    found = _interpolated(sort(line)[0], ranks_at.reshape(-1), interpolation, name == "nanquantile")
+    if axis is None or not input.ndim:
+        out = found.reshape((-1, *lead) if keepdim else (-1,))
+    else:  # (..., q) with the reduced dim swapped to the end
+        kept = found.unsqueeze(axis).transpose(axis, -2).squeeze(-2) if axis != input.ndim - 1 else found
+        out = kept.movedim(-1, 0)
+        out = out.unsqueeze(axis + 1) if keepdim else out
+    return out if ranks_at.ndim else out.squeeze(0)
+
+
+def _shares(name: str, q: Any, input: Tensor) -> Tensor:
+    if isinstance(q, Tensor):
+        if q.ndim > 1:
+            raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+        if q.dtype is not input.dtype:
+            raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+        return q
+    if not 0 <= q <= 1:
+        raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
+    return Tensor(op_module.CONTEXT.get().xp.full(q, shape=(), dtype=input.dtype.numpy))
+
+
+def _interpolated(line: Tensor, q: Tensor, interpolation: str, without_nan: bool) -> Tensor:
+    """``line`` (..., n), sorted, at the shares ``q``: (..., len(q))"""
+    n = line.shape[-1]
+    numbers = APPLY["logical_not"](APPLY["isnan"](line.detach())).sum(-1, True)
+    last = (numbers - 1).clamp(min=0).to(line.dtype) if without_nan else n - 1
+    ranks = q * last
+    if without_nan:
+        ranks = ranks + 0.0 * line.detach().narrow(-1, 0, 1).new_zeros((*line.shape[:-1], 1))
+    else:  # NaN come last: any of them is the answer
+        ranks = APPLY["where"](numbers < n, float(n - 1), ranks)
+    if interpolation in ("lower", "higher", "nearest"):
+        rounded = {"lower": "floor", "higher": "ceil", "nearest": "round"}[interpolation]
+        return line.gather(-1, APPLY[rounded](ranks.detach()).long())
+    below = APPLY["floor"](ranks.detach())
+    weight = 0.5 if interpolation == "midpoint" else ranks - below
+    above = APPLY["ceil"](ranks.detach()).long()
+    return APPLY["lerp"](line.gather(-1, below.long()), line.gather(-1, above), weight)
+
+
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f
+    for f in (
+        argsort, msort, topk, kthvalue, median, nanmedian, mode, quantile, nanquantile,
+    )
+} | {"sort": _sort}  # fmt: skip
+METHODS = FUNCTIONS

@@ -1,0 +1,295 @@
+"""Inverses, determinants, triangular and least-squares systems: ``torch.linalg``, first half.
+
+Source: https://docs.pytorch.org/docs/stable/linalg.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import op as op_module
+from jtorch import return_types
+from jtorch.dtypes import int32, int64
+from jtorch.eager.binding import APPLY
+from jtorch.eager.functions.gathering import positions
+from jtorch.eager.functions.joining import _common
+from jtorch.eager.functions.products import matmul
+from jtorch.eager.messages import long_name
+from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.errors import LinAlgError
+
+
+def long_of(tensor: Tensor) -> str:
+    return long_name(tensor._data.dtype)
+
+
+def check_matrices(name: str, A: Tensor, square: bool = True, dtype: str | None = None) -> None:
+    """Raise PyTorch's errors for what is no batch of (square) matrices of floats.
+
+    ``dtype`` says how a wrong dtype is told: None as a sentence, else as the kernel that is missing.
+    """
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    if square and A.shape[-2] != A.shape[-1]:
+        raise RuntimeError(
+            f"{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
+    check_floats(name, A, dtype)
+
+
+def check_floats(name: str, A: Tensor, dtype: str | None = None) -> None:
+    if A.is_complex():
+        raise NotImplementedError(f"{name}: complex matrices are not there yet")
+    if not A.is_floating_point():
+        if dtype is not None:
+            raise NotImplementedError(f"\"{dtype}\" not implemented for '{long_of(A)}'")
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {long_of(A)}"
+        )
+    if A.element_size() < 4:
+        if dtype is not None:
+            raise NotImplementedError(f"\"{dtype}\" not implemented for '{long_of(A)}'")
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {long_of(A)}")
+
+
+def inv(A: Tensor) -> Tensor:
+    """The inverses of (..., n, n). Raises LinAlgError for a singular matrix."""
+    check_matrices("linalg.inv", A)
+    return APPLY["inv"](A)
+
+
+def inverse(input: Tensor) -> Tensor:
+    """``linalg.inv``"""
+    return inv(input)
+
+
+def _info(A: Tensor, value: int) -> Tensor:
+    xp = op_module.CONTEXT.get().xp
+    return Tensor(xp.full(value, shape=tuple(A.shape[:-2]), dtype=int32.numpy))
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """(inverse, info): info is 0 where all went well; a singular matrix is an error all the same."""
+    return return_types.linalg_inv_ex(inv(A), _info(A, 0))
+
+
+def det(A: Tensor) -> Tensor:
+    """The determinants of (..., n, n)."""
+    check_matrices("linalg.det", A, dtype="lu_cpu" if A.is_floating_point() else None)
+    return APPLY["det"](A)
+
+
+def slogdet(A: Tensor) -> Any:
+    """(sign, logabsdet) of the determinants of (..., n, n)."""
+    check_matrices("linalg.slogdet", A)
+    return return_types.linalg_slogdet(*APPLY["slogdet"](A))
+
+
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant: -inf where it is 0, NaN where it is negative."""
+    check_matrices("logdet", input)
+    sign, value = APPLY["slogdet"](input)
+    return APPLY["where"](APPLY["lt"](sign, 0), math.nan, value)
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B (X A = B unless ``left``); B is (..., n, k), or (..., n) for vectors.
+
+    Raises LinAlgError for a singular matrix.
+    """
+    check_matrices("linalg.solve", A, dtype=None)
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {long_of(A)} and B of "
+            f"type {long_of(B)} instead"
+        )
+    vectors = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    if vectors and not left:
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this "
+            "case linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    X = B.unsqueeze(-1) if vectors else B
+    if not left:
+        return solve(A.mT, X.mT).mT
+    A, X = _batched("linalg.solve", A, X)
+    out = APPLY["solve"](A, X)
+    return out.squeeze(-1) if vectors else out
+
+
+def _batched(name: str, A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with equal batch dims. Raises where their rows don't match."""
+    if A.shape[-2] != B.shape[-2]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation AX = B ({A.shape[-2]}x{A.shape[-1]} and "
+            f"{B.shape[-2]}x{B.shape[-1]})"
+        )
+    if A.shape[:-2] == B.shape[:-2]:
+        return A, B
+    batch = _common(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+    return A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """(result, info): info is 0 where all went well; a singular matrix is an error all the same."""
+    return return_types.linalg_solve_ex(solve(A, B, left=left), _info(A, 0))
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with A X = B (X A = B unless ``left``) for triangular A; the other triangle is not read."""
+    check_matrices("linalg.solve_triangular", A, dtype="triangular_solve_cpu")
+    if B.ndim < 2:
+        raise RuntimeError("linalg.solve_triangular: The input tensor B must have at least 2 dimensions.")
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            f"linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type {long_of(A)} "
+            f"and B of type {long_of(B)} instead"
+        )
+    if not left:
+        return solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
+    A, B = _batched("linalg.solve_triangular", A, B)
+    return APPLY["triangular_solve"](A, B, lower=not upper, unit=unitriangular)
+
+
+# -- Cholesky ----------------------------------------------------------------------------------------------------
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """L with A = L L^T for symmetric positive-definite (..., n, n); its transpose if ``upper``.
+
+    Raises LinAlgError where A is not positive-definite.
+    """
+    kernel = "cholesky_cpu" if A.is_floating_point() else None
+    check_matrices("linalg.cholesky", A, dtype=kernel)
+    L = APPLY["cholesky"](A.mT if upper else A)
+    return L.mT if upper else L
+
+
+def cholesky_old(input: Tensor, upper: bool = False) -> Tensor:
+    """``linalg.cholesky`` under its old name in the module ``torch``."""
+    check_matrices("cholesky", input, dtype="cholesky_cpu")
+    try:
+        return cholesky(input, upper=upper)
+    except LinAlgError as error:
+        raise LinAlgError(str(error).removeprefix("linalg.")) from None
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """(L, info): info is 0 where all went well; A that is not positive-definite is an error all the same."""
+    return return_types.linalg_cholesky_ex(cholesky(A, upper=upper), _info(A, 0))
+
+
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with A X = ``input``, given the Cholesky factor of A."""
+    if input.ndim < 2 or L.ndim < 2:
+        which = "b" if input.ndim < 2 else "u"
+        raise RuntimeError(
+            f"{which} should have at least 2 dimensions, but has {min(input.ndim, L.ndim)} dimensions instead"
+        )
+    lower = L.mT if upper else L
+    return solve_triangular(
+        lower.mT, solve_triangular(lower, input, upper=False), upper=True
+    )
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of A, given its Cholesky factor."""
+    check_matrices("cholesky_inverse", L)
+    return cholesky_solve(_identity(L), L, upper)
+
+
+def _identity(like: Tensor) -> Tensor:
+    """Ones on the diagonal, in the shape of ``like``."""
+    n = like.ndim
+    same = APPLY["eq"](positions(like.shape, n - 2), positions(like.shape, n - 1))
+    return same.to(like.dtype)
+
+
+# -- LU -----------------------------------------------------------------------------------------------------------
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """(L and U in one matrix, the rows exchanged at each step, from 1 on)"""
+    if A.ndim < 2:
+        raise RuntimeError(
+            f"torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
+        )
+    check_floats("torch.lu_factor", A, "lu_cpu")
+    if not pivot:
+        raise NotImplementedError("linalg.lu_factor: pivot=False is there in PyTorch on CUDA only")
+    return return_types.linalg_lu_factor(*APPLY["lu_factor"](A))
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """(P, L, U) with A = P L U."""
+    LU, pivots = lu_factor(A, pivot=pivot)
+    m, n = A.shape[-2:]
+    k = min(m, n)
+    L = LU[..., :, :k].tril(-1)
+    L = L + _identity(L)
+    U = LU[..., :k, :].triu()
+    order = APPLY["row_order"](pivots, n=m)
+    shape = (*A.shape[:-1], m)
+    P = APPLY["eq"](positions(shape, len(shape) - 2), order.unsqueeze(-2).expand(*shape)).to(A.dtype)
+    return return_types.linalg_lu(P, L, U)
+
+
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
+    """X with A X = B, given ``lu_factor(A)``."""
+    if not left or adjoint:
+        raise NotImplementedError("linalg.lu_solve: left=False and adjoint=True are not there yet")
+    check_matrices("torch.linalg.lu_solve", LU)
+    order = APPLY["row_order"](pivots, n=LU.shape[-1])
+    LU, B = _batched("torch.linalg.lu_solve", LU, B)
+    order = order.unsqueeze(-1).expand(*B.shape)
+    moved = APPLY["gather"](B, order, axis=B.ndim - 2)
+    inner = solve_triangular(LU, moved, upper=False, unitriangular=True)
+    return solve_triangular(LU, inner, upper=True)
+
+
+# -- least squares ------------------------------------------------------------------------------------------------
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
+    """(solution, residuals, rank, singular_values) of min |A X - B|, the X of smallest norm.
+
+    All drivers go through the singular values; ``residuals`` are there for tall matrices of full rank, unless
+    the driver is "gelsy", the default.
+    """
+    check_matrices("torch.linalg.lstsq", A, square=False)
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
+        )
+    driver = driver or "gelsy"
+    vectors = A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
+    X = B.unsqueeze(-1) if vectors else B
+    if A.shape[-2] != X.shape[-2]:
+        raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
+    m, n = A.shape[-2:]
+    if rcond is None:
+        rcond = float(np.finfo(A._data.dtype).eps) * max(m, n)
+    solution = matmul(APPLY["pinv"](A, 0.0, rcond), X)
+    values = APPLY["svdvals"](A.detach())
+    empty = Tensor(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=A._data.dtype))
+    rank = APPLY["gt"](values, values[..., :1] * rcond).sum(-1)
+    residuals = empty
+    if m > n and driver != "gelsy" and (_concrete(rank, "linalg.lstsq()") == n).all():
+        residuals = ((matmul(A, solution) - X) ** 2).sum(-2)
+    shown = values if driver in ("gelsd", "gelss") else empty
+    ranks = Tensor(np.zeros((0,), np.int64)) if driver == "gels" else rank.to(int64)
+    return return_types.linalg_lstsq(solution.squeeze(-1) if vectors else solution, residuals, ranks, shown)
+
+
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f for f in (inverse, det, logdet, slogdet, cholesky_solve, cholesky_inverse)
+} | {"cholesky": cholesky_old}
+METHODS: dict[str, Any] = dict(FUNCTIONS)

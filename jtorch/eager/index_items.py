@@ -1,0 +1,220 @@
+"""What stands between the brackets of ``x[...]``, sorted into a view and integer arrays.
+
+The basic part (slices, ints and new axes) makes a view; lists, arrays, tensors and bools make at most one
+gather of integer arrays that broadcast together. Masks become integer arrays. The placement of the result's
+axes is NumPy's and PyTorch's.
+
+Source: https://docs.pytorch.org/docs/stable/tensors.html and https://numpy.org/doc/stable/user/basics.indexing.html
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from jtorch.dtypes import bool_, int64, uint8
+from jtorch.eager.binding import APPLY
+from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data
+
+Advanced = list[tuple[int, Tensor]]  # (axis of the view, array or mask)
+
+
+def position(k: int, n: int, axis: int) -> int:
+    """``k``, counted from the end where it is negative. Raises IndexError out of range."""
+    if not -n <= k < n:
+        raise IndexError(f"index {k} is out of bounds for dimension {axis} with size {n}")
+    return k + n if k < 0 else k
+
+
+def parts_of(item: Any) -> list[Any]:
+    """The entries of an item; what is no slice, int, None or Ellipsis as a tensor or a bool."""
+    if isinstance(item, list) and any(isinstance(p, slice) or p is None or p is Ellipsis for p in item):
+        item = tuple(item)
+    return [_entry(p) for p in (item if isinstance(item, tuple) else (item,))]
+
+
+def _entry(part: Any) -> Any:
+    if isinstance(part, (list, tuple, range, np.ndarray)):
+        data = as_tensor_data(list(part) if isinstance(part, range) else part)
+        if not isinstance(part, np.ndarray) and not data.size:
+            data = data.astype(np.int64)
+        part = Tensor(data)
+    if isinstance(part, np.bool_):
+        return bool(part)
+    if isinstance(part, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if not isinstance(part, Tensor):
+        return part
+    if part.dtype is uint8 and part.ndim:
+        warnings.warn(
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return part.to(bool_)
+    if part._data.dtype.kind not in "biu":
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if part._data.dtype.kind == "b" and not part.ndim:
+        return bool(part)
+    return part
+
+
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, Tensor) and part._data.dtype.kind == "b"
+
+
+def _width(part: Any) -> int:
+    """How many axes of the tensor an entry takes."""
+    if part is None or part is Ellipsis or part.__class__ is bool:
+        return 0
+    return part.ndim if _is_mask(part) else 1
+
+
+def _filled(parts: list[Any], ndim: int) -> list[Any]:
+    """The entries with slices for what Ellipsis, or nothing, stands for."""
+    used = sum(map(_width, parts))
+    if used > ndim:
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    whole = [slice(None)] * (ndim - used)
+    dots = [k for k, p in enumerate(parts) if p is Ellipsis]
+    if not dots:
+        return parts + whole
+    rest = [p for p in parts[dots[0] + 1 :] if p is not Ellipsis]  # further ones stand for nothing
+    return parts[: dots[0]] + whole + rest
+
+
+def basic(self: Tensor, item: Any, view_only: bool = False) -> tuple[Tensor, Advanced]:
+    """(the view that slices, ints and None make, what is still to be gathered from it).
+
+    A whole tensor comes back as a view of its own unless ``view_only`` is enough.
+    """
+    parts = parts_of(item)
+    if not self.ndim and any(p.__class__ is not bool and _width(p) for p in parts):
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+            "convert a 0-dim tensor to a number"
+        )
+    parts = _filled(parts, self.ndim)
+    view = _sliced(self, parts)
+    advanced: Advanced = []
+    drop, new, axis, place = [], [], 0, 0
+    for part in parts:
+        width = _width(part)
+        if part is None or part.__class__ is bool:
+            new.append(place)
+            if part is not None:  # one new axis of size 1, read once or not at all
+                advanced.append((place, Tensor(np.zeros(int(part), np.int64))))
+            place += 1
+        elif isinstance(part, Tensor) and part.ndim:
+            advanced.append((place, part))
+            place += width
+        elif isinstance(part, slice):
+            place += 1
+        else:
+            drop.append(axis)
+        axis += width
+    if drop:
+        view = APPLY["squeeze"](view, axes=tuple(drop))
+    if new:
+        view = APPLY["unsqueeze"](view, axes=tuple(new))
+    if view is self and not advanced and not view_only:
+        ones = (1,) * self.ndim
+        view = APPLY["slice"](view, start=(0,) * self.ndim, stop=tuple(self.shape), step=ones)
+    return view, advanced
+
+
+def _sliced(self: Tensor, parts: list[Any]) -> Tensor:
+    """The view that slices and ints cut out; ints leave an axis of size 1."""
+    bounds = []
+    for part in parts:
+        for _ in range(_width(part)):
+            axis = len(bounds)
+            bounds.append(_range(part, self.shape[axis], axis))
+    if all(b == 0 and e == n and s == 1 for (b, e, s), n in zip(bounds, self.shape, strict=True)):
+        return self
+    start, stop, step = zip(*bounds, strict=True)
+    return APPLY["slice"](self, start=start, stop=stop, step=step)
+
+
+def _range(part: Any, n: int, axis: int) -> tuple[int, int, int]:
+    if isinstance(part, slice):
+        if part.step is not None and part.step.__index__() < 0:
+            raise ValueError("step must be greater than zero")
+        b, e, s = part.indices(n)
+        return b, max(b, e), s
+    if isinstance(part, Tensor) and part.ndim:
+        return 0, n, 1
+    try:
+        k = part.__index__()
+    except (AttributeError, TypeError):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(part).__name__})"
+        ) from None
+    k = position(k, n, axis)
+    return k, k + 1, 1
+
+
+# -- the advanced part -------------------------------------------------------------------------------------------
+
+
+def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:
+    """(view with the indexed axes adjacent, arrays of one shape, those axes)."""
+    axes: list[int] = []
+    arrays: list[Tensor] = []
+    for axis, part in advanced:
+        if _is_mask(part):
+            _check_mask(view, axis, part)
+            places = np.nonzero(_concrete(part, "indexing with a boolean mask"))
+            arrays += [Tensor(p) for p in places]
+            axes += range(axis, axis + part.ndim)
+        else:
+            arrays.append(_wrapped(part, view.shape[axis]))
+            axes.append(axis)
+    arrays = _of_one_shape(arrays)
+    if axes != list(range(axes[0], axes[0] + len(axes))):  # apart: the result's axes come first
+        order = (*axes, *(k for k in range(view.ndim) if k not in axes))
+        view = APPLY["permute"](view, axes=order)
+        axes = list(range(len(axes)))
+    return view, arrays, tuple(axes)
+
+
+def _of_one_shape(arrays: list[Tensor]) -> list[Tensor]:
+    shapes = [tuple(a.shape) for a in arrays]
+    if all(s == shapes[0] for s in shapes):
+        return arrays
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        names = ", ".join(str(list(s)) for s in shapes)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {names}"
+        ) from None
+    return [a if tuple(a.shape) == shape else a.expand(*shape) for a in arrays]
+
+
+def _check_mask(view: Tensor, axis: int, mask: Tensor) -> None:
+    for k, n in enumerate(mask.shape):
+        if view.shape[axis + k] != n:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
+                f"tensor {list(view.shape)} at index {axis + k}"
+            )
+
+
+def _wrapped(index: Tensor, n: int) -> Tensor:
+    """Indices as int64 with the negative ones counted from the end."""
+    index = index.to(int64)
+    return APPLY["where"](index < 0, index + n, index)
+
+
+def out_of_range(error: IndexError, axes: tuple[int, ...]) -> IndexError:
+    """The error of a gather in PyTorch's words: the index as written, counted among the arrays."""
+    words = str(error).split()
+    if len(words) < 3 or not words[1].lstrip("-").isdigit():
+        return error
+    k, axis, n = int(words[1]), int(words[-4]), int(words[-1])
+    k = k - n if k < 0 else k
+    return IndexError(f"index {k} is out of bounds for dimension {axis - axes[0]} with size {n}")

@@ -1,0 +1,142 @@
+"""Writes through views, as the tape sees them.
+
+A view remembers how it was made: ``view._how`` is (the tensor it was made of, op, statics...), up to the base
+that owns the memory. When a view is written to where gradients flow, the *base's* place on the tape becomes
+a ``CopySlices`` node, whose gradient is the old base's with a hole where the view is, and what was written's
+in the hole. The place of every other living view of that memory is then taken anew from the base, so that
+no tensor's gradient is of elements that are gone.
+
+Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch import op as op_module
+from jtorch.eager.node import Node
+from jtorch.eager.tensor import Tensor
+from jtorch.op import Op
+
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+OVERLAPPING = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+_UNKNOWN_VIEW = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
+    "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
+    "tracked) or both outside (if you want the inplace to be tracked)."
+)
+
+Step = tuple[Op, dict[str, Any]]  # one view op and its statics
+
+
+class CopySlices(Node):
+    """The base after a write through a view of it; its edges are the base before, and what was written."""
+
+    __slots__ = ()
+    frees = False
+
+    @staticmethod
+    def vjp(xp: Any, g: Any, chain: tuple[Step, ...]) -> tuple[Any, Any]:
+        seen = [g]
+        for op, statics in chain:
+            seen.append(op.body(xp, seen[-1], **statics))
+        hole = _zeros_like(xp, seen[-1])
+        for (op, statics), base in zip(reversed(chain), reversed(seen[:-1]), strict=True):
+            assert op.put is not None
+            hole = op.put(xp, base, hole, **statics)
+        return hole, seen[-1]
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return self.vjp(xp, g, *self.check_saved())
+
+
+class CopyBackwards(Node):
+    """A tensor after ``copy_``: its old elements get zeros, the source gets the gradient."""
+
+    __slots__ = ()
+    frees = False
+
+    @staticmethod
+    def vjp(xp: Any, g: Any) -> tuple[Any, Any]:
+        return _zeros_like(xp, g), g
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return self.vjp(xp, g)
+
+
+def _zeros_like(xp: Any, value: Any) -> Any:
+    return xp.full(0.0, shape=tuple(value.shape), dtype=value.dtype)
+
+
+def edge_of(tensor: Tensor) -> Any:
+    """Where the gradient of ``tensor`` goes; None where it needs none."""
+    return (tensor._node or tensor, tensor._index) if tensor._requires_grad else None
+
+
+def is_tracked(tensor: Tensor, *others: Any) -> bool:
+    """Whether the tape must know of a write to ``tensor`` that involves ``others``."""
+    return op_module.CONTEXT.get().grad and any(
+        isinstance(t, Tensor) and t._requires_grad for t in (tensor, tensor._base, *others)
+    )
+
+
+def check_allowed(tensor: Tensor, others: tuple = ()) -> None:
+    """Raise where writing over ``tensor`` would leave the tape wrong, before anything is written."""
+    base = tensor._base
+    if tensor._node is None and tensor._requires_grad and base is None:
+        raise RuntimeError(LEAF)
+    if base is not None and base._requires_grad and base._node is None:
+        raise RuntimeError(VIEW_OF_LEAF)
+    if base is not None and is_tracked(tensor, *others):
+        chain_of(tensor)
+
+
+def chain_of(view: Tensor) -> tuple[Step, ...]:
+    """The view ops from the base to ``view``. Raises RuntimeError for views that can't be written through."""
+    steps: list[Step] = []
+    while view._base is not None:
+        how = view._how
+        if how is None:
+            raise RuntimeError(_UNKNOWN_VIEW)
+        parent, op, *statics = how
+        if op.put is None:
+            raise RuntimeError(OVERLAPPING)
+        steps.append((op, dict(zip(op.statics, statics, strict=True))))
+        view = parent
+    return tuple(reversed(steps))
+
+
+def move(tensor: Tensor, edge: Any) -> None:
+    """After a write: the new places of ``tensor``, its base and its views; ``edge`` is what was written's."""
+    base = tensor._base
+    if base is None:
+        if edge is not None:
+            tensor._node, tensor._index, tensor._requires_grad = edge[0], edge[1], True
+        _retake_views(tensor)
+        return
+    if edge is None and not base._requires_grad:
+        return
+    metadata = (base._data.shape, base._data.dtype)
+    node = CopySlices((edge_of(base), edge), (chain_of(tensor),), (), metadata)
+    base._node, base._index, base._requires_grad = node, 0, True
+    _retake_views(base)
+
+
+def _retake_views(base: Tensor) -> None:
+    """Hang the living views of ``base`` on its new place; those made first come first."""
+    cell = base._cell
+    if len(cell) == 1:
+        return
+    from jtorch.eager.binding import APPLY
+
+    for view in [r() for r in cell[1:]]:
+        if view is None or view._how is None or view._base is not base:
+            continue
+        parent, op, *statics = view._how
+        fresh = APPLY[op.name](parent, **dict(zip(op.statics, statics, strict=True)))
+        view._node, view._index, view._requires_grad = fresh._node, fresh._index, fresh._requires_grad

@@ -1,0 +1,152 @@
+"""The memory under tensors: which of them share it, and how it is copied and pickled with them.
+
+A storage is the whole array that a tensor is a window of. Memory that another library owns (a buffer, a
+mapped file) is not the tensor's to copy whole: there the window is the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from jtorch.devices import CPU, device
+from jtorch.eager.tensor import Tensor, _concrete
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array that owns the memory of ``array``, or ``array`` itself where no array does."""
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return root if root.flags.owndata and type(root) is np.ndarray else array
+
+
+class UntypedStorage:
+    """The bytes under a tensor, by address.
+
+    Source: https://docs.pytorch.org/docs/stable/storage.html
+    """
+
+    __slots__ = ("_address", "_bytes", "_kept")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._kept = _owner(array)
+        low, high = np.lib.array_utils.byte_bounds(self._kept)
+        self._address, self._bytes = low, high - low if self._kept.size else 0
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def nbytes(self) -> int:
+        return self._bytes
+
+    size = __len__ = nbytes
+
+    @property
+    def device(self) -> device:
+        return CPU
+
+    def element_size(self) -> int:
+        return 1
+
+    def is_shared(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"[jtorch.UntypedStorage(device=cpu) of size {self._bytes}]"
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory this tensor is a window of. Tensors that share it have storages of one ``data_ptr()``."""
+    return UntypedStorage(_concrete(self, "untyped_storage()"))
+
+
+def storage_offset(self: Tensor) -> int:
+    """Elements between the start of the storage and this tensor's first."""
+    array = _concrete(self, "storage_offset()")
+    low, _ = np.lib.array_utils.byte_bounds(_owner(array))
+    return (array.__array_interface__["data"][0] - low) // array.itemsize if array.size else 0
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether other processes see this memory: never in this build."""
+    return False
+
+
+def share_memory_(self: Tensor) -> NoReturn:
+    """Not there: tensors live in one process, and a copy would not be what was asked for."""
+    raise NotImplementedError(
+        "share_memory_(): tensors live in the memory of one process here. Pass them to others pickled, or "
+        "over an "
+        "array in multiprocessing.shared_memory: jtorch.frombuffer(shared.buf, dtype=...)"
+    )
+
+
+# -- copies ------------------------------------------------------------------------------------------------
+
+
+def _alike(tensor: Tensor, array: np.ndarray) -> Tensor:
+    """A leaf of the same type and ``requires_grad`` over ``array``."""
+    return _rebuild(type(tensor), array, tensor._requires_grad)
+
+
+def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:
+    tensor = cls.__new__(cls)
+    Tensor.__init__(tensor, array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def _copy(self: Tensor) -> Tensor:
+    """``copy.copy``: another tensor over the same memory, off the tape."""
+    return _alike(self, _concrete(self, "copy()"))
+
+
+def _deepcopy(self: Tensor, memo: dict) -> Tensor:
+    """``copy.deepcopy``: memory of its own, shared by copies as it was by the originals of one call."""
+    if id(self) in memo:
+        return memo[id(self)]
+    if self._node is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+            "moment.  If you were attempting to deepcopy a module, this may be because of a "
+            "torch.nn.utils.weight_norm "
+            "usage, see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    copied = _alike(self, _copied_window(_concrete(self, "deepcopy()"), memo))
+    memo[id(self)] = copied
+    if self.grad is not None:
+        copied.grad = _deepcopy(self.grad, memo)
+    return copied
+
+
+def _copied_window(array: np.ndarray, memo: dict) -> np.ndarray:
+    """``array`` in memory of its own: the same window of a copy of its owner, made once for a memo."""
+    owner = _owner(array)
+    low, high = np.lib.array_utils.byte_bounds(owner)
+    borrowed = owner is array and array.base is not None
+    if borrowed or high - low != owner.nbytes or not array.size:
+        return np.array(array)
+    key = ("storage", id(owner))
+    if key not in memo:
+        memo[key] = np.array(owner)
+    copied = memo[key]
+    if owner is array:
+        return copied
+    offset = array.__array_interface__["data"][0] - low
+    flat = copied.ravel("K").view(np.uint8)
+    return np.ndarray(array.shape, array.dtype, flat, offset, array.strides)  # type: ignore[call-overload]
+
+
+def _reduce(self: Tensor, protocol: Any) -> Any:
+    """Pickles hold the elements, and no tape."""
+    return _rebuild, (type(self), np.array(_concrete(self, "pickle")), self._requires_grad)
+
+
+FUNCTIONS: dict[str, Callable] = {}
+METHODS: dict[str, Any] = {
+    "untyped_storage": untyped_storage, "storage_offset": storage_offset, "is_shared": is_shared,
+    "share_memory_": share_memory_, "__copy__": _copy, "__deepcopy__": _deepcopy, "__reduce_ex__": _reduce,
+}  # fmt: skip

@@ -1,0 +1,35 @@
+"""What looks at every new node of the tape, where something unusual is on.
+
+Ops pay one truth test for all of it: anomaly detection, hooks on saved tensors, complex numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jtorch.eager.node import Node, complex_class
+
+WATCHERS: list[Callable[[Node], None]] = []
+
+
+def look_at(node: Node) -> None:
+    """Show a node that was just made to all who asked for it."""
+    for watcher in WATCHERS:
+        watcher(node)
+
+
+def expect_complex() -> None:
+    """From now on nodes with complex results get their complex class. Called when a gradient may meet one."""
+    if _give_complex_class not in WATCHERS:
+        WATCHERS.append(_give_complex_class)
+
+
+def complex_is_expected() -> bool:
+    return _give_complex_class in WATCHERS
+
+
+def _give_complex_class(node: Node) -> None:
+    if isinstance(node.metadata, list) or node.foreign:
+        return
+    if node.metadata[1].kind == "c" and node.op.holomorphic:
+        node.__class__ = complex_class(type(node))

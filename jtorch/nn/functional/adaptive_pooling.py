@@ -1,0 +1,179 @@
+"""Pooling to a given output size: window ``i`` of ``m`` over ``n`` elements is [i n / m, (i + 1) n / m), widened.
+
+Source: https://docs.pytorch.org/docs/stable/nn.functional.html#pooling-functions
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jtorch.eager.binding import APPLY
+from jtorch.eager.creation import arange, tensor
+from jtorch.eager.functions import FUNCTIONS
+from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.tensor import Tensor
+
+Sizes = int | None | Sequence[int | None]
+_gather, _index_select = FUNCTIONS["gather"], FUNCTIONS["index_select"]
+
+
+def _target(name: str, rank: int, input: Tensor, output_size: Sizes) -> tuple[int, ...]:
+    """The output's spatial sizes; None keeps the input's. Raises RuntimeError where they don't fit."""
+    maximum = "max" in name
+    if input.ndim not in (rank + 1, rank + 2):
+        if rank == 1:
+            raise RuntimeError(
+                f"Expected 2 to 3 dimensions, but got {input.ndim}-dimensional tensor for argument #1 'self' "
+                f"(while checking arguments for {name})"
+            )
+        colon = ":" if maximum else ""
+        raise RuntimeError(
+            f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got{colon} {list(input.shape)}"
+        )
+    asked = (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    if len(asked) != rank:
+        if rank == 1:
+            raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(asked)})")
+        sentence = "(): internal error: output_size.size() must be" if maximum else ": output_size must be"
+        raise RuntimeError(f"{name}{sentence} {rank}")
+    sizes = tuple(n if m is None else int(m) for n, m in zip(input.shape[-rank:], asked, strict=True))
+    if min(sizes) < 0:
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received "
+            f"{{{', '.join(map(str, sizes))}}}"
+        )
+    for dim in range(input.ndim - rank, input.ndim):
+        if input.shape[dim] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {dim} being empty"
+            )
+    return sizes
+
+
+def _windows(n: int, m: int) -> list[range]:
+    return [range(i * n // m, -(-(i + 1) * n // m)) for i in range(m)]
+
+
+def _even(sizes: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The kernel that does it where each output size divides its input size."""
+    if any(m == 0 or n % m for n, m in zip(sizes, wanted, strict=True)):
+        return None
+    return tuple(n // m for n, m in zip(sizes, wanted, strict=True))
+
+
+def _pooled(op: str, input: Tensor, rank: int, kernel: tuple[int, ...], **statics: Any) -> Any:
+    places = tuple(n // k for n, k in zip(input.shape[-rank:], kernel, strict=True))
+    batch = input.unsqueeze(0) if input.ndim == rank + 1 else input
+    return APPLY[op](batch, kernel=kernel, stride=kernel, padding=(0,) * rank, places=places, **statics)
+
+
+def _adaptive_avg(rank: int, input: Tensor, output_size: Sizes) -> Tensor:
+    name = f"adaptive_avg_pool{rank}d"
+    wanted = _target(name, rank, input, output_size)
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype}'")
+    kernel = _even(tuple(input.shape[-rank:]), wanted)
+    if kernel == tuple(input.shape[-rank:]):
+        return input.mean(tuple(range(input.ndim - rank, input.ndim)), keepdim=True)
+    if kernel is not None:
+        out = _pooled("avg_pool", input, rank, kernel, count_borders=True, divisor=0)
+        return out.squeeze(0) if input.ndim == rank + 1 else out
+    for dim, m in zip(range(input.ndim - rank, input.ndim), wanted, strict=True):
+        input = _mean_along(input, dim, m)  # the mean of a box is the mean of means of its rows
+    return input
+
+
+def _mean_along(input: Tensor, dim: int, m: int) -> Tensor:
+    windows = _windows(input.shape[dim], m)
+    longest = max((len(w) for w in windows), default=1)
+    shape = (*input.shape[:dim], m, longest, *input.shape[dim + 1 :])
+    seen = _spread_out(input, dim, windows, longest).reshape(shape)
+    after = (1,) * (input.ndim - dim - 1)
+    mask = tensor([[k < len(w) for k in range(longest)] for w in windows]).reshape(m, longest, *after)
+    counts = tensor([[len(w)] for w in windows], dtype=input.dtype).reshape(m, *after)
+    return APPLY["where"](mask, seen, 0.0).sum(dim + 1) / counts
+
+
+def _spread_out(input: Tensor, dim: int, windows: list[range], longest: int) -> Tensor:
+    """Window beside window along ``dim``; the shorter ones repeat their last element."""
+    places = [w[min(k, len(w) - 1)] for w in windows for k in range(longest)]
+    return _index_select(input, dim, tensor(places).long())
+
+
+def _adaptive_max(rank: int, input: Tensor, output_size: Sizes, return_indices: bool) -> Any:
+    wanted = _target(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    lead, sizes = input.shape[:-rank], tuple(input.shape[-rank:])
+    with no_grad():
+        seen = _boxes(input, rank, wanted)
+        best = seen.argmax(-1, keepdim=True)
+        flat = arange(math.prod(sizes)).reshape(sizes)
+        where = _gather(_boxes(flat, rank, wanted).expand(seen.shape), -1, best)
+        index = where.reshape(*lead, *wanted)
+    values = _gather(input.reshape(*lead, -1), -1, index.reshape(*lead, -1)).reshape(index.shape)
+    return (values, index) if return_indices else values
+
+
+def _boxes(input: Tensor, rank: int, wanted: tuple[int, ...]) -> Tensor:
+    """(..., *wanted, elements of the box): the boxes, smaller ones with repeated elements at their ends."""
+    lead = input.ndim - rank
+    shape = list(input.shape[:lead])
+    for axis, m in enumerate(wanted):
+        windows = _windows(input.shape[lead + axis], m)
+        longest = max((len(w) for w in windows), default=1)
+        input = _spread_out(input, lead + axis, windows, longest)
+        shape += [m, longest]
+    outer = [lead + 2 * axis for axis in range(rank)]
+    axes = [*range(lead), *outer, *(a + 1 for a in outer)]
+    elements = math.prod(tuple(shape[a + 1] for a in outer))
+    return input.reshape(shape).permute(axes).reshape(*shape[:lead], *wanted, elements)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Means of ``output_size`` windows of sequences (N, C, L) or (C, L).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool1d.html
+    """
+    return _adaptive_avg(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Means of boxes of images (N, C, H, W) or (C, H, W), as many as ``output_size`` says; None keeps a size.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html
+    """
+    return _adaptive_avg(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Means of boxes of volumes (N, C, D, H, W) or (C, D, H, W).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool3d.html
+    """
+    return _adaptive_avg(3, input, output_size)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """The largest elements of ``output_size`` windows of sequences, and with ``return_indices`` where they are.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool1d.html
+    """
+    return _adaptive_max(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """The largest elements of boxes of images, and with ``return_indices`` where in the flattened image.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool2d.html
+    """
+    return _adaptive_max(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """The largest elements of boxes of volumes, and with ``return_indices`` where in the flattened volume.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool3d.html
+    """
+    return _adaptive_max(3, input, output_size, return_indices)

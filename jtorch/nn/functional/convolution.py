@@ -1,0 +1,388 @@
+"""Convolutions, transposed convolutions, and the columns they are made of.
+
+Source: https://docs.pytorch.org/docs/stable/nn.functional.html#convolution-functions
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jtorch.eager.binding import APPLY
+from jtorch.eager.tensor import Tensor
+from jtorch.nn.functional.padding import pad
+
+Sizes = int | Sequence[int]
+
+
+def spread(value: Sizes, rank: int, name: str, kind: str = "convolution") -> tuple[int, ...]:
+    """A number, or one per spatial dim, as ``rank`` numbers."""
+    if isinstance(value, int):
+        return (value,) * rank
+    numbers = tuple(int(v) for v in value)
+    if len(numbers) == 1:
+        return numbers * rank
+    if len(numbers) != rank:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {rank} values to match the {kind} "
+            f"dimensions, but got {name}={list(numbers)}"
+        )
+    return numbers
+
+
+def _convolve(
+    name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes,
+    padding: str | Sizes, dilation: Sizes, groups: int,
+) -> Tensor:  # fmt: skip
+    alone = _check_ranks(name, rank, input, weight)
+    if alone:
+        input = input.unsqueeze(0)
+    strides, dilations = spread(stride, rank, "stride"), spread(dilation, rank, "dilation")
+    low, high = _borders(padding, weight.shape[2:], strides, dilations)
+    _check_numbers(strides, dilations, groups)
+    _check_channels(input, weight, bias, groups)
+    _check_fits(input, weight, low, high, dilations)
+    out = APPLY["convolution"](
+        input, weight, bias, stride=strides, low=low, high=high, dilation=dilations, groups=groups
+    )
+    return out.squeeze(0) if alone else out
+
+
+def _check_ranks(name: str, rank: int, input: Tensor, weight: Tensor) -> bool:
+    """Whether ``input`` is one example without a batch dim. Raises RuntimeError where ranks don't fit."""
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of "
+            f"size: {list(input.shape)}"
+        )
+    alone = input.ndim == rank + 1
+    if weight.ndim != rank + 2:
+        shape = [1, *input.shape] if alone else list(input.shape)
+        raise RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
+            f"{list(weight.shape)}, but got {rank + 2}-dimensional input of size {shape} instead"
+        )
+    return alone
+
+
+def _check_numbers(strides: tuple[int, ...], dilations: tuple[int, ...], groups: int) -> None:
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if min(strides) <= 0:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(dilations) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, but got {list(dilations)}")
+
+
+def _borders(
+    padding: str | Sizes, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(zeros before, zeros after) each spatial dim."""
+    rank = len(kernel)
+    if padding == "valid":
+        return (0,) * rank, (0,) * rank
+    if padding == "same":
+        if max(strides) != 1:
+            raise RuntimeError("padding='same' is not supported for strided convolutions")
+        total = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+        return tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+    if isinstance(padding, str):
+        raise RuntimeError(f"Invalid padding string: '{padding}'")
+    both = spread(padding, rank, "padding")
+    if min(both) < 0:
+        raise RuntimeError("negative padding is not supported")
+    return both, both
+
+
+def _check_channels(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
+    shape, kernel = input.shape, weight.shape
+    if kernel[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight "
+            f"of size {list(kernel)} instead"
+        )
+    if kernel[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
+            f"weight of size [{list(kernel)}] instead"
+        )
+    if kernel[1] * groups != shape[1]:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(kernel)}, expected input{list(shape)} to have "
+            f"{kernel[1] * groups} channels, but got {shape[1]} channels instead"
+        )
+    _check_bias(weight, bias, kernel[0], "Given weight of size")
+    _check_dtypes(input, weight, bias)
+
+
+def _check_bias(weight: Tensor, bias: Tensor | None, wanted: int, given: str) -> None:
+    if bias is not None and tuple(bias.shape) != (wanted,):
+        raise RuntimeError(
+            f"{given} {list(weight.shape)}, expected bias to be 1-dimensional with {wanted} elements, but "
+            f"got bias of size {list(bias.shape)} instead"
+        )
+
+
+def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    for name, other in (("weight", weight), ("bias", bias)):
+        if other is not None and other.dtype is not input.dtype:
+            raise RuntimeError(f"Input type ({input.dtype}) and {name} type ({other.dtype}) should be the same")
+
+
+def _check_fits(
+    input: Tensor, weight: Tensor, low: tuple[int, ...], high: tuple[int, ...], dilations: tuple[int, ...]
+) -> None:
+    have = [n + a + b for n, a, b in zip(input.shape[2:], low, high, strict=True)]
+    want = [d * (k - 1) + 1 for d, k in zip(dilations, weight.shape[2:], strict=True)]
+    if any(h < w for h, w in zip(have, want, strict=True)):
+        have_text, want_text = (" x ".join(map(str, sizes)) for sizes in (have, want))
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({have_text}). Kernel size: ({want_text}). Kernel "
+            "size can't be greater than actual input size"
+        )
+
+
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: str | Sizes = 0,
+    dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of sequences (N, C, L) or (C, L) with ``weight`` (O, C/groups, K).
+
+    ``padding`` is a number, "valid" or "same". Raises RuntimeError where channels, dtypes or sizes don't fit.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv1d.html
+    """
+    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: str | Sizes = 0,
+    dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of images (N, C, H, W) or (C, H, W) with ``weight`` (O, C/groups, KH, KW).
+
+    ``padding`` is a number, a pair, "valid" or "same". Raises RuntimeError where channels, dtypes or sizes
+    don't fit. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
+    """
+    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: str | Sizes = 0,
+    dilation: Sizes = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Cross-correlation of volumes (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C/groups, KD, KH, KW).
+
+    Raises RuntimeError where channels, dtypes or sizes don't fit.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv3d.html
+    """
+    return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+# -- transposed -------------------------------------------------------------------------------------------
+
+
+def _convolve_transposed(
+    name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes,
+    output_padding: Sizes, groups: int, dilation: Sizes,
+) -> Tensor:  # fmt: skip
+    alone = _check_ranks(name, rank, input, weight)
+    if alone:
+        input = input.unsqueeze(0)
+    strides, dilations = spread(stride, rank, "stride"), spread(dilation, rank, "dilation")
+    border = spread(padding, rank, "padding")
+    extra = spread(output_padding, rank, "output_padding")
+    if min(border) < 0:
+        raise RuntimeError("negative padding is not supported")
+    _check_numbers(strides, dilations, groups)
+    _check_transposed(input, weight, bias, groups, extra, strides, dilations)
+    # output padding that a stride does not reach is zeros behind the images, which no window sees
+    behind = [e if e >= s else 0 for e, s in zip(extra, strides, strict=True)]
+    sizes = tuple(
+        (n - 1) * s - 2 * p + d * (k - 1) + 1 + e - b
+        for n, s, p, d, k, e, b in zip(
+            input.shape[2:], strides, border, dilations, weight.shape[2:], extra, behind, strict=True
+        )
+    )
+    if min(sizes) < 1:
+        raise RuntimeError(
+            f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel: "
+            f"{list(sizes)}. Output size is too small"
+        )
+    geometry = {"sizes": sizes, "stride": strides, "low": border, "high": border, "dilation": dilations}
+    if not any(behind):
+        out = APPLY["convolution_input"](input, weight, bias, **geometry, groups=groups)
+    else:
+        out = APPLY["convolution_input"](input, weight, None, **geometry, groups=groups)
+        out = pad(out, [n for b in reversed(behind) for n in (0, b)])
+        out = out if bias is None else out + bias.reshape(-1, *(1,) * rank)
+    return out.squeeze(0) if alone else out
+
+
+def _check_transposed(
+    input: Tensor, weight: Tensor, bias: Tensor | None, groups: int, extra: tuple[int, ...],
+    strides: tuple[int, ...], dilations: tuple[int, ...],
+) -> None:  # fmt: skip
+    shape, kernel = input.shape, weight.shape
+    if kernel[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight "
+            f"of size {list(kernel)} instead"
+        )
+    if kernel[0] != shape[1]:
+        raise RuntimeError(
+            f"Given transposed=1, weight of size {list(kernel)}, expected input{list(shape)} to have "
+            f"{kernel[0]} channels, but got {shape[1]} channels instead"
+        )
+    if kernel[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
+            f"weight of size [{list(kernel)}] instead"
+        )
+    _check_bias(weight, bias, kernel[1] * groups, "Given transposed=1, weight of size")
+    _check_dtypes(input, weight, bias)
+    if any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
+        raise RuntimeError(
+            "output padding must be smaller than either stride or dilation, but got "
+            f"output_padding: {list(extra)} stride: {list(strides)} dilation: {list(dilations)}"
+        )
+
+
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
+    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+) -> Tensor:  # fmt: skip
+    """The gradient of ``conv1d`` to its input, as a layer: (N, C, L) with ``weight`` (C, O/groups, K).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose1d.html
+    """
+    return _convolve_transposed(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
+    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+) -> Tensor:  # fmt: skip
+    """The gradient of ``conv2d`` to its input, as a layer: (N, C, H, W) with ``weight`` (C, O/groups, KH, KW).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html
+    """
+    return _convolve_transposed(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
+    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+) -> Tensor:  # fmt: skip
+    """The gradient of ``conv3d`` to its input, as a layer.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose3d.html
+    """
+    return _convolve_transposed(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+# -- columns ----------------------------------------------------------------------------------------------
+
+
+def _pair(value: Sizes) -> tuple[int, int]:
+    first, second = (value, value) if isinstance(value, int) else value
+    return int(first), int(second)
+
+
+def unfold(
+    input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+) -> Tensor:
+    """The windows of images (N, C, H, W) as columns (N, C * KH * KW, windows); (C, H, W) likewise.
+
+    Raises RuntimeError where no window fits.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html
+    """
+    if input.ndim not in (3, 4):
+        raise RuntimeError(
+            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+            f"for input, but got: {list(input.shape)}"
+        )
+    if input.ndim == 3:
+        return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
+    kernel, dilations, border, strides = map(_pair, (kernel_size, dilation, padding, stride))
+    counts = _window_counts(input.shape[2:], kernel, dilations, border, strides)
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size ({input.shape[2]}, {input.shape[3]}), kernel_size={kernel}, "
+            f"dilation={dilations}, padding={border}, calculated shape of the array of sliding blocks as "
+            f"{counts}, but its components must be at least one."
+        )
+    edged = pad(input, [border[1], border[1], border[0], border[0]])
+    seen = APPLY["windows"](edged, kernel=kernel, stride=strides, dilation=dilations)
+    shape = (input.shape[0], input.shape[1] * math.prod(kernel), math.prod(counts))
+    return seen.permute(0, 1, 4, 5, 2, 3).reshape(shape)
+
+
+def fold(
+    input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
+    stride: Sizes = 1,
+) -> Tensor:  # fmt: skip
+    """Columns (N, C * KH * KW, windows) added up where ``unfold`` took them: (N, C, *output_size).
+
+    Raises RuntimeError where the columns don't fit the sizes.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fold.html
+    """
+    if input.ndim not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+            f"dimensions for input, but got: {list(input.shape)}"
+        )
+    if input.ndim == 2:
+        return fold(input.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
+    sizes, kernel, dilations, border, strides = map(
+        _pair, (output_size, kernel_size, dilation, padding, stride)
+    )
+    counts = _window_counts(sizes, kernel, dilations, border, strides)
+    _check_columns(input, sizes, kernel, dilations, border, strides, counts)
+    n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
+    windows = input.reshape(n, channels, *kernel, *counts).permute(0, 1, 4, 5, 2, 3)
+    whole = (n, channels, sizes[0] + 2 * border[0], sizes[1] + 2 * border[1])
+    out = APPLY["fold"](windows, shape=whole, kernel=kernel, stride=strides, dilation=dilations)
+    return pad(out, [-border[1], -border[1], -border[0], -border[0]])
+
+
+def _check_columns(
+    input: Tensor, sizes: Sizes, kernel: tuple[int, int], dilations: Sizes, border: Sizes, strides: Sizes,
+    counts: tuple[int, ...],
+) -> None:  # fmt: skip
+    if input.shape[1] % math.prod(kernel):
+        raise RuntimeError(
+            f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={input.shape[1]} and kernel_size={kernel}."
+        )
+    if input.shape[2] != math.prod(counts) or min(counts) < 1:
+        raise RuntimeError(
+            f"Given output_size={sizes}, kernel_size={kernel}, dilation={dilations}, padding={border}, "
+            f"stride={strides}, expected size of input's dimension 2 to match the calculated number of "
+            f"sliding blocks {counts[0]} * {counts[1]} = {math.prod(counts)}, but got "
+            f"input.size(2)={input.shape[2]}."
+        )
+
+
+def _window_counts(
+    sizes: Sequence[int], kernel: Sequence[int], dilations: Sequence[int], border: Sequence[int],
+    strides: Sequence[int],
+) -> tuple[int, ...]:  # fmt: skip
+    return tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, d, p, s in zip(sizes, kernel, dilations, border, strides, strict=True)
+    )
+
+
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f
+    for f in (
+        *(conv1d, conv2d, conv3d), *(conv_transpose1d, conv_transpose2d, conv_transpose3d), unfold, fold,
+    )
+}  # fmt: skip

@@ -1,0 +1,395 @@
+"""Windows reduced to their largest element, their mean or their norm.
+
+Source: https://docs.pytorch.org/docs/stable/nn.functional.html#pooling-functions
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jtorch.dtypes import int64
+from jtorch.eager.binding import APPLY
+from jtorch.eager.creation import arange, zeros
+from jtorch.eager.tensor import Tensor
+
+Sizes = int | Sequence[int]
+_COUNTED = {1: "one", 2: "two ints", 3: "three ints"}
+
+
+def _spread(name: str, what: str, value: Any, rank: int) -> tuple[int, ...]:
+    """A number, or one per spatial dim, as ``rank`` numbers; an error says ``what`` has too many."""
+    if isinstance(value, int):
+        return (value,) * rank
+    numbers = tuple(int(v) for v in value)
+    if len(numbers) not in (1, rank):
+        if name == "max_pool1d":
+            sort = "None, an int, list of ints," if what == "stride" else "an int, list of ints"
+            raise RuntimeError(
+                f"max_pool1d() {what} must be {sort} or tuple of ints of size 1 but got size {len(numbers)}"
+            )
+        if rank == 1:
+            raise RuntimeError(f"{name}() argument '{what}' should contain one int (got {len(numbers)})")
+        ways = "be omitted, a single int" if what == "stride" else "be a single int"
+        raise RuntimeError(f"{name}: {what} must either {ways}, or a tuple of {_COUNTED[rank]}")
+    return numbers if len(numbers) == rank else numbers * rank
+
+
+def _check_rank(name: str, rank: int, input: Tensor) -> None:
+    if input.ndim in (rank + 1, rank + 2):
+        return
+    if name == "max_pool1d":
+        raise RuntimeError(
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(input.shape)}"
+        )
+    if rank == 1:
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {input.ndim}-dimensional tensor for argument #1 'self' "
+            f"(while checking arguments for {name})"
+        )
+    raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
+
+
+def _geometry(
+    name: str, rank: int, input: Tensor, kernel_size: Sizes, stride: Any, padding: Sizes, dilation: Sizes,
+    ceil_mode: bool,
+) -> dict[str, tuple[int, ...]]:  # fmt: skip
+    """kernel, stride, padding, dilation and the number of windows, per spatial dim."""
+    kernel = _spread(name, "kernel_size", kernel_size, rank)
+    omitted = stride is None or stride == () or stride == []
+    strides = kernel if omitted else _spread(name, "stride", stride, rank)
+    border, dilations = _spread(name, "padding", padding, rank), _spread(name, "dilation", dilation, rank)
+    (_check_line if name == "max_pool1d" else _check_numbers)(rank, kernel, strides, border, dilations)
+    places = tuple(
+        _count(n, k, s, p, d, ceil_mode)
+        for n, k, s, p, d in zip(input.shape[-rank:], kernel, strides, border, dilations, strict=True)
+    )
+    if min(places) < 1:
+        if name == "max_pool1d":
+            raise RuntimeError(f"max_pool1d() Invalid computed output size: {places[0]}")
+        axes = (1,) * (2 - rank)  # PyTorch pools sequences as images of one row
+        before = "x".join(map(str, (input.shape[-rank - 1], *axes, *input.shape[-rank:])))
+        after = "x".join(map(str, (input.shape[-rank - 1], *axes, *(max(n, 0) for n in places))))
+        raise RuntimeError(
+            f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small"
+        )
+    return {"kernel": kernel, "stride": strides, "padding": border, "dilation": dilations, "places": places}
+
+
+def _count(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
+    """How many windows; with ``ceil_mode`` also one that only begins inside the input or its left border."""
+    count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
+    return count - 1 if ceil_mode and (count - 1) * s >= n + p else count
+
+
+_Numbers = tuple[int, ...]
+
+
+def _check_numbers(rank: int, kernel: _Numbers, strides: _Numbers, border: _Numbers, dilations: _Numbers) -> None:
+    if min(strides) == 0:
+        raise RuntimeError("stride should not be zero")
+    if min(*kernel, *strides) < 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {list(kernel)}")
+    if min(dilations) < 1:
+        named = zip("THW"[-rank:], dilations, strict=True)
+        raise RuntimeError(
+            "dilation should be greater than zero, but got " + " ".join(f"dilation{c}: {d}" for c, d in named)
+        )
+    for p, k, d in zip(border, kernel, dilations, strict=True):
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
+
+
+def _check_line(rank: int, kernel: _Numbers, strides: _Numbers, border: _Numbers, dilations: _Numbers) -> None:
+    (k,), (s,), (p,), (d,) = kernel, strides, border, dilations
+    for name, value in (("kernel_size", k), ("stride", s)):
+        if value <= 0:
+            raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")
+    if p < 0:
+        raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {p}")
+    if p > k // 2:
+        raise RuntimeError(
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={p} and kernel_size={k}"
+        )
+    if d <= 0:
+        raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {d}")
+
+
+# -- the largest ------------------------------------------------------------------------------------------
+
+
+def _max_pool(
+    name: str, rank: int, input: Tensor, kernel_size: Sizes, stride: Any, padding: Sizes, dilation: Sizes,
+    ceil_mode: bool, return_indices: bool,
+) -> Any:  # fmt: skip
+    _check_rank(name, rank, input)
+    at = _geometry(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    alone = input.ndim == rank + 1
+    batch = input.unsqueeze(0) if alone else input
+    out, place = APPLY["max_pool"](batch, **at)
+    if alone:
+        out = out.squeeze(0)
+    if not return_indices:
+        return out
+    index = _flat_index(place, tuple(input.shape[-rank:]), at)
+    return out, index.squeeze(0) if alone else index
+
+
+def _flat_index(place: Tensor, sizes: _Numbers, at: dict[str, _Numbers]) -> Tensor:
+    """Where in the flattened image an element is that has ``place`` in its window."""
+    left: Any = place.long()
+    index: Any = 0
+    step = 1
+    for axis in reversed(range(len(sizes))):
+        k = at["kernel"][axis]
+        shape = [-1 if a == axis else 1 for a in range(len(sizes))]
+        start = arange(at["places"][axis]).reshape(shape) * at["stride"][axis] - at["padding"][axis]
+        index = index + (start + left % k * at["dilation"][axis]) * step
+        left = left // k
+        step *= sizes[axis]
+    return index
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of sequences (N, C, L) or (C, L); borders count as -inf.
+
+    With ``return_indices`` a pair: also where it was. Raises RuntimeError where no window fits.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool1d.html
+    """
+    return _max_pool(
+        "max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+    )
+
+
+def max_pool2d(
+    input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of images (N, C, H, W) or (C, H, W); borders count as -inf.
+
+    With ``return_indices`` a pair: also where it was in the flattened image.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
+    """
+    return _max_pool(
+        "max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+    )
+
+
+def max_pool3d(
+    input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of each window of volumes (N, C, D, H, W) or (C, D, H, W).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool3d.html
+    """
+    return _max_pool(
+        "max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+    )
+
+
+def _with_indices(function: Callable) -> Callable:
+    def both(
+        input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        return function(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    both.__name__ = both.__qualname__ = f"{function.__name__}_with_indices"
+    both.__doc__ = f"``{function.__name__}`` with ``return_indices``."
+    return both
+
+
+# -- back to where it was ---------------------------------------------------------------------------------
+
+
+def _max_unpool(
+    rank: int, input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any, padding: Sizes, output_size: Any
+) -> Tensor:
+    name = f"max_unpool{rank}d"
+    kernel = _spread(name, "kernel_size", kernel_size, rank)
+    strides = kernel if stride is None else _spread(name, "stride", stride, rank)
+    border = _spread(name, "padding", padding, rank)
+    if indices.dtype is not int64:
+        raise RuntimeError("elements in indices should be type int64")
+    if input.shape != indices.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got "
+            f"indices tensor with shape: {list(indices.shape)}"
+        )
+    plain = tuple(
+        (n - 1) * s - 2 * p + k
+        for n, s, p, k in zip(input.shape[-rank:], strides, border, kernel, strict=True)
+    )
+    sizes = plain if output_size is None else _asked_sizes(tuple(output_size), plain, strides)
+    rows = math.prod(input.shape[:-rank])
+    flat = indices.reshape(rows, -1)
+    which = arange(rows).reshape(rows, 1).expand(flat.shape)
+    empty = zeros((rows, math.prod(sizes)), dtype=input.dtype)
+    out = APPLY["index_put"](empty, input.reshape(flat.shape), which, flat, axes=(0, 1))
+    return out.reshape(*input.shape[:-rank], *sizes)
+
+
+def _asked_sizes(asked: _Numbers, plain: _Numbers, strides: _Numbers) -> _Numbers:
+    rank = len(plain)
+    if len(asked) == rank + 2:
+        asked = asked[2:]
+    if len(asked) != rank:
+        raise ValueError(
+            f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length "
+            f"of '{len(asked)}'"
+        )
+    for dim, (n, m, s) in enumerate(zip(asked, plain, strides, strict=True)):
+        if not m - s < n < m + s:
+            raise ValueError(
+                f'invalid output_size "{asked}" (dim {dim} must be between {m - s} and {m + s})'
+            )
+    return asked
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
+    output_size: Any = None,
+) -> Tensor:  # fmt: skip
+    """Zeros with the elements of ``input`` where ``max_pool1d(return_indices=True)`` found them.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool1d.html
+    """
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
+    output_size: Any = None,
+) -> Tensor:  # fmt: skip
+    """Zeros with the elements of ``input`` where ``max_pool2d(return_indices=True)`` found them.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool2d.html
+    """
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
+    output_size: Any = None,
+) -> Tensor:  # fmt: skip
+    """Zeros with the elements of ``input`` where ``max_pool3d(return_indices=True)`` found them.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool3d.html
+    """
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+# -- the mean ---------------------------------------------------------------------------------------------
+
+
+def _avg_pool(
+    name: str, rank: int, input: Tensor, kernel_size: Sizes, stride: Any, padding: Sizes, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Tensor:  # fmt: skip
+    if not input.is_floating_point():
+        raise NotImplementedError(f"{name}(): the mean of {input.dtype} elements; convert to a float dtype first")
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    _check_rank(name, rank, input)
+    at = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
+    del at["dilation"]
+    alone = input.ndim == rank + 1
+    out = APPLY["avg_pool"](
+        input.unsqueeze(0) if alone else input,
+        **at, count_borders=bool(count_include_pad), divisor=int(divisor_override or 0),
+    )  # fmt: skip
+    return out.squeeze(0) if alone else out
+
+
+def avg_pool1d(
+    input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of sequences (N, C, L) or (C, L).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool1d.html
+    """
+    return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+def avg_pool2d(
+    input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of images (N, C, H, W) or (C, H, W).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool2d.html
+    """
+    return _avg_pool(
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+def avg_pool3d(
+    input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean of each window of volumes (N, C, D, H, W) or (C, D, H, W).
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool3d.html
+    """
+    return _avg_pool(
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+# -- the norm ---------------------------------------------------------------------------------------------
+
+
+def _lp_pool(rank: int, input: Tensor, norm_type: float, kernel_size: Sizes, stride: Any, ceil_mode: bool) -> Tensor:
+    name = f"avg_pool{rank}d"
+    kernel = _spread(name, "kernel_size", kernel_size, rank)
+    mean: Any = _avg_pool(name, rank, input**norm_type, kernel, stride, 0, ceil_mode, True, None)
+    # negative sums, of odd powers, count as 0
+    return (mean.sign() * mean.abs().relu() * math.prod(kernel)) ** (1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: int | float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """The ``norm_type``-norm of each window of sequences.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool1d.html
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: int | float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """The ``norm_type``-norm of each window of images.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool2d.html
+    """
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: int | float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """The ``norm_type``-norm of each window of volumes.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool3d.html
+    """
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = map(
+    _with_indices, (max_pool1d, max_pool2d, max_pool3d)
+)

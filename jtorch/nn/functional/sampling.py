@@ -1,0 +1,149 @@
+"""Images read at places that a tensor names.
+
+Source: https://docs.pytorch.org/docs/stable/nn.functional.html#vision-functions
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jtorch.eager.binding import APPLY
+from jtorch.eager.creation import tensor
+from jtorch.eager.functions import FUNCTIONS
+from jtorch.eager.tensor import Tensor
+
+_gather = FUNCTIONS["gather"]
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Where ``theta`` (N, 2, 3) or (N, 3, 4) sends each place of an image of ``size`` (N, C, ...), for
+    ``grid_sample``: (N, H, W, 2) or (N, D, H, W, 3), in [-1, 1].
+
+    Raises NotImplementedError for sizes of other lengths, ValueError where ``theta`` doesn't fit.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html
+    """
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    rank = len(size) - 2
+    if rank not in (2, 3):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{list(size)}"
+        )
+    if theta.ndim != 3 or tuple(theta.shape[-2:]) != (rank, rank + 1):
+        raise ValueError(
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {list(size)}. Got "
+            f"{list(theta.shape)}."
+        )
+    sizes = tuple(int(n) for n in size[2:])
+    axes = [_axis(n, bool(align_corners)) for n in sizes]
+    # (x, y, ..., 1) of each place: the last spatial dim is x
+    rows = [[*reversed(place), 1.0] for place in itertools.product(*axes)]
+    base = tensor(rows, dtype=theta.dtype)
+    return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, rank)
+
+
+def _axis(n: int, align_corners: bool) -> list[float]:
+    if n <= 1:
+        return [0.0] * n
+    line = [2.0 * k / (n - 1) - 1.0 for k in range(n)]
+    return line if align_corners else [v * (n - 1) / n for v in line]
+
+
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """``input`` (N, C, H, W) at the places ``grid`` (N, OH, OW, 2) of (x, y) in [-1, 1]; volumes likewise.
+
+    ``mode`` is bilinear or nearest; ``padding_mode`` is zeros, border or reflection. Raises ValueError for others,
+    RuntimeError for shapes that don't fit, NotImplementedError for bicubic.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
+    """
+    _check_sample(input, grid, mode, padding_mode)
+    rank, sizes = input.ndim - 2, tuple(input.shape[2:])
+    places = []
+    for axis, n in enumerate(sizes):
+        x: Any = grid[..., rank - 1 - axis]
+        x = (x + 1.0) * ((n - 1) / 2) if align_corners else ((x + 1.0) * n - 1.0) / 2
+        places.append(_inside(x, n, padding_mode, bool(align_corners)))
+    flat = input.reshape(*input.shape[:2], math.prod(sizes))
+    corners = [None] if mode == "nearest" else itertools.product((0, 1), repeat=rank)
+    out: Any = None
+    for corner in corners:
+        part = _corner(flat, places, sizes, corner)
+        out = part if out is None else out + part
+    return out.reshape(*input.shape[:2], *grid.shape[1:-1])
+
+
+def _inside(x: Any, n: int, padding_mode: str, align_corners: bool) -> Any:
+    if padding_mode == "zeros":
+        return x
+    if padding_mode == "reflection":
+        low, span = (0.0, n - 1.0) if align_corners else (-0.5, float(n))
+        if span == 0:
+            x = x * 0.0
+        else:
+            away = (x - low).abs()
+            turns = (away / span).floor().detach()
+            rest = away - turns * span
+            odd = (turns % 2.0).detach()
+            x = rest * (1.0 - 2.0 * odd) + odd * span + low
+    return x.clamp(0, n - 1)
+
+
+def _corner(flat: Tensor, places: list[Any], sizes: tuple[int, ...], corner: Any) -> Tensor:
+    """What one of the neighbours of each place adds; the nearest one where ``corner`` is None."""
+    index: Any = 0
+    weight: Any = None
+    inside: Any = None
+    for axis, (x, n) in enumerate(zip(places, sizes, strict=True)):
+        if corner is None:
+            at = x.detach().round()
+        else:
+            low = x.detach().floor()
+            at = low + float(corner[axis])
+            share = x - low if corner[axis] else 1.0 - (x - low)
+            weight = share if weight is None else weight * share
+        fits = (at >= 0) & (at <= n - 1)
+        inside = fits if inside is None else inside & fits
+        index = index * n + at.clamp(0, n - 1).long()
+    n, c = flat.shape[:2]
+    places_flat = index.reshape(n, 1, -1)
+    read = _gather(flat, 2, places_flat.expand(n, c, places_flat.shape[2]))
+    if weight is not None:
+        read = read * weight.reshape(n, 1, -1)
+    return APPLY["where"](inside.reshape(n, 1, -1), read, 0.0)
+
+
+def _check_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+            f"'{mode}'"
+        )
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'"
+        )
+    if input.ndim not in (4, 5) or input.ndim != grid.ndim:
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != input.ndim - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with "
+            f"sizes {list(grid.shape)}"
+        )
+    if mode == "bicubic":
+        raise NotImplementedError("grid_sample(mode='bicubic') is not there")

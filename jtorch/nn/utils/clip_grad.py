@@ -1,0 +1,97 @@
+"""Limiting gradients. Nothing here leaves the tensor world, so it compiles.
+
+Source: https://docs.pytorch.org/docs/stable/nn.html#utilities
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from jtorch.eager.creation import tensor
+from jtorch.eager.functions.arithmetic import clamp
+from jtorch.eager.functions.joining import stack
+from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.tensor import Tensor
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    many = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    found = (p.grad for p in many)
+    return [g for g in found if g is not None]
+
+
+def _norm(tensor: Tensor, norm_type: float) -> Tensor:
+    x: Any = tensor.detach()
+    if norm_type == math.inf:
+        return x.abs().max()
+    if norm_type == -math.inf:
+        return x.abs().min()
+    if norm_type == 2.0:
+        return (x * x).sum().sqrt()
+    return x.abs().pow(norm_type).sum().pow(1.0 / norm_type)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all tensors as one vector, a 0-d tensor; 0 for none.
+
+    Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
+    """
+    many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    norms = [_norm(t, float(norm_type)) for t in many]
+    if not norms:
+        return tensor(0.0)
+    total = _norm(stack(norms), float(norm_type))
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, "
+            "so it cannot be clipped. To disable this error and scale the gradients by the non-finite "
+            "norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:
+    """Scale all gradients by max_norm / total_norm, where that is below 1."""
+    with no_grad():
+        scale = clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+        for g in _gradients(parameters):
+            g.mul_(scale)
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients so that their norm together is at most ``max_norm``; returns the norm before.
+
+    Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
+    """
+    many = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    with no_grad():
+        total = get_total_norm(_gradients(many), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(many, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
+    """Limit every element of every gradient to [-clip_value, clip_value]."""
+    with no_grad():
+        for g in _gradients(parameters):
+            g.copy_(clamp(g, -clip_value, clip_value))

@@ -1,0 +1,32 @@
+"""Parameters as one vector.
+
+Source: https://docs.pytorch.org/docs/stable/nn.html#utilities
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.methods import FUNCTIONS
+from jtorch.eager.tensor import Tensor
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters one after the other, as one vector."""
+    return FUNCTIONS["cat"]([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Copy the pieces of ``vec`` into the parameters."""
+    with no_grad():
+        for p, piece in _pieces(vec, parameters):
+            p.copy_(piece.reshape(p.shape))
+
+
+def _pieces(vec: Any, parameters: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    start = 0
+    for p in parameters:
+        yield p, vec[start : start + p.numel()]
+        start += p.numel()

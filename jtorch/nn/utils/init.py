@@ -1,0 +1,23 @@
+"""Modules without the cost of their initial values.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.skip_init.html
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from jtorch.nn.module import Module
+
+
+def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Module:
+    """A ``module_cls(*args, **kwargs)`` whose parameters may hold anything; here, its usual values.
+
+    Raises RuntimeError for a class that is no Module or whose constructor takes no ``device``.
+    """
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    return module_cls(*args, **kwargs)

@@ -1,0 +1,127 @@
+"""Comparison, logic, and questions about what kind of number an element is. Results are bool.
+
+Source: https://docs.pytorch.org/docs/stable/torch.html#comparison-ops
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from jtorch.op import composite, elementwise
+
+_BOOL = np.dtype(np.bool_)
+
+
+@elementwise(text="{x} == {y}", dtype="compare", differentiable=False, commutes=True, in_place=True)
+def eq(xp, x, y):
+    return xp.eq(x, y)
+
+
+@elementwise(text="{x} != {y}", dtype="compare", differentiable=False, commutes=True, in_place=True)
+def ne(xp, x, y):
+    return xp.ne(x, y)
+
+
+@elementwise(text="{x} < {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+def lt(xp, x, y):
+    return xp.lt(x, y)
+
+
+@elementwise(text="{x} <= {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+def le(xp, x, y):
+    return xp.le(x, y)
+
+
+@elementwise(text="{x} > {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+def gt(xp, x, y):
+    return xp.gt(x, y)
+
+
+@elementwise(text="{x} >= {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+def ge(xp, x, y):
+    return xp.ge(x, y)
+
+
+@elementwise(text="not {x}", dtype="logical", differentiable=False, in_place=True)
+def logical_not(xp, x):
+    return xp.logical_not(x)
+
+
+@elementwise(
+    text="({x} != {kind}(0)) and ({y} != {kind}(0))",
+    dtype="compare",
+    differentiable=False,
+    commutes=True,
+    in_place=True,
+)
+def logical_and(xp, x, y):
+    return xp.logical_and(x, y)
+
+
+@elementwise(
+    text="({x} != {kind}(0)) or ({y} != {kind}(0))",
+    dtype="compare",
+    differentiable=False,
+    commutes=True,
+    in_place=True,
+)
+def logical_or(xp, x, y):
+    return xp.logical_or(x, y)
+
+
+@elementwise(
+    text="({x} != {kind}(0)) != ({y} != {kind}(0))",
+    dtype="compare",
+    differentiable=False,
+    commutes=True,
+    in_place=True,
+)
+def logical_xor(xp, x, y):
+    return xp.logical_xor(x, y)
+
+
+@elementwise(text="{x} != {x}", dtype="logical", differentiable=False)
+def isnan(xp, x):
+    return xp.isnan(x)
+
+
+@elementwise(text="({x} - {x}) == {kind}(0)", dtype="logical", differentiable=False)
+def isfinite(xp, x):
+    return xp.isfinite(x)
+
+
+@composite(dtype="as_is", differentiable=False)
+def isinf(xp, x):
+    """Whether elements are inf or -inf."""
+    return xp.eq(xp.abs(x), math.inf) if x.dtype.kind == "f" else xp.ne(x, x)
+
+
+@composite(dtype="as_is", differentiable=False)
+def isposinf(xp, x):
+    """Whether elements are inf."""
+    return xp.eq(x, math.inf) if x.dtype.kind == "f" else xp.ne(x, x)
+
+
+@composite(dtype="as_is", differentiable=False)
+def isneginf(xp, x):
+    """Whether elements are -inf."""
+    return xp.eq(x, -math.inf) if x.dtype.kind == "f" else xp.ne(x, x)
+
+
+@composite(dtype="as_is", differentiable=False)
+def isreal(xp, x):
+    """Whether elements have no imaginary part: all of them."""
+    return xp.full(True, shape=tuple(x.shape), dtype=_BOOL)
+
+
+@elementwise(
+    text="copysign({kind}(1), {x}) < {kind}(0)",
+    integer_text="{x} < {kind}(0)",
+    dtype="logical",
+    differentiable=False,
+)
+def signbit(xp, x):
+    """Whether the sign bit is set: of -0.0, too."""
+    return xp.signbit(x)

@@ -1,0 +1,223 @@
+"""Decompositions: eigenvalues, singular values, QR; and the pseudo-inverse.
+
+Source of the gradients: J. Townsend, "Differentiating the singular value decomposition" (2016); M. Giles, "An
+extended collection of matrix derivative results" (2008); for wide QR D. Roberts and L. Roberts, "QR and LQ
+decomposition matrix backpropagation algorithms" (2020), arXiv:2009.10071; for the pseudo-inverse G. Golub and
+V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems" (1973).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtorch.op import composite, opaque
+from jtorch.ops.contraction import swap
+from jtorch.ops.linear_algebra import above, below, dtype_of
+
+_INT = np.dtype(np.int64)
+
+
+def _two(dtypes, statics):
+    return (dtypes[0],) * 2
+
+
+def _three(dtypes, statics):
+    return (dtypes[0],) * 3
+
+
+def _rows(xp, v):
+    """A vector per matrix, as a row that scales columns."""
+    return xp.unsqueeze(v, axes=(v.ndim - 1,))
+
+
+def _columns(xp, v):
+    return xp.unsqueeze(v, axes=(v.ndim,))
+
+
+def _is_diagonal(xp, shape):
+    n = len(shape)
+    row, column = (xp.iota(shape=shape, axis=k, dtype=_INT) for k in (n - 2, n - 1))
+    return xp.eq(row, column)
+
+
+def _differences(xp, v):
+    """``v_j - v_i`` at (i, j), and 1 on the diagonal."""
+    difference = _rows(xp, v) - _columns(xp, v)
+    return xp.where(_is_diagonal(xp, tuple(difference.shape)), 1.0, difference)
+
+
+def _diagonal(xp, v):
+    shape = (*v.shape, v.shape[-1])
+    return xp.where(_is_diagonal(xp, shape), xp.expand(_rows(xp, v), shape=shape), 0.0)
+
+
+# -- symmetric matrices --------------------------------------------------------------------------------------
+
+
+@opaque(
+    shape=lambda x: (x[:-1], x), n_outputs=2, dtype=_two, public=None, grad_name="LinalgEighBackward0"
+)
+def eigh(xp, x):
+    """(eigenvalues in ascending order, eigenvectors as columns); only the lower triangle is read."""
+    return xp.eigh(x)
+
+
+def _eigh_gradient(xp, gw, gv, w, v):
+    inner = _diagonal(xp, gw) if gw is not None else None
+    if gv is not None:
+        turn = xp.matmul(swap(xp, v), gv) / _differences(xp, w)
+        turn = xp.where(_is_diagonal(xp, tuple(turn.shape)), 0.0, turn)
+        inner = turn if inner is None else inner + turn
+    return xp.matmul(xp.matmul(v, inner), swap(xp, v))
+
+
+@eigh.vjp
+def _(xp, g, out0, out1):
+    return _eigh_gradient(xp, g[0], g[1], out0, out1)
+
+
+@composite(n_outputs=2, hidden=1, dtype="as_is", public=None, grad_name="LinalgEighBackward0")
+def eigvalsh(xp, x):
+    """The eigenvalues alone: their gradient exists where some are equal, too."""
+    return xp.eigh(x)
+
+
+@eigvalsh.vjp
+def _(xp, g, out0, out1):
+    return _eigh_gradient(xp, g[0], g[1], out0, out1)
+
+
+# -- singular values -----------------------------------------------------------------------------------------
+
+
+def _svd_shape(x, full):
+    *batch, m, n = x
+    k = min(m, n)
+    return ((*batch, m, m if full else k), (*batch, k), (*batch, n if full else k, n))
+
+
+@opaque(shape=_svd_shape, n_outputs=3, dtype=_three, public=None, grad_name="LinalgSvdBackward0")
+def svd(xp, x, *, full):
+    """(U, S, Vh) with x = U diag(S) Vh"""
+    return xp.svd(x, full=full)
+
+
+def _svd_gradient(xp, gu, gs, gvh, u, s, vh):
+    """``gu`` or ``gvh`` may be None; so may ``gs``."""
+    ut, v = swap(xp, u), swap(xp, vh)
+    inner = _diagonal(xp, gs) if gs is not None else _diagonal(xp, 0.0 * s)
+    gaps = _differences(xp, s * s) if gu is not None or gvh is not None else None
+    if gu is not None:
+        turn = xp.matmul(ut, gu)
+        inner = inner + (turn - swap(xp, turn)) / gaps * _rows(xp, s)
+    if gvh is not None:
+        turn = xp.matmul(vh, swap(xp, gvh))
+        inner = inner + _columns(xp, s) * ((turn - swap(xp, turn)) / gaps)
+    result = xp.matmul(xp.matmul(u, inner), vh)
+    if gu is not None and u.shape[-2] > u.shape[-1]:  # what U leaves out
+        outside = gu - xp.matmul(u, xp.matmul(ut, gu))
+        result = result + xp.matmul(outside / _rows(xp, s), vh)
+    if gvh is not None and vh.shape[-1] > vh.shape[-2]:
+        outside = gvh - xp.matmul(xp.matmul(gvh, v), vh)
+        result = result + xp.matmul(u, outside / _columns(xp, s))
+    return result
+
+
+def _part(xp, x, rows, columns):
+    stop = (*x.shape[:-2], rows, columns)
+    if tuple(x.shape) == stop:
+        return x
+    return xp.slice(x, start=(0,) * x.ndim, stop=stop, step=(1,) * x.ndim)
+
+
+@svd.vjp
+def _(xp, g, out0, out1, out2, full):
+    # of full matrices the extra columns are any that complete the basis: they have no gradient
+    m, n, k = out0.shape[-2], out2.shape[-1], out1.shape[-1]
+    gu = _part(xp, g[0], m, k) if g[0] is not None else None
+    gvh = _part(xp, g[2], k, n) if g[2] is not None else None
+    return _svd_gradient(xp, gu, g[1], gvh, _part(xp, out0, m, k), out1, _part(xp, out2, k, n))
+
+
+@composite(n_outputs=3, hidden=2, dtype="as_is", public=None, grad_name="LinalgSvdBackward0")
+def svdvals(xp, x):
+    """The singular values alone: their gradient exists where some are equal, too."""
+    u, s, vh = xp.svd(x, full=False)
+    return s, u, vh
+
+
+@svdvals.vjp
+def _(xp, g, out0, out1, out2):
+    return _svd_gradient(xp, g[1], g[0], g[2], out1, out0, out2)
+
+
+# -- QR ------------------------------------------------------------------------------------------------------
+
+
+def _qr_shape(x, complete):
+    *batch, m, n = x
+    k = m if complete else min(m, n)
+    return (*batch, m, k), (*batch, k, n)
+
+
+@opaque(shape=_qr_shape, n_outputs=2, dtype=_two, public=None, grad_name="LinalgQrBackward0")
+def qr(xp, x, *, complete):
+    """(Q with orthonormal columns, upper triangular R)"""
+    return xp.qr(x, complete=complete)
+
+
+def _tall_gradient(xp, gq, gr, q, r):
+    """For R square: (gQ + Q sym(M)) R^-T with M = R gR^T - gQ^T Q."""
+    m = xp.matmul(r, swap(xp, gr)) - xp.matmul(swap(xp, gq), q)
+    lower = below(xp, m, -1)
+    mirrored = below(xp, m, 0) + swap(xp, lower)
+    right = gq + xp.matmul(q, mirrored)
+    return swap(xp, xp.triangular_solve(r, swap(xp, right), lower=False, unit=False))
+
+
+@qr.vjp
+def _(xp, g, x, out0, out1, complete):
+    gq, gr = g
+    m, n = x.shape[-2:]
+    if complete and m > n:
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols"
+        )
+    gr = above(xp, gr, 0)
+    if m >= n:
+        return _tall_gradient(xp, gq, gr, out0, out1)
+    # wide: x = [A | B] with A = Q U, and B = Q V takes part through Q
+    ones, zeros = (1,) * x.ndim, (0,) * x.ndim
+    batch = tuple(x.shape[:-2])
+    right = {"start": (*zeros[:-1], m), "stop": (*batch, m, n), "step": ones}
+    left = {"start": zeros, "stop": (*batch, m, m), "step": ones}
+    gv = xp.slice(gr, **right)
+    gq = gq + xp.matmul(xp.slice(x, **right), swap(xp, gv))
+    ga = _tall_gradient(xp, gq, xp.slice(gr, **left), out0, xp.slice(out1, **left))
+    return xp.cat(ga, xp.matmul(out0, gv), axis=x.ndim - 1)
+
+
+# -- the pseudo-inverse --------------------------------------------------------------------------------------
+
+
+@composite(dtype="as_is", public=None, grad_name="LinalgPinvBackward0")
+def pinv(xp, x, atol, rtol):
+    """Singular values up to max(atol, rtol * the largest) count as zero; both may be numbers or arrays."""
+    u, s, vh = xp.svd(x, full=False)
+    if not s.shape[-1]:
+        return swap(xp, x)
+    top = xp.max(s, axis=(s.ndim - 1,), keepdims=True)
+    limit = xp.maximum(top * rtol, xp.cast(top * 0.0 + atol, dtype=dtype_of(x)))
+    keep = xp.gt(s, limit)
+    inverse = xp.where(keep, 1.0 / xp.where(keep, s, 1.0), 0.0)
+    return xp.matmul(swap(xp, vh) * _rows(xp, inverse), swap(xp, u))
+
+
+@pinv.vjp
+def _(xp, g, x, out):
+    p, pt, gt = out, swap(xp, out), swap(xp, g)
+    gx = -xp.matmul(pt, xp.matmul(g, pt))
+    left = xp.matmul(xp.matmul(gt, p), pt)  # times what x leaves out on the left
+    gx = gx + left - xp.matmul(x, xp.matmul(p, left))
+    right = xp.matmul(pt, xp.matmul(p, gt))
+    return gx + right - xp.matmul(xp.matmul(right, p), x), None, None

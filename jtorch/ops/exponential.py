@@ -1,0 +1,184 @@
+"""Exponentials and logarithms, and formulas of them that would lose digits if they were put together.
+
+Source: https://docs.pytorch.org/docs/stable/torch.html#pointwise-ops
+"""
+
+from __future__ import annotations
+
+import math
+
+from jtorch.op import composite, elementwise
+
+_LN2, _LN10 = math.log(2.0), math.log(10.0)
+
+
+@elementwise(text="exp_{t}({x})", dtype="float", in_place=True)
+def exp(xp, x):
+    return xp.exp(x)
+
+
+@exp.vjp
+def _(xp, g, out):
+    return g * out
+
+
+@elementwise(text="exp2_{t}({x})", dtype="float", in_place=True)
+def exp2(xp, x):
+    """2 ** x"""
+    return xp.exp2(x)
+
+
+@exp2.vjp
+def _(xp, g, out):
+    return g * (out * _LN2)
+
+
+@elementwise(text="expm1_{t}({x})", dtype="float", in_place=True)
+def expm1(xp, x):
+    return xp.expm1(x)
+
+
+@expm1.vjp
+def _(xp, g, out):
+    return g * (out + 1.0)
+
+
+@elementwise(text="log_{t}({x})", dtype="float", in_place=True)
+def log(xp, x):
+    return xp.log(x)
+
+
+@log.vjp
+def _(xp, g, x):
+    return g / x
+
+
+@elementwise(text="log2_{t}({x})", dtype="float", in_place=True)
+def log2(xp, x):
+    """The logarithm to base 2."""
+    return xp.log2(x)
+
+
+@log2.vjp
+def _(xp, g, x):
+    return g / (x * _LN2)
+
+
+@elementwise(text="log10_{t}({x})", dtype="float", in_place=True)
+def log10(xp, x):
+    """The logarithm to base 10."""
+    return xp.log10(x)
+
+
+@log10.vjp
+def _(xp, g, x):
+    return g / (x * _LN10)
+
+
+@elementwise(text="log1p_{t}({x})", dtype="float", grad_name="Log1PBackward0", in_place=True)
+def log1p(xp, x):
+    return xp.log1p(x)
+
+
+@log1p.vjp
+def _(xp, g, x):
+    return g / (x + 1.0)
+
+
+@elementwise(text="sigmoid_{t}({x})", dtype="float", in_place=True)
+def sigmoid(xp, x):
+    return xp.sigmoid(x)
+
+
+@sigmoid.vjp
+def _(xp, g, out):
+    return g * (out * (1.0 - out))
+
+
+@composite(dtype="float", in_place=True)
+def logit(xp, x, *, eps):
+    """log(x / (1 - x)), with x limited to [eps, 1 - eps] unless ``eps`` is None."""
+    if eps is not None:
+        x = xp.minimum(xp.maximum(x, eps), 1.0 - eps)
+    return xp.log(x / (1.0 - x))
+
+
+@logit.vjp
+def _(xp, g, x, eps):
+    low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
+    inside = xp.logical_and(xp.ge(x, low), xp.le(x, 1.0 - low))
+    return xp.where(inside, g / (x * (1.0 - x)), outside)
+
+
+@logit.face
+def _(input, eps=None):
+    return (input,), {"eps": eps}
+
+
+@composite(dtype="float")
+def logaddexp(xp, x, y):
+    """log(exp(x) + exp(y)) without overflow."""
+    near = xp.where(xp.eq(x, y), _LN2, xp.log1p(xp.exp(-xp.abs(x - y))))  # of two infinities, too
+    return xp.maximum(x, y) + near
+
+
+@logaddexp.vjp
+def _(xp, g, x, y, needs):
+    return _shares(xp, g, x - y, needs)
+
+
+@composite(dtype="float")
+def logaddexp2(xp, x, y):
+    """log2(2 ** x + 2 ** y) without overflow."""
+    near = xp.where(xp.eq(x, y), 1.0, xp.log1p(xp.exp2(-xp.abs(x - y))) * (1.0 / _LN2))
+    return xp.maximum(x, y) + near
+
+
+@logaddexp2.vjp
+def _(xp, g, x, y, needs):
+    return _shares(xp, g, (x - y) * _LN2, needs)
+
+
+def _shares(xp, g, difference, needs):
+    gx = g * xp.sigmoid(difference) if needs[0] else None
+    return gx, g * xp.sigmoid(-difference) if needs[1] else None
+
+
+@composite(dtype="float", in_place=True)
+def xlogy(xp, x, y):
+    """x log(y), 0 where x is 0 unless y is NaN."""
+    return _times_log(xp, x, y, xp.log)
+
+
+@xlogy.vjp
+def _(xp, g, x, y, needs):
+    gx = gy = None
+    if needs[0]:
+        none = xp.logical_and(xp.eq(x, 0.0), xp.le(y, 0.0))
+        gx = xp.where(none, 0.0, g * xp.log(y))
+    if needs[1]:
+        gy = g * x / y
+    return gx, gy
+
+
+@composite(dtype="float", public=None, grad_name="SpecialXlog1PyBackward0")
+def xlog1py(xp, x, y):
+    """x log(1 + y), 0 where x is 0 unless y is NaN."""
+    return _times_log(xp, x, y, xp.log1p)
+
+
+@xlog1py.vjp
+def _(xp, g, x, y, needs):
+    gx = gy = None
+    if needs[0]:
+        none = xp.logical_and(xp.eq(x, 0.0), xp.le(y, -1.0))
+        gx = xp.where(none, 0.0, g * xp.log1p(y))
+    if needs[1]:
+        gy = g * x / (y + 1.0)
+    return gx, gy
+
+
+def _times_log(xp, x, y, log):
+    product = x * log(y)
+    zero = xp.logical_and(xp.eq(x, 0.0), xp.eq(y, y))
+    return xp.where(zero, 0.0, product)

@@ -1,0 +1,210 @@
+"""Solvers and determinants: library calls with closed-form gradients, over any number of batch axes.
+
+Source of the gradients: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008); for the Cholesky factor I. Murray, "Differentiation of the Cholesky decomposition"
+(2016), arXiv:1602.07527.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtorch.op import opaque
+from jtorch.ops.contraction import swap
+
+_INT = np.dtype(np.int64)
+
+
+def dtype_of(x):
+    """NumPy's dtype of an array, a traced one or a Tensor."""
+    return getattr(x.dtype, "numpy", x.dtype)
+
+
+def below(xp, x, diagonal):
+    """``x`` with zeros above the ``diagonal``-th diagonal of its last two axes."""
+    shape = tuple(x.shape)
+    n = len(shape)
+    row = xp.iota(shape=shape, axis=n - 2, dtype=_INT)
+    column = xp.iota(shape=shape, axis=n - 1, dtype=_INT)
+    return xp.where(xp.le(column, row + diagonal), x, 0.0)
+
+
+def above(xp, x, diagonal):
+    """``x`` with zeros below the ``diagonal``-th diagonal of its last two axes."""
+    return swap(xp, below(xp, swap(xp, x), -diagonal))
+
+
+def _column(xp, g):
+    """One number per matrix, ready to scale matrices."""
+    n = g.ndim
+    return xp.unsqueeze(g, axes=(n, n + 1))
+
+
+def _of_batch(*shapes, **_):
+    return shapes[0][:-2]
+
+
+@opaque(shape=lambda x: x, public=None, grad_name="LinalgInvExBackward0")
+def inv(xp, x):
+    return xp.inv(x)
+
+
+@inv.vjp
+def _(xp, g, out):
+    turned = swap(xp, out)
+    return -xp.matmul(xp.matmul(turned, g), turned)
+
+
+@opaque(shape=lambda x, y: y, public=None, grad_name="LinalgSolveExBackward0")
+def solve(xp, x, y):
+    return xp.solve(x, y)
+
+
+@solve.vjp
+def _(xp, g, x, out, needs):
+    gy = xp.solve(swap(xp, x), g)
+    return -xp.matmul(gy, swap(xp, out)) if needs[0] else None, gy
+
+
+@opaque(shape=lambda x, y, lower, unit: y, public=None, grad_name="LinalgSolveTriangularBackward0")
+def triangular_solve(xp, x, y, *, lower, unit):
+    """``z`` with ``x z = y`` for triangular ``x``; the other triangle is not read."""
+    return xp.triangular_solve(x, y, lower=lower, unit=unit)
+
+
+@triangular_solve.vjp
+def _(xp, g, x, out, lower, unit, needs):
+    gy = xp.triangular_solve(swap(xp, x), g, lower=not lower, unit=unit)
+    if not needs[0]:
+        return None, gy
+    gx = -xp.matmul(gy, swap(xp, out))
+    return below(xp, gx, -int(unit)) if lower else above(xp, gx, int(unit)), gy
+
+
+@opaque(shape=lambda x: x, public=None, grad_name="LinalgCholeskyExBackward0")
+def cholesky(xp, x):
+    """The lower factor of symmetric positive-definite matrices; only their lower triangle is read."""
+    return xp.cholesky(x)
+
+
+@cholesky.vjp
+def _(xp, g, out):
+    inner = xp.matmul(swap(xp, out), g)
+    inner = 0.5 * (below(xp, inner, 0) + below(xp, inner, -1))
+    inner = 0.5 * (inner + swap(xp, inner))  # the input is symmetric, and so is its gradient
+    turned = swap(xp, out)
+    left = xp.triangular_solve(turned, inner, lower=False, unit=False)
+    return swap(xp, xp.triangular_solve(turned, swap(xp, left), lower=False, unit=False))
+
+
+@opaque(shape=_of_batch, public=None, grad_name="LinalgDetBackward0")
+def det(xp, x):
+    return xp.det(x)
+
+
+@det.vjp
+def _(xp, g, x):
+    return _column(xp, g) * swap(xp, xp.adjugate(x))
+
+
+@opaque(shape=lambda x: x, public=None)
+def adjugate(xp, x):
+    """det(x) inv(x), which exists for singular matrices, too."""
+    return xp.adjugate(x)
+
+
+@adjugate.vjp
+def _(xp, g, x, out):
+    n = x.ndim
+    inverse = xp.inv(x)
+    turned = swap(xp, inverse)
+    inner = _column(xp, xp.sum(g * inverse, axis=(n - 2, n - 1), keepdims=False))
+    scaled = _column(xp, xp.det(x)) * g
+    return inner * swap(xp, out) - xp.matmul(xp.matmul(turned, scaled), turned)
+
+
+@opaque(
+    shape=lambda x: (x[:-2], x[:-2]),
+    n_outputs=2,
+    dtype=lambda dtypes, statics: (dtypes[0], dtypes[0]),
+    public=None,
+    grad_name="LinalgSlogdetBackward0",
+)
+def slogdet(xp, x):
+    """(the sign of the determinant, the logarithm of its absolute value)"""
+    return xp.slogdet(x)
+
+
+@slogdet.vjp
+def _(xp, g, x):
+    return _column(xp, g[1]) * swap(xp, xp.inv(x))  # the sign is constant
+
+
+@opaque(shape=lambda x: x, public=None, grad_name="LinalgMatrixExpBackward0")
+def matrix_exp(xp, x):
+    return xp.matrix_exp(x)
+
+
+@matrix_exp.vjp
+def _(xp, g, x):
+    """The upper right block of exp([[x^T, g], [0, x^T]]).
+
+    Source: R. Mathias, "A chain rule for matrix functions and applications" (1996)
+    """
+    n, k = x.ndim, x.shape[-1]
+    turned = swap(xp, x)
+    top = xp.cat(turned, g, axis=n - 1)
+    bottom = xp.cat(xp.full(0.0, shape=tuple(x.shape), dtype=dtype_of(x)), turned, axis=n - 1)
+    whole = xp.matrix_exp(xp.cat(top, bottom, axis=n - 2))
+    start, stop = [0] * n, [*x.shape[:-2], k, 2 * k]
+    start[-1] = k
+    return xp.slice(whole, start=tuple(start), stop=tuple(stop), step=(1,) * n)
+
+
+@opaque(
+    shape=lambda x: (x, (*x[:-2], min(x[-2:]))),
+    n_outputs=2,
+    dtype=lambda dtypes, statics: (dtypes[0], np.dtype(np.int32)),
+    public=None,
+    grad_name="LinalgLuFactorExBackward0",
+)
+def lu_factor(xp, x):
+    """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1)"""
+    return xp.lu_factor(x)
+
+
+@lu_factor.vjp
+def _(xp, g, out0, out1):
+    """For square x = P L U: P L^-T (tril(L^T gL, -1) + triu(gU U^T)) U^-T."""
+    n = out0.ndim
+    k = out0.shape[-1]
+    if out0.shape[-2] != k:
+        raise NotImplementedError("the gradient of lu_factor is there for square matrices only")
+    g = g[0]
+    inner = below(xp, xp.matmul(_turned_lower(xp, out0), below(xp, g, -1)), -1)
+    inner = inner + above(xp, xp.matmul(above(xp, g, 0), swap(xp, above(xp, out0, 0))), 0)
+    left = xp.triangular_solve(swap(xp, out0), inner, lower=False, unit=True)  # L^-T
+    both = swap(xp, xp.triangular_solve(out0, swap(xp, left), lower=False, unit=False))  # U^-T on the right
+    order = xp.row_order(out1, n=k)
+    rows = xp.iota(shape=tuple(out0.shape), axis=n - 1, dtype=_INT)
+    moved = xp.cast(xp.eq(rows, xp.unsqueeze(order, axes=(n - 1,))), dtype=dtype_of(g))  # x[order] = L U
+    return xp.matmul(swap(xp, moved), both)
+
+
+def _turned_lower(xp, lu):
+    lower = below(xp, lu, -1)
+    n = lower.ndim
+    row = xp.iota(shape=tuple(lower.shape), axis=n - 2, dtype=_INT)
+    column = xp.iota(shape=tuple(lower.shape), axis=n - 1, dtype=_INT)
+    return swap(xp, lower + xp.cast(xp.eq(row, column), dtype=dtype_of(lower)))
+
+
+@opaque(
+    shape=lambda pivots, n: (*pivots[:-1], n),
+    dtype=lambda dtypes, statics: _INT,
+    public=None,
+    differentiable=False,
+)
+def row_order(xp, pivots, *, n):
+    """The permutation of ``n`` rows that a list of exchanges makes."""
+    return xp.row_order(pivots, n=n)

@@ -1,0 +1,209 @@
+"""Reading and writing along one axis at places that a tensor names: gather, scatter and their kin.
+
+``index`` has one place per element (or, for the ``index_`` family, one per position of the axis). The places
+along the other axes are counted, so all of it is ``index``, ``index_put`` and ``index_add`` of the dialect.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.scatter_reduce_.html
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtorch.op import composite, opaque
+
+_INT = np.dtype(np.int64)
+
+
+def extreme_of(dtype, reduce):
+    """What every other element replaces under "amax" or "amin"."""
+    largest = reduce == "amin"
+    if dtype.kind == "b":
+        return largest
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return info.max if largest else info.min
+    return float("inf" if largest else "-inf")
+
+
+def _places(xp, index, axis):
+    shape = tuple(index.shape)
+    return [
+        index if k == axis else xp.iota(shape=shape, axis=k, dtype=_INT) for k in range(len(shape))
+    ]
+
+
+def _read(xp, x, index, axis):
+    places = _places(xp, index, axis)
+    return xp.index(x, *places, axes=tuple(range(len(places))))
+
+
+def _added(xp, g, index, axis, shape):
+    places = _places(xp, index, axis)
+    return xp.index_add(g, *places, axes=tuple(range(len(places))), shape=tuple(shape))
+
+
+def _written(xp, x, value, index, axis):
+    places = _places(xp, index, axis)
+    return xp.index_put(x, value, *places, axes=tuple(range(len(places))))
+
+
+def _cleared(xp, x, index, axis):
+    """``x`` with zeros where ``index`` writes."""
+    return _written(xp, x, xp.full(0, shape=tuple(index.shape), dtype=_dtype(x)), index, axis)
+
+
+def _dtype(x):
+    return getattr(x.dtype, "numpy", x.dtype)
+
+
+@composite(dtype="as_is", public=None)
+def gather(xp, x, index, *, axis):
+    return _read(xp, x, index, axis)
+
+
+@gather.vjp
+def _(xp, g, x_shape, index, axis):
+    return _added(xp, g, index, axis, x_shape), None
+
+
+@composite(dtype="as_is", public=None)
+def scatter(xp, x, index, src, *, axis):
+    return _written(xp, x, src, index, axis)
+
+
+@scatter.vjp
+def _(xp, g, index, axis, needs):
+    gx = _cleared(xp, g, index, axis) if needs[0] else None
+    return gx, None, _read(xp, g, index, axis) if needs[2] else None
+
+
+@composite(dtype="as_is", public=None)
+def scatter_add(xp, x, index, src, *, axis):
+    return x + _added(xp, src, index, axis, x.shape)
+
+
+@scatter_add.vjp
+def _(xp, g, index, axis, needs):
+    return g, None, _read(xp, g, index, axis) if needs[2] else None
+
+
+# -- reductions at places -----------------------------------------------------------------------------------
+
+
+@opaque(
+    shape=lambda x, value, *indices, axes, reduce: x,
+    dtype=lambda dtypes, statics: dtypes[0],
+    public=None,
+    grad_name="ScatterReduceBackward0",
+)
+def index_combine(xp, x, value, *indices, axes, reduce):
+    """``x`` with every element of ``value`` multiplied in ("prod"), or kept where it is larger ("amax") or
+    smaller ("amin")."""
+    return xp.index_combine(x, value, *indices, axes=axes, reduce=reduce)
+
+
+@index_combine.vjp
+def _(xp, g, x, value, indices, out, axes, reduce):
+    if reduce == "prod":
+        return _product_gradients(xp, g, x, value, indices, axes)
+    # equal shares where several elements tie
+    own = xp.cast(xp.eq(x, out), dtype=_dtype(g))
+    hit = xp.cast(xp.eq(value, xp.index(out, *indices, axes=axes)), dtype=_dtype(g))
+    count = own + xp.index_add(hit, *indices, axes=axes, shape=tuple(x.shape))
+    share = g / xp.maximum(count, xp.full(1, shape=tuple(x.shape), dtype=_dtype(g)))
+    return own * share, hit * xp.index(share, *indices, axes=axes)
+
+
+def _product_gradients(xp, g, x, value, indices, axes):
+    """A factor's gradient is the product of the others: exact where factors are 0, too.
+
+    Where two or more of ``value`` at one place are 0 the gradient is 0, but its own derivative is not: the root
+    makes that infinite instead of wrong.
+    """
+    dtype, shape, facts = _dtype(g), tuple(x.shape), {"axes": axes, "reduce": "prod"}
+    one_x = xp.full(1, shape=shape, dtype=dtype)
+    one = xp.full(1, shape=tuple(value.shape), dtype=dtype)
+    gx = g * xp.index_combine(one_x, value, *indices, **facts)
+    zero = xp.eq(value, 0)
+    zeros = xp.index_add(xp.cast(zero, dtype=dtype), *indices, axes=axes, shape=shape)
+    alone = xp.eq(xp.index(zeros, *indices, axes=axes), 1)
+    kept = xp.where(zero, one, value)
+    every = xp.index(xp.index_combine(x, value, *indices, **facts), *indices, axes=axes)
+    but_one = xp.index(xp.index_combine(x, kept, *indices, **facts), *indices, axes=axes)
+    at_zero = xp.where(alone, but_one, xp.sqrt(xp.where(alone, one, xp.where(zero, value, one))))
+    others = xp.where(zero, at_zero, every / kept)
+    return gx, xp.index(g, *indices, axes=axes) * others
+
+
+def _counts(xp, index, axis, shape, dtype, include_self):
+    """How many elements meet at each place; at least one."""
+    ones = xp.full(1, shape=tuple(index.shape), dtype=dtype)
+    count = _added(xp, ones, index, axis, shape)
+    one = xp.full(1, shape=tuple(shape), dtype=dtype)
+    return count + one if include_self else xp.maximum(count, one)
+
+
+@composite(dtype="as_is", public=None)
+def scatter_reduce(xp, x, index, src, *, axis, mean, include_self):
+    """Sums (or means) of the elements that ``index`` sends to one place; ``index_combine`` has the others."""
+    start = x if include_self else _cleared(xp, x, index, axis)
+    total = start + _added(xp, src, index, axis, x.shape)
+    if not mean:
+        return total
+    count = _counts(xp, index, axis, x.shape, _dtype(x), include_self)
+    return total / count if _dtype(x).kind == "f" else xp.floor_divide(total, count)
+
+
+@scatter_reduce.vjp
+def _(xp, g, index, axis, mean, include_self):
+    if mean:
+        g = g / _counts(xp, index, axis, g.shape, _dtype(g), include_self)
+    return (g if include_self else _cleared(xp, g, index, axis)), None, _read(xp, g, index, axis)
+
+
+# -- one place per position of an axis ----------------------------------------------------------------------
+
+
+@composite(dtype="as_is", public=None)
+def index_select(xp, x, index, *, axis):
+    return xp.index(x, index, axes=(axis,))
+
+
+@index_select.vjp
+def _(xp, g, x_shape, index, axis):
+    return xp.index_add(g, index, axes=(axis,), shape=tuple(x_shape)), None
+
+
+@composite(dtype="as_is", public=None, grad_name="IndexAddBackward0")
+def index_accumulate(xp, x, index, source, *, axis, alpha):
+    added = xp.index_add(source, index, axes=(axis,), shape=tuple(x.shape))
+    return x + (added if alpha == 1 else added * alpha)
+
+
+@index_accumulate.vjp
+def _(xp, g, index, axis, alpha, needs):
+    if not needs[2]:
+        return g, None, None
+    gsource = xp.index(g, index, axes=(axis,))
+    return g, None, gsource if alpha == 1 else gsource * alpha
+
+
+@composite(dtype="as_is", public=None)
+def index_copy(xp, x, index, source, *, axis):
+    return xp.index_put(x, source, index, axes=(axis,))
+
+
+@index_copy.vjp
+def _(xp, g, index, source_shape, axis, needs):
+    hole = xp.full(0.0, shape=tuple(source_shape), dtype=_dtype(g))
+    gx = xp.index_put(g, hole, index, axes=(axis,)) if needs[0] else None
+    return gx, None, xp.index(g, index, axes=(axis,)) if needs[2] else None
+
+
+@opaque(
+    shape=lambda x, y: x, dtype=lambda dtypes, statics: np.dtype(np.bool_), public=None, differentiable=False
+)
+def isin(xp, x, y):
+    """Whether each element of ``x`` is among those of ``y``."""
+    return xp.isin(x, y)

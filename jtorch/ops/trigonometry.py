@@ -1,0 +1,191 @@
+"""Circular and hyperbolic functions and their inverses.
+
+The inverses have no scalar text but ``atan``: in compiled code they are library calls.
+Source: https://docs.pytorch.org/docs/stable/torch.html#pointwise-ops
+"""
+
+from __future__ import annotations
+
+import math
+
+from jtorch.op import composite, elementwise
+
+
+@elementwise(text="sin_{t}({x})", dtype="float", in_place=True)
+def sin(xp, x):
+    return xp.sin(x)
+
+
+@sin.vjp
+def _(xp, g, x):
+    return g * xp.cos(x)
+
+
+@elementwise(text="cos_{t}({x})", dtype="float", in_place=True)
+def cos(xp, x):
+    return xp.cos(x)
+
+
+@cos.vjp
+def _(xp, g, x):
+    return -g * xp.sin(x)
+
+
+@elementwise(text="tan_{t}({x})", dtype="float", in_place=True)
+def tan(xp, x):
+    return xp.tan(x)
+
+
+@tan.vjp
+def _(xp, g, out):
+    return g * (out * out + 1.0)
+
+
+@elementwise(dtype="float", in_place=True)
+def asin(xp, x):
+    return xp.asin(x)
+
+
+@asin.vjp
+def _(xp, g, x):
+    return g * xp.rsqrt(1.0 - x * x)
+
+
+@elementwise(dtype="float", in_place=True)
+def acos(xp, x):
+    return xp.acos(x)
+
+
+@acos.vjp
+def _(xp, g, x):
+    return -g * xp.rsqrt(1.0 - x * x)
+
+
+@elementwise(text="atan_{t}({x})", dtype="float", in_place=True)
+def atan(xp, x):
+    return xp.atan(x)
+
+
+@atan.vjp
+def _(xp, g, x):
+    return g / (x * x + 1.0)
+
+
+@elementwise(dtype="float", in_place=True)
+def atan2(xp, x, y):
+    """The angle of the point (y, x), in all four quadrants."""
+    return xp.atan2(x, y)
+
+
+@atan2.vjp
+def _(xp, g, x, y, needs):
+    over = g / (x * x + y * y)
+    return over * y if needs[0] else None, -over * x if needs[1] else None
+
+
+@elementwise(text="sinh_{t}({x})", dtype="float", in_place=True)
+def sinh(xp, x):
+    return xp.sinh(x)
+
+
+@sinh.vjp
+def _(xp, g, x):
+    return g * xp.cosh(x)
+
+
+@elementwise(text="cosh_{t}({x})", dtype="float", in_place=True)
+def cosh(xp, x):
+    return xp.cosh(x)
+
+
+@cosh.vjp
+def _(xp, g, x):
+    return g * xp.sinh(x)
+
+
+@elementwise(text="tanh_{t}({x})", dtype="float", in_place=True)
+def tanh(xp, x):
+    return xp.tanh(x)
+
+
+@tanh.vjp
+def _(xp, g, out):
+    return g * (1.0 - out * out)
+
+
+@elementwise(dtype="float", in_place=True)
+def asinh(xp, x):
+    return xp.asinh(x)
+
+
+@asinh.vjp
+def _(xp, g, x):
+    return g * xp.rsqrt(x * x + 1.0)
+
+
+@elementwise(dtype="float", in_place=True)
+def acosh(xp, x):
+    return xp.acosh(x)
+
+
+@acosh.vjp
+def _(xp, g, x):
+    return g * xp.rsqrt(x * x - 1.0)
+
+
+@elementwise(dtype="float", in_place=True)
+def atanh(xp, x):
+    return xp.atanh(x)
+
+
+@atanh.vjp
+def _(xp, g, x):
+    return g / (1.0 - x * x)
+
+
+@elementwise(dtype="floating", in_place=True)
+def hypot(xp, x, y):
+    """sqrt(x x + y y) without overflow."""
+    return xp.hypot(x, y)
+
+
+@hypot.vjp
+def _(xp, g, x, y, out, needs):
+    over = g / out
+    return over * x if needs[0] else None, over * y if needs[1] else None
+
+
+@composite(dtype="float", in_place=True)
+def sinc(xp, x):
+    """sin(pi x) / (pi x), 1 at 0."""
+    angle = x * math.pi
+    return xp.where(xp.eq(x, 0.0), 1.0, xp.sin(angle) / angle)
+
+
+@sinc.vjp
+def _(xp, g, x):
+    angle = x * math.pi
+    slope = (angle * xp.cos(angle) - xp.sin(angle)) / (angle * x)
+    return xp.where(xp.eq(x, 0.0), 0.0, g * slope)
+
+
+@composite(dtype="float", in_place=True, grad_name="Deg2RadBackward0")
+def deg2rad(xp, x):
+    """Degrees as radians."""
+    return x * (math.pi / 180.0)
+
+
+@deg2rad.vjp
+def _(xp, g):
+    return g * (math.pi / 180.0)
+
+
+@composite(dtype="float", in_place=True, grad_name="Rad2DegBackward0")
+def rad2deg(xp, x):
+    """Radians as degrees."""
+    return x * (180.0 / math.pi)
+
+
+@rad2deg.vjp
+def _(xp, g):
+    return g * (180.0 / math.pi)

@@ -1,0 +1,71 @@
+"""Adagrad: steps over the root of the sum of all squares.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adagrad.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch import op
+from jtorch.dtypes import float32
+from jtorch.eager.creation import full_like, zeros
+from jtorch.eager.tensor import Tensor
+from jtorch.optim.optimizer import Optimizer
+from jtorch.optim.options import check_implementation, check_rate, not_negative, number
+from jtorch.optim.updating import update_each
+
+_UPDATE = op.BY_NAME["adagrad_update"].index
+
+
+class Adagrad(Optimizer):
+    """Duchi et al. 2011.
+
+    State per parameter, made at once: "step" (0-d float32) and "sum". Raises ValueError for options out of
+    range. ``foreach`` and ``fused`` are taken for compatibility.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_rate(lr)
+        not_negative("lr_decay value", lr_decay)
+        not_negative("weight_decay value", weight_decay)
+        not_negative("initial_accumulator_value value", initial_accumulator_value)
+        not_negative("epsilon value", eps)
+        check_implementation(self, differentiable, foreach, fused)
+        options = {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, options)
+        self.init_state()
+
+    def _saved_state(self, param: Tensor) -> dict[str, Any]:
+        return dict(self.state[param])  # also before the first update
+
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        start = self.defaults["initial_accumulator_value"]
+        return {"step": zeros((), dtype=float32), "sum": full_like(param, start)}
+
+    def _update(self, group: dict[str, Any], context: op.Context) -> None:
+        evaluator = context.evaluator
+        lr, eps = number(evaluator, group, "lr"), evaluator.scalar(group, "eps")
+        lr_decay = evaluator.scalar(group, "lr_decay")
+        weight_decay = evaluator.scalar(group, "weight_decay")
+        update_each(
+            self.state, group, context, _UPDATE, ("sum", "step"), (lr, lr_decay, eps, weight_decay),
+            decay=bool(weight_decay != 0),
+        )  # fmt: skip

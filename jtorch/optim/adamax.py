@@ -1,0 +1,68 @@
+"""Adamax: Adam in the infinity norm.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adamax.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch import op
+from jtorch.dtypes import float32
+from jtorch.eager.creation import zeros, zeros_like
+from jtorch.eager.tensor import Tensor
+from jtorch.optim.optimizer import Optimizer
+from jtorch.optim.options import check_betas, check_implementation, check_rate, not_negative, number
+from jtorch.optim.updating import update_each
+
+_UPDATE = op.BY_NAME["adamax_update"].index
+
+
+class Adamax(Optimizer):
+    """Steps scaled by a decaying maximum of the gradient. Kingma and Ba 2015, section 7.1.
+
+    State per parameter: "step" (0-d float32), "exp_avg", "exp_inf". Raises ValueError for options out of
+    range. ``foreach`` and ``capturable`` are taken for compatibility.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        not_negative("epsilon value", eps)
+        check_betas(betas)
+        not_negative("weight_decay value", weight_decay)
+        check_implementation(self, differentiable)
+        options = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, options)
+
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "step": zeros((), dtype=float32),
+            "exp_avg": zeros_like(param),
+            "exp_inf": zeros_like(param),
+        }
+
+    def _update(self, group: dict[str, Any], context: op.Context) -> None:
+        evaluator = context.evaluator
+        lr, eps = number(evaluator, group, "lr"), evaluator.scalar(group, "eps")
+        beta1, beta2 = evaluator.scalar(group, ("betas", 0)), evaluator.scalar(group, ("betas", 1))
+        weight_decay = evaluator.scalar(group, "weight_decay")
+
+        update_each(
+            self.state, group, context, _UPDATE, ("exp_avg", "exp_inf", "step"),
+            (lr, beta1, beta2, eps, weight_decay), decay=bool(weight_decay != 0),
+        )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Checks of the options that optimizers take, with PyTorch's sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch import op
+from jtorch.eager.tensor import Tensor
+
+
+def not_negative(name: str, value: Any) -> None:
+    """Raise ValueError for an option below zero (or NaN)."""
+    if not value >= 0.0:
+        raise ValueError(f"Invalid {name}: {value}")
+
+
+def check_rate(lr: Any) -> None:
+    """Raise ValueError for a learning rate below zero or a tensor of more than one element."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    not_negative("learning rate", lr)
+
+
+def check_betas(betas: Any) -> None:
+    """Raise ValueError for a coefficient outside [0, 1)."""
+    for k in (0, 1):
+        if not 0.0 <= betas[k] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
+
+
+def check_implementation(
+    optimizer: Any, differentiable: bool, foreach: bool | None = None, fused: bool | None = None
+) -> None:
+    """``foreach``, ``fused`` and ``capturable`` choose among PyTorch's implementations of one result, so
+    they are taken; ``differentiable`` would put the step on the tape, which is not there."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if differentiable:
+        raise NotImplementedError(
+            f"{type(optimizer).__name__}(differentiable=True) is not there yet; leave it False"
+        )
+
+
+def number(evaluator: op.Evaluator, group: dict[str, Any], key: Any) -> Any:
+    """A hyper-parameter as a runtime scalar; a tensor of one element counts as its number."""
+    value = evaluator.scalar(group, key)
+    return float(value) if isinstance(value, Tensor) else value
+
+
+def decay_kind(evaluator: op.Evaluator, group: dict[str, Any], weight_decay: Any) -> str:
+    """How weight decay enters: "l2" (added to the gradient), "decoupled", or "" for none."""
+    if weight_decay == 0:
+        return ""
+    return "decoupled" if evaluator.option(group, "decoupled_weight_decay") else "l2"

@@ -1,0 +1,77 @@
+"""RAdam: Adam with a rectified start.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.RAdam.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch import op
+from jtorch.dtypes import float32
+from jtorch.eager.creation import zeros, zeros_like
+from jtorch.eager.tensor import Tensor
+from jtorch.optim.optimizer import Optimizer
+from jtorch.optim.options import (
+    check_betas,
+    check_implementation,
+    check_rate,
+    decay_kind,
+    not_negative,
+    number,
+)
+from jtorch.optim.updating import update_each
+
+_UPDATE = op.BY_NAME["radam_update"].index
+
+
+class RAdam(Optimizer):
+    """Adam that leaves out the second moment while too few steps tell of it. Liu et al. 2020.
+
+    State per parameter: "step" (0-d float32), "exp_avg", "exp_avg_sq". Raises ValueError for options out of
+    range. ``foreach`` and ``capturable`` are taken for compatibility.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        not_negative("epsilon value", eps)
+        check_betas(betas)
+        not_negative("weight_decay value", weight_decay)
+        check_implementation(self, differentiable)
+        options = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, options)
+
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "step": zeros((), dtype=float32),
+            "exp_avg": zeros_like(param),
+            "exp_avg_sq": zeros_like(param),
+        }
+
+    def _update(self, group: dict[str, Any], context: op.Context) -> None:
+        evaluator = context.evaluator
+        lr, eps = number(evaluator, group, "lr"), evaluator.scalar(group, "eps")
+        beta1, beta2 = evaluator.scalar(group, ("betas", 0)), evaluator.scalar(group, ("betas", 1))
+        weight_decay = evaluator.scalar(group, "weight_decay")
+
+        update_each(
+            self.state, group, context, _UPDATE, ("exp_avg", "exp_avg_sq", "step"),
+            (lr, beta1, beta2, eps, weight_decay), decay=decay_kind(evaluator, group, weight_decay),
+        )  # fmt: skip

@@ -1,0 +1,117 @@
+"""``jtorch.save`` and ``jtorch.load``."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import IO, Any
+
+from jtorch.errors import DataError
+from jtorch.serialization import numpy_files, tensors, torch_reader, torch_writer
+from jtorch.serialization.placing import check_places
+from jtorch.utils.files import write_atomically
+
+_TORCH_SUFFIXES = (".pt", ".pth")
+_OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled number such a file starts with
+
+
+def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = None) -> None:
+    """Write ``obj`` to the file ``f``, whole or not at all; to an open file, at its position.
+
+    ``obj`` is a tensor, number, string, None, dtype, device, Size, or a dict, OrderedDict, Counter, list or
+    tuple of such; dict keys are strings, numbers, bools or None. Tensors come back equal, those that were one
+    object come back as one and those of one memory as such; a view is stored as its own elements.
+
+    ``format`` is "safetensors" or "torch"; left out, it is "torch" where the name ends in .pt or .pth, so
+    that ``torch.load`` reads it, and "safetensors" otherwise. Raises TypeError, naming the place, for what
+    can't be stored. Source: https://docs.pytorch.org/docs/stable/generated/torch.save.html
+    """
+    if format not in (None, "safetensors", "torch"):
+        raise ValueError(f"jtorch.save: format is 'safetensors' or 'torch', got {format!r}")
+    path = _as_path(f, "save", "write")
+    if format is None:
+        in_torch = path is not None and path.suffix.lower() in _TORCH_SUFFIXES
+        format = "torch" if in_torch else "safetensors"
+    content = torch_writer.to_bytes(obj) if format == "torch" else tensors.to_bytes(obj)
+    if path is None:
+        f.write(content)  # type: ignore[union-attr]
+    else:
+        write_atomically(path, content)
+
+
+def load(
+    f: str | os.PathLike | IO[bytes],
+    map_location: Any = None,
+    pickle_module: None = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+) -> Any:
+    """What is in the file ``f``, known by its content and not by its name.
+
+    A file of ``save``, PyTorch's .pt, .npy: the object. Any other safetensors file, .npz: the dict of its
+    tensors. No file runs code, with ``weights_only=False`` neither: what is no plain data is an error there,
+    too. ``map_location`` may name this build's device; with ``mmap`` the elements of safetensors and .pt
+    files are read when they are first used, and changing them does not change the file.
+
+    Raises FileNotFoundError where there is no file, DataError for one that is cut off or malformed,
+    NotImplementedError for a dtype that jtorch lacks.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.load.html
+    """
+    if pickle_module is not None:
+        raise NotImplementedError("jtorch.load: pickle_module: files are read without running pickle")
+    if weights_only not in (None, True, False):
+        raise TypeError(f"jtorch.load: weights_only is a bool, got {weights_only!r}")
+    check_places(map_location)
+    path = _as_path(f, "load", "read")
+    if path is None:
+        if mmap:
+            raise ValueError("f must be a file path in order to use the mmap argument")
+        return _read(f, None, f"<{type(f).__name__}>", map_location, False)  # type: ignore[arg-type]
+    if not path.is_file():
+        raise FileNotFoundError(f"jtorch.load: no file at {path}")
+    with closing(path.open("rb")) as file:
+        return _read(file, path, str(path), map_location, bool(mmap))
+
+
+def _read(file: IO[bytes], path: Path | None, where: str, map_location: Any, mmap: bool) -> Any:
+    start = file.tell()
+    head = file.read(512)
+    file.seek(start)
+    if head[8:9] != b"{":  # a safetensors file starts with a length and a JSON object
+        if head.startswith(b"\x93NUMPY"):
+            return numpy_files.read_array(file, where)
+        if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+            return _read_zip(file, path, where, map_location, mmap)
+        _refuse_pickles(head, where)
+    return tensors.read(file, path, where, mmap)
+
+
+def _read_zip(file: IO[bytes], path: Path | None, where: str, map_location: Any, mmap: bool) -> Any:
+    from jtorch.serialization.zipped import Archive
+
+    archive = Archive(file, path, where)
+    if any(name.rpartition("/")[2] == "data.pkl" for name in archive.names):
+        return torch_reader.read(archive, map_location, mmap)
+    return numpy_files.read_arrays(archive)
+
+
+def _refuse_pickles(head: bytes, where: str) -> None:
+    if head.startswith(_OLD_TORCH) or head[257:262] == b"ustar":
+        raise DataError(
+            f"{where}: written in PyTorch's format of before 1.6, which jtorch does not read. Load it in "
+            "PyTorch "
+            "and save it again: torch.save(torch.load(path), path)"
+        )
+    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        raise DataError(f"{where}: a bare pickle, which can run code when it is read; jtorch reads none")
+
+
+def _as_path(f: Any, name: str, method: str) -> Path | None:
+    """The path that ``f`` is; None for an open file."""
+    if isinstance(f, (str, os.PathLike)):
+        return Path(f)
+    if callable(getattr(f, method, None)) and (method == "write" or callable(getattr(f, "seek", None))):
+        return None
+    raise TypeError(f"jtorch.{name}: expected a path or an open binary file, got {type(f).__name__}")

@@ -1,0 +1,198 @@
+"""Nested containers as JSON, with tensors by name; and back.
+
+None, bools and strings stand for themselves, everything else is ``{kind: content}``: numbers as text, since
+JSON's would lose large ints, infinities and -0.0; dicts as lists of pairs, since their keys may be no
+strings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch.devices import device
+from jtorch.eager.creation import from_numpy
+from jtorch.eager.tensor import Size, Tensor
+from jtorch.errors import DataError
+from jtorch.nn.parameter import Parameter
+from jtorch.serialization.memory import Memories, key_refusal, refusal
+
+VERSION = 1
+_DEEPEST = 100  # nesting; a state dict has about five levels
+_SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", Size: "size"}
+_MAPPINGS: dict[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
+_SEQUENCE_TYPES: dict[str, Callable] = {kind: made for made, kind in _SEQUENCES.items()}
+_MAPPING_TYPES: dict[str, Callable] = {kind: made for made, kind in _MAPPINGS.items()}
+
+
+class Writer:
+    """Describes an object as JSON and collects its tensors."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, np.ndarray] = {}
+        self._memories = Memories()
+        self._names: dict[int, str] = {}  # number of a memory -> its name in the file
+        self._numbers: dict[int, int] = {}  # id of a tensor -> number of that object
+
+    def write(self, obj: Any) -> str:
+        structure = {"version": VERSION, "object": self._describe(obj, ())}
+        return json.dumps(structure, separators=(",", ":"))
+
+    def _describe(self, value: Any, place: tuple[Any, ...]) -> Any:
+        if len(place) > _DEEPEST:
+            raise TypeError(f"jtorch.save: nested deeper than {_DEEPEST} levels; does it contain itself?")
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, Tensor):
+            return self._tensor(value, place)
+        number = _describe_number(value)
+        if number is not None:
+            return number
+        if isinstance(value, dt.dtype):
+            return {"dtype": value.name}
+        if isinstance(value, device):
+            return {"device": str(value)}
+        if type(value) in _SEQUENCES:
+            items = [self._describe(v, (*place, k)) for k, v in enumerate(value)]
+            return {_SEQUENCES[type(value)]: items}
+        if type(value) in _MAPPINGS:
+            return {_MAPPINGS[type(value)]: [self._item(k, v, place) for k, v in value.items()]}
+        raise refusal(value, place)
+
+    def _item(self, key: Any, value: Any, place: tuple[Any, ...]) -> list[Any]:
+        if key is not None and not isinstance(key, (str, int, float)):
+            raise key_refusal(key, place)
+        return [self._describe(key, place), self._describe(value, (*place, key))]
+
+    def _tensor(self, tensor: Tensor, place: tuple[Any, ...]) -> dict[str, Any]:
+        stored = self._memories.of(tensor)
+        if stored.is_new:
+            name = ".".join(str(step) for step in place) or "tensor"
+            while name in self.tensors:
+                name += "_"
+            self._names[stored.number] = name
+            self.tensors[name] = stored.array
+        kind = "parameter" if isinstance(tensor, Parameter) else "tensor"
+        number = self._numbers.setdefault(id(tensor), len(self._numbers))
+        name = self._names[stored.number]
+        return {kind: name, "requires_grad": tensor.requires_grad, "object": number}
+
+
+def _describe_number(value: Any) -> dict[str, Any] | None:
+    """NumPy's numbers become Python's, of the same value."""
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        value = value.item()
+    if isinstance(value, bool):
+        return {"bool": str(value)}
+    if isinstance(value, int):
+        return {"int": str(int(value))}
+    if isinstance(value, float):
+        return {"float": float(value).hex()}
+    if isinstance(value, complex):
+        return {"complex": f"{value.real.hex()} {value.imag.hex()}"}
+    return None
+
+
+def _complex(text: str) -> complex:
+    real, imaginary = text.split(" ")
+    return complex(float.fromhex(real), float.fromhex(imaginary))
+
+
+def _dtype(text: str) -> dt.dtype:
+    return next(d for d in dt.ALL if d.name == text)
+
+
+_PLAIN: dict[str, Callable[[str], Any]] = {
+    "int": int, "float": float.fromhex, "complex": _complex,
+    "bool": {"True": True, "False": False}.__getitem__, "dtype": _dtype, "device": device,
+}  # fmt: skip
+
+
+class Reader:
+    """Builds an object from its description; whatever is not as ``Writer`` writes it is a DataError."""
+
+    def __init__(self, where: str, arrays: dict[str, np.ndarray]) -> None:
+        self.where = where
+        self.arrays = arrays
+        self.made: dict[tuple[str, Any], Tensor] = {}
+
+    def read(self, text: str) -> Any:
+        try:
+            structure = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._bad(f"its structure is not JSON: {error}") from None
+        if not isinstance(structure, dict) or "object" not in structure:
+            raise self._bad("its structure has no object")
+        if structure.get("version") != VERSION:
+            raise self._bad(f"it has format version {structure.get('version')!r}, expected {VERSION}")
+        return self._build(structure["object"], 0)
+
+    def _bad(self, reason: str) -> DataError:
+        return DataError(f"{self.where}: not a file of jtorch.save: {reason}")
+
+    def _build(self, node: Any, depth: int) -> Any:
+        if depth > _DEEPEST + 1:
+            raise self._bad(f"nested deeper than {_DEEPEST} levels")
+        if node is None or isinstance(node, (bool, str)):
+            return node
+        if not isinstance(node, dict) or not node:
+            raise self._bad(f"a {type(node).__name__} in the structure where a value was expected")
+        kind = next(iter(node))
+        content = node[kind]
+        if kind in ("tensor", "parameter"):
+            return self._tensor(kind, content, node)
+        if kind in _SEQUENCE_TYPES and isinstance(content, list):
+            return self._sequence(kind, [self._build(v, depth + 1) for v in content])
+        if kind in _MAPPING_TYPES and isinstance(content, list):
+            pairs = [self._pair(item, depth + 1) for item in content]
+            return _MAPPING_TYPES[kind](dict(pairs))
+        if isinstance(content, str):
+            return self._plain(kind, content)
+        raise self._bad(f"unknown kind of value {kind!r}")
+
+    def _sequence(self, kind: str, values: list[Any]) -> Any:
+        if kind == "size" and not all(type(n) is int for n in values):
+            raise self._bad("a size of other things than ints")
+        return _SEQUENCE_TYPES[kind](values)
+
+    def _plain(self, kind: str, text: str) -> Any:
+        if kind not in _PLAIN:
+            raise self._bad(f"unknown value {text[:40]!r} of kind {kind!r}")
+        try:
+            return _PLAIN[kind](text)
+        except (ValueError, OverflowError, KeyError, StopIteration, RuntimeError):
+            raise self._bad(f"{text[:40]!r} is no {kind}") from None
+
+    def _pair(self, item: Any, depth: int) -> tuple[Any, Any]:
+        if not isinstance(item, list) or len(item) != 2:
+            raise self._bad("a dict's item that is no pair")
+        key = self._build(item[0], depth)
+        if key is not None and not isinstance(key, (str, int, float)):
+            raise self._bad(f"a dict's key of type {type(key).__name__}")
+        return key, self._build(item[1], depth)
+
+    def _tensor(self, kind: str, name: Any, node: dict[str, Any]) -> Tensor:
+        if not isinstance(name, str) or name not in self.arrays:
+            raise self._bad(f"the structure names the tensor {str(name)[:80]!r}, which is not in the file")
+        requires_grad, number = node.get("requires_grad"), node.get("object")
+        array = self.arrays[name]
+        if not isinstance(requires_grad, bool) or (requires_grad and not _differentiable(array)):
+            raise self._bad(f"requires_grad of tensor {name!r} is {requires_grad!r}")
+        if number is not None and type(number) is not int:
+            raise self._bad(f"the number of tensor {name!r} is {str(number)[:40]!r}")
+        if (name, number) not in self.made:
+            tensor = from_numpy(array)
+            if kind == "parameter":
+                tensor = Parameter(tensor, requires_grad=requires_grad)
+            self.made[name, number] = tensor.requires_grad_(requires_grad)
+        return self.made[name, number]
+
+
+def _differentiable(array: np.ndarray) -> bool:
+    found = dt.of(array.dtype)
+    return found.is_floating_point or array.dtype.kind == "c"

@@ -1,0 +1,257 @@
+"""PyTorch's .pt files, read without PyTorch: a zip archive of one pickle and one record for each storage.
+
+Source: https://docs.pytorch.org/docs/stable/notes/serialization.html
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from typing import Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch.devices import device
+from jtorch.eager.creation import from_numpy
+from jtorch.eager.tensor import Size, Tensor
+from jtorch.errors import DataError
+from jtorch.nn.parameter import Parameter
+from jtorch.serialization.placing import place
+from jtorch.serialization.torch_names import DTYPES, STORAGES, dtype_named
+from jtorch.serialization.unpickle import Constructor, hashable, loads
+from jtorch.serialization.zipped import Archive
+
+
+class _StorageType:
+    """The class of a storage, as the file names it; ``dtype`` is None for bytes."""
+
+    def __init__(self, dtype: str | None) -> None:
+        self.dtype = dtype
+
+
+class _Storage:
+    """A record: its bytes, and the dtype and number of elements that the file gives it."""
+
+    def __init__(self, key: str, content: np.ndarray, dtype: str | None) -> None:
+        self.key = key
+        self.content = content
+        self.dtype = dtype
+
+    def size(self) -> int:
+        """Bytes, for a ``map_location`` that looks."""
+        return self.content.size
+
+    nbytes = __len__ = size
+
+
+def read(archive: Archive, map_location: Any, mmap: bool) -> Any:
+    """The object in the file. Raises DataError for damage and for globals that are no plain data."""
+    return _Reader(archive, map_location, mmap).read()
+
+
+class _Reader:
+    def __init__(self, archive: Archive, map_location: Any, mmap: bool) -> None:
+        self.archive = archive
+        self.where = archive.where
+        self.map_location = map_location
+        self.mmap = mmap
+        self.storages: dict[str, _Storage] = {}
+        self.root = ""
+
+    def read(self) -> Any:
+        pickles = [n for n in self.archive.names if n.rpartition("/")[2] == "data.pkl"]
+        if len(pickles) != 1:
+            raise DataError(f"{self.where}: not a file of torch.save: it has {len(pickles)} records data.pkl")
+        self.root = pickles[0][: -len("data.pkl")]
+        if self.root + "constants.pkl" in self.archive.names:
+            raise DataError(
+                f"{self.where}: a TorchScript program, which is code. Save the state_dict of the module "
+                "instead: "
+                "torch.save(model.state_dict(), path)"
+            )
+        byteorder = self.root + "byteorder"
+        if byteorder in self.archive.names and bytes(self.archive.read(byteorder)) != b"little":
+            raise NotImplementedError(
+                f"{self.where}: its numbers are in another byte order than this machine's"
+            )
+        pickle = bytes(self.archive.read(pickles[0]))
+        return loads(pickle, self.where, self._find, self._persistent, self._build)
+
+    # -- globals -----------------------------------------------------------------------------------------
+
+    def _find(self, module: str, name: str) -> Any:
+        full = f"{_PYTHON_2.get(module, module)}.{name}"
+        if module in ("torch", "torch.storage") and (name in STORAGES or name == "UntypedStorage"):
+            return _StorageType(STORAGES.get(name))
+        if module == "torch" and name in DTYPES:
+            return dtype_named(name, self.where)
+        if full in _PLAIN:
+            return Constructor(full, _PLAIN[full])
+        make = getattr(self, _REBUILDERS.get(full, ""), None)
+        if make is None:
+            raise DataError(
+                f"{self.where}: it needs the global {full[:200]}, which is no plain data and may run code; "
+                "jtorch "
+                "reads tensors and plain containers. Save a state_dict() instead of a whole object"
+            )
+        return Constructor(full, make)
+
+    def _persistent(self, told: Any) -> _Storage:
+        if not isinstance(told, tuple) or len(told) != 5 or told[0] != "storage":
+            raise ValueError("a persistent id that is no storage")
+        _, kind, key, location, numel = told
+        if not isinstance(kind, _StorageType) or not isinstance(key, str) or not isinstance(location, str):
+            raise ValueError("a storage without type, key and location")
+        itemsize = dtype_named(kind.dtype, f"{self.where}: storage {key!r}").itemsize if kind.dtype else 1
+        known = self.storages.get(key)
+        if known is None:
+            record = f"{self.root}data/{key}"
+            content = self.archive.map(record) if self.mmap else _as_bytes(self.archive.read(record))
+            known = self.storages[key] = _Storage(key, content, kind.dtype)
+            place(self.map_location, known, location)
+        if type(numel) is not int or numel * itemsize != known.content.size:
+            raise ValueError(f"storage {key!r} of {numel!r} elements in {known.content.size} bytes")
+        return known if known.dtype == kind.dtype else _Storage(key, known.content, kind.dtype)
+
+    # -- tensors -----------------------------------------------------------------------------------------
+
+    def tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Tensor:
+        """``_rebuild_tensor`` and ``_rebuild_tensor_v2``, whose rest is requires_grad, hooks, metadata."""
+        if not isinstance(storage, _Storage) or storage.dtype is None:
+            raise ValueError("a tensor without a storage")
+        dtype = dtype_named(storage.dtype, f"{self.where}: storage {storage.key!r}")
+        facts: tuple[Any, ...] = (*rest, *(False, None, None)[len(rest) :])
+        requires_grad, hooks, metadata = facts
+        return self._make(storage, offset, size, stride, dtype, requires_grad, hooks, metadata)
+
+    def tensor_v3(
+        self, storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
+        metadata: Any = None,
+    ) -> Tensor:  # fmt: skip
+        if not isinstance(storage, _Storage) or not isinstance(dtype, dt.dtype):
+            raise ValueError("a tensor without storage or dtype")
+        return self._make(storage, offset, size, stride, dtype, requires_grad, hooks, metadata)
+
+    def _make(
+        self, storage: _Storage, offset: Any, size: Any, stride: Any, dtype: dt.dtype, requires_grad: Any,
+        hooks: Any, metadata: Any,
+    ) -> Tensor:  # fmt: skip
+        array = _strided(storage, offset, size, stride, dtype.numpy)
+        for fact, holds in (metadata or {}).items():
+            if fact not in ("conj", "neg"):
+                raise NotImplementedError(f"{self.where}: tensor metadata {fact!r}")
+            if holds:
+                array = np.conj(array) if fact == "conj" else np.negative(array)
+        return self._flagged(from_numpy(array), requires_grad, hooks)
+
+    def _flagged(self, tensor: Any, requires_grad: Any, hooks: Any) -> Tensor:
+        if not isinstance(tensor, Tensor) or type(requires_grad) is not bool:
+            raise ValueError("a tensor without requires_grad")
+        if hooks:
+            raise DataError(f"{self.where}: a tensor with backward hooks, which are code")
+        if requires_grad and not (tensor.dtype.is_floating_point or tensor.dtype.numpy.kind == "c"):
+            raise ValueError(f"a tensor of {tensor.dtype} that requires grad")
+        return tensor.requires_grad_(requires_grad)
+
+    def parameter(self, data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
+        if state:
+            raise NotImplementedError(f"{self.where}: a Parameter with attributes: {str(state)[:80]}")
+        self._flagged(data, False, hooks)
+        return self._flagged(Parameter(data, requires_grad=False), requires_grad, hooks)
+
+    def _build(self, target: Any, state: Any) -> None:
+        """A state dict carries ``_metadata``, versions of modules; nothing else has a state."""
+        if type(target) is OrderedDict and isinstance(state, dict) and set(state) <= {"_metadata"}:
+            target.__dict__.update(state)
+            return
+        raise ValueError(f"a state for a {type(target).__name__}")
+
+
+def _as_bytes(record: bytearray) -> np.ndarray:
+    return np.frombuffer(record, np.uint8)
+
+
+def _strided(storage: _Storage, offset: Any, size: Any, stride: Any, dtype: np.dtype) -> np.ndarray:
+    """A view of the storage's bytes, within their bounds."""
+    numbers = (offset, *size, *stride)
+    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(f"a tensor of size {size}, stride {stride} at {offset}")
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if 0 not in size and (last + 1) * dtype.itemsize > storage.content.size:
+        raise ValueError(
+            f"a tensor of size {tuple(size)}, stride {tuple(stride)} at {offset} reaches beyond storage "
+            f"{storage.key!r}"
+        )
+    if 0 in size:
+        return np.zeros(size, dtype)
+    strides = tuple(s * dtype.itemsize for s in stride)
+    return np.ndarray(tuple(size), dtype, storage.content, offset * dtype.itemsize, strides)  # type: ignore[call-overload]
+
+
+def _size(numbers: Any = ()) -> Size:
+    if not all(type(n) is int for n in numbers):
+        raise ValueError("a size of other things than ints")
+    return Size(numbers)
+
+
+def _encode(text: Any, encoding: Any) -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+        raise ValueError("bytes that are not spelled as latin1")
+    return text.encode("latin1")
+
+
+def _bytearray(content: Any = b"") -> bytearray:
+    if not isinstance(content, bytes):  # a number would allocate that many
+        raise ValueError("a bytearray of a " + type(content).__name__)
+    return bytearray(content)
+
+
+def _device(kind: Any, index: Any = None) -> device:
+    try:
+        return device(str(kind) if index is None else f"{kind}:{index}")
+    except RuntimeError as error:
+        raise ValueError(f"a device: {error}") from None
+
+
+def _set(values: Any = ()) -> set:
+    return set(map(hashable, values))
+
+
+def _pairs(values: Any = ()) -> OrderedDict:
+    return OrderedDict((hashable(k), v) for k, v in values)
+
+
+def _counts(values: Any = None) -> Counter:
+    if values is not None and not isinstance(values, dict):
+        raise ValueError("a Counter of a " + type(values).__name__)
+    return Counter(values or {})
+
+
+def _default_dict(factory: Any = None) -> defaultdict:
+    known = {"builtins.list": list, "builtins.dict": dict, "builtins.int": int, "builtins.float": float}
+    if factory is None:
+        return defaultdict()
+    return defaultdict(known[factory.name])
+
+
+def _complex(real: Any, imaginary: Any = 0.0) -> complex:
+    return complex(float(real), float(imaginary))
+
+
+def _not_called(*arguments: Any) -> Any:
+    raise ValueError("a call of a type")
+
+
+_PYTHON_2 = {"__builtin__": "builtins"}
+_PLAIN: dict[str, Any] = {
+    "collections.OrderedDict": _pairs, "collections.Counter": _counts,
+    "collections.defaultdict": _default_dict, "builtins.set": _set, "builtins.complex": _complex,
+    "builtins.bytearray": _bytearray, "_codecs.encode": _encode, "torch.Size": _size, "torch.device": _device,
+    "builtins.list": _not_called, "builtins.dict": _not_called, "builtins.int": _not_called,
+    "builtins.float": _not_called,
+}  # fmt: skip
+_REBUILDERS = {
+    "torch._utils._rebuild_tensor": "tensor", "torch._utils._rebuild_tensor_v2": "tensor",
+    "torch._utils._rebuild_tensor_v3": "tensor_v3", "torch._utils._rebuild_parameter": "parameter",
+    "torch._utils._rebuild_parameter_with_state": "parameter",
+}  # fmt: skip

@@ -1,0 +1,197 @@
+"""PyTorch's .pt format, written without PyTorch: ``torch.load(path, weights_only=True)`` reads it.
+
+Source: https://docs.pytorch.org/docs/stable/notes/serialization.html
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+from collections import Counter, OrderedDict
+from typing import Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch.devices import device
+from jtorch.eager.tensor import Size, Tensor
+from jtorch.nn.parameter import Parameter
+from jtorch.serialization.memory import Memories, Stored, key_refusal, refusal
+from jtorch.serialization.torch_names import STORAGE_OF
+
+_ALIGNED = 64  # bytes; so that torch.load(mmap=True) can use a record where it lies
+_LOCAL_HEADER = 30
+_DEEPEST = 100
+
+
+def to_bytes(obj: Any) -> bytes:
+    """The file that holds ``obj``. Raises TypeError, naming the place, for what it can't hold."""
+    pickler = _Pickler()
+    pickle = pickler.write(obj)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        _add(archive, out, "data.pkl", pickle)
+        _add(archive, out, "byteorder", b"little")
+        for key, array in enumerate(pickler.storages):
+            _add(archive, out, f"data/{key}", array.reshape(-1).view(np.uint8).data)
+        _add(archive, out, "version", b"3\n")
+    return out.getvalue()
+
+
+def _add(archive: zipfile.ZipFile, out: io.BytesIO, name: str, content: Any) -> None:
+    entry = zipfile.ZipInfo("archive/" + name)  # of 1980: equal objects make equal files
+    begin = out.tell() + _LOCAL_HEADER + len(entry.filename) + 4
+    padding = -begin % _ALIGNED
+    entry.extra = struct.pack("<2sH", b"FB", padding) + b"Z" * padding
+    archive.writestr(entry, content)
+
+
+class _Pickler:
+    """Writes a pickle of protocol 2, as PyTorch spells its tensors."""
+
+    def __init__(self) -> None:
+        self.out = bytearray(b"\x80\x02")
+        self.storages: list[np.ndarray] = []
+        self._memories = Memories()
+        self._known: dict[int, int] = {}  # id of a tensor -> its number in the pickle's memo
+
+    def write(self, obj: Any) -> bytes:
+        self._value(obj, ())
+        self.out += b"."
+        return bytes(self.out)
+
+    def _value(self, value: Any, place: tuple[Any, ...]) -> None:
+        if len(place) > _DEEPEST:
+            raise TypeError(f"jtorch.save: nested deeper than {_DEEPEST} levels; does it contain itself?")
+        kind = type(value)
+        if value is None or isinstance(value, bool):
+            self.out += {None: b"N", True: b"\x88", False: b"\x89"}[value]
+        elif isinstance(value, str):
+            self._text(str(value))
+        elif isinstance(value, Tensor):
+            self._object(value)
+        elif isinstance(value, (int, float, complex, np.generic)):
+            self._number(value, place)
+        elif isinstance(value, dt.dtype):
+            self._global("torch", value.name)
+        elif isinstance(value, device):
+            self._global("torch", "device")
+            self._text(str(value))
+            self.out += b"\x85R"
+        elif kind in (list, tuple, Size):
+            self._sequence(value, place)
+        elif kind in (dict, OrderedDict, Counter):
+            self._mapping(value, place)
+        else:
+            raise refusal(value, place)
+
+    # -- plain values ------------------------------------------------------------------------------------
+
+    def _global(self, module: str, name: str) -> None:
+        self.out += f"c{module}\n{name}\n".encode()
+
+    def _text(self, text: str) -> None:
+        encoded = text.encode("utf-8", "surrogatepass")
+        self.out += b"X" + struct.pack("<I", len(encoded)) + encoded
+
+    def _number(self, value: Any, place: tuple[Any, ...]) -> None:
+        if isinstance(value, np.generic):
+            if value.dtype.kind not in "biufc":
+                raise refusal(value, place)
+            value = value.item()
+        if isinstance(value, bool):
+            self._value(value, place)
+        elif isinstance(value, int):
+            self._int(int(value))
+        elif isinstance(value, float):
+            self.out += b"G" + struct.pack(">d", value)
+        elif isinstance(value, complex):
+            self._global("__builtin__", "complex")
+            self.out += b"G" + struct.pack(">d", value.real) + b"G" + struct.pack(">d", value.imag) + b"\x86R"
+        else:  # a long double, which has no Python number
+            raise refusal(value, place)
+
+    def _int(self, value: int) -> None:
+        if -(2**31) <= value < 2**31:
+            self.out += b"J" + struct.pack("<i", value)
+            return
+        size = value.bit_length() // 8 + 1
+        code = struct.pack("<BB", 0x8A, size) if size < 256 else struct.pack("<Bi", 0x8B, size)
+        self.out += code + value.to_bytes(size, "little", signed=True)
+
+    # -- containers --------------------------------------------------------------------------------------
+
+    def _sequence(self, value: Any, place: tuple[Any, ...]) -> None:
+        if type(value) is Size:
+            self._global("torch", "Size")
+        self.out += b"](" if type(value) is list else b"("
+        for k, item in enumerate(value):
+            self._value(item, (*place, k))
+        self.out += b"e" if type(value) is list else b"t\x85R" if type(value) is Size else b"t"
+
+    def _mapping(self, value: Any, place: tuple[Any, ...]) -> None:
+        if type(value) is OrderedDict:
+            self._global("collections", "OrderedDict")
+            self.out += b")R("
+        else:
+            if type(value) is Counter:
+                self._global("collections", "Counter")
+            self.out += b"}("
+        for key, item in value.items():
+            if key is not None and not isinstance(key, (str, int, float)):
+                raise key_refusal(key, place)
+            self._value(key, place)
+            self._value(item, (*place, key))
+        self.out += b"u\x85R" if type(value) is Counter else b"u"
+
+    # -- tensors -----------------------------------------------------------------------------------------
+
+    def _object(self, tensor: Tensor) -> None:
+        """A tensor; where it was met before, that one again."""
+        number = self._known.get(id(tensor))
+        if number is not None:
+            self.out += b"j" + struct.pack("<I", number)
+            return
+        if isinstance(tensor, Parameter):
+            self._global("torch._utils", "_rebuild_parameter")
+            self.out += b"("
+            self._tensor(tensor, False)
+            self.out += b"\x88" if tensor.requires_grad else b"\x89"
+            self._no_hooks()
+            self.out += b"tR"
+        else:
+            self._tensor(tensor, tensor.requires_grad)
+        self._known[id(tensor)] = len(self._known)
+        self.out += b"r" + struct.pack("<I", self._known[id(tensor)])
+
+    def _tensor(self, tensor: Tensor, requires_grad: bool) -> None:
+        stored = self._memories.of(tensor)
+        if stored.is_new:
+            self.storages.append(stored.array)
+        name = tensor.dtype.name
+        typed = name in STORAGE_OF  # PyTorch's younger dtypes have no storage class of their own
+        self._global("torch._utils", "_rebuild_tensor_v2" if typed else "_rebuild_tensor_v3")
+        self.out += b"("
+        self._storage(stored, STORAGE_OF.get(name))
+        self._value(0, ())
+        self._value(tuple(stored.array.shape), ())
+        self._value(tuple(s // stored.array.itemsize for s in stored.array.strides), ())
+        self.out += b"\x88" if requires_grad else b"\x89"
+        self._no_hooks()
+        if not typed:
+            self._global("torch", name)
+        self.out += b"tR"
+
+    def _storage(self, stored: Stored, typed: str | None) -> None:
+        self.out += b"("
+        self._text("storage")
+        self._global("torch" if typed else "torch.storage", typed or "UntypedStorage")
+        self._text(str(stored.number))
+        self._text("cpu")
+        self._int(stored.array.size if typed else stored.array.nbytes)
+        self.out += b"tQ"
+
+    def _no_hooks(self) -> None:
+        self._global("collections", "OrderedDict")
+        self.out += b")R"

@@ -1,0 +1,200 @@
+"""A pickle read as data: the opcodes that containers, numbers and text are made of, and no others.
+
+A global is looked up in a table that the caller gives, never imported; what is called is only what that
+table says can be. Python's own unpickler is not used: it can be made to call ``__setstate__``, to allocate
+memory for any memo number, and to do what later versions add.
+Source: https://github.com/python/cpython/blob/main/Lib/pickletools.py
+"""
+
+from __future__ import annotations
+
+import pickletools
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.errors import DataError
+
+_MARK = object()
+
+
+class Constructor:
+    """A global that may be called: its name in the file, and what makes the value."""
+
+    __slots__ = ("make", "name")
+
+    def __init__(self, name: str, make: Callable[..., Any]) -> None:
+        self.name = name
+        self.make = make
+
+
+def loads(
+    data: bytes,
+    where: str,
+    find: Callable[[str, str], Any],
+    persistent: Callable[[Any], Any],
+    build: Callable[[Any, Any], None],
+) -> Any:
+    """The object in ``data``.
+
+    ``find(module, name)`` gives what stands for a global, ``persistent(id)`` an object kept outside the
+    pickle, ``build(object, state)`` sets an object's state. Raises DataError for damage and whatever these
+    three raise.
+    """
+    machine = _Machine(find, persistent, build)
+    position = 0
+    try:
+        for opcode, argument, at in pickletools.genops(data):
+            position = at or 0
+            machine.run(opcode.name, argument)
+        return machine.result()
+    except (DataError, NotImplementedError):
+        raise
+    except (
+        ValueError, TypeError, LookupError, AttributeError, ArithmeticError, struct.error,
+        RecursionError, MemoryError,
+    ) as error:  # fmt: skip
+        raise DataError(f"{where}: a malformed pickle, at byte {position}: {error}") from None
+
+
+class _Machine:
+    def __init__(self, find: Callable, persistent: Callable, build: Callable) -> None:
+        self.find = find
+        self.persistent = persistent
+        self.build = build
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+        self.finished = False
+
+    def run(self, name: str, argument: Any) -> None:
+        if name in _IGNORED:
+            return
+        if name in _CONSTANTS:
+            self.stack.append(_CONSTANTS[name]())
+        elif name in _ARGUMENTS:
+            self.stack.append(argument)
+        elif name in _ACTIONS:
+            _ACTIONS[name](self, argument)
+        else:
+            raise ValueError(f"the opcode {name} is none of plain data's")
+
+    def result(self) -> Any:
+        if not self.finished or len(self.stack) != 1:
+            raise ValueError(f"it ends with {len(self.stack)} values")
+        return self.pop()
+
+    def pop(self) -> Any:
+        value = self.stack.pop()
+        if value is _MARK:
+            raise ValueError("a mark where a value was expected")
+        return value
+
+    def top(self, kind: type) -> Any:
+        value = self.stack[-1]
+        if not isinstance(value, kind):
+            raise ValueError(f"a {kind.__name__} was expected")
+        return value
+
+    def since_mark(self) -> list[Any]:
+        values: list[Any] = []
+        while (value := self.stack.pop()) is not _MARK:
+            values.append(value)
+        values.reverse()
+        return values
+
+    def remember(self, number: int) -> None:
+        value = self.stack[-1]
+        if value is _MARK:
+            raise ValueError("a mark where a value was expected")
+        self.memo[number] = value
+
+    def take(self, count: int) -> None:
+        values = [self.pop() for _ in range(count)]
+        self.stack.append(tuple(reversed(values)))
+
+    def set_items(self, flat: list[Any]) -> None:
+        target = self.top(dict)
+        if len(flat) % 2:
+            raise ValueError("a key without a value")
+        for key, value in zip(flat[::2], flat[1::2], strict=True):
+            target[hashable(key)] = value
+
+    def set_item(self) -> None:
+        value, key = self.pop(), self.pop()
+        self.set_items([key, value])
+
+    def call(self) -> None:
+        arguments, function = self.pop(), self.pop()
+        if not isinstance(function, Constructor) or not isinstance(arguments, tuple):
+            raise ValueError(f"a call of {_told(function)}")
+        self.stack.append(function.make(*arguments))
+
+    def set_state(self) -> None:
+        state = self.pop()
+        self.build(self.stack[-1], state)
+
+    def stack_global(self) -> None:
+        name, module = self.pop(), self.pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise ValueError("a global without a name")
+        self.stack.append(self.find(module, name))
+
+    def named_global(self, text: str) -> None:
+        module, _, name = text.partition(" ")  # genops joins the two lines by a space
+        self.stack.append(self.find(module, name))
+
+    def persistent_id(self) -> None:
+        self.stack.append(self.persistent(self.pop()))
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def hashable(key: Any) -> Any:
+    """``key`` where it is a plain value or a tuple of such: deeper ones exhaust the stack in ``hash``."""
+    plain = (str, bytes, int, float, complex, type(None))
+    if isinstance(key, plain) or (isinstance(key, tuple) and all(isinstance(k, plain) for k in key)):
+        return key
+    if isinstance(key, (tuple, frozenset)):
+        raise ValueError("a key nested too deep")
+    hash(key)  # TypeError for what has none
+    return key
+
+
+def _told(value: Any) -> str:
+    return f"a {type(value).__name__}"
+
+
+_IGNORED = frozenset({"PROTO", "FRAME"})
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_LIST": list,
+    "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple, "EMPTY_SET": set, "MARK": lambda: _MARK,
+}  # fmt: skip
+_ARGUMENTS = frozenset({
+    "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE",
+    "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8",
+})  # fmt: skip
+_ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
+    "BINPUT": lambda m, n: m.remember(n),
+    "LONG_BINPUT": lambda m, n: m.remember(n),
+    "MEMOIZE": lambda m, _: m.remember(len(m.memo)),
+    "BINGET": lambda m, n: m.stack.append(m.memo[n]),
+    "LONG_BINGET": lambda m, n: m.stack.append(m.memo[n]),
+    "TUPLE": lambda m, _: m.stack.append(tuple(m.since_mark())),
+    "TUPLE1": lambda m, _: m.take(1),
+    "TUPLE2": lambda m, _: m.take(2),
+    "TUPLE3": lambda m, _: m.take(3),
+    "APPEND": lambda m, _: (value := m.pop(), m.top(list).append(value)),
+    "APPENDS": lambda m, _: (values := m.since_mark(), m.top(list).extend(values)),
+    "ADDITEMS": lambda m, _: (values := m.since_mark(), m.top(set).update(map(hashable, values))),
+    "FROZENSET": lambda m, _: m.stack.append(frozenset(map(hashable, m.since_mark()))),
+    "SETITEM": lambda m, _: m.set_item(),
+    "SETITEMS": lambda m, _: m.set_items(m.since_mark()),
+    "GLOBAL": lambda m, text: m.named_global(text),
+    "STACK_GLOBAL": lambda m, _: m.stack_global(),
+    "REDUCE": lambda m, _: m.call(),
+    "NEWOBJ": lambda m, _: m.call(),
+    "BUILD": lambda m, _: m.set_state(),
+    "BINPERSID": lambda m, _: m.persistent_id(),
+    "STOP": lambda m, _: m.finish(),
+}

@@ -1,0 +1,306 @@
+"""One pass over a loader: batches made here, or by worker processes and handed out in order."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import warnings
+import weakref
+from multiprocessing.connection import wait
+from pickle import PicklingError
+from typing import Any
+
+import jtorch
+from jtorch.utils.data.dataset import IterableDataset
+from jtorch.utils.data.transport import receive, send
+from jtorch.utils.data.worker import RESUME, ExceptionWrapper, Setup, StreamEnded, worker_main
+
+_PATIENCE = 5.0  # seconds that a worker gets to finish its batch before it is ended
+
+
+class _BaseDataLoaderIter:
+    """What both kinds of pass share: the indices, the base seed, the check of a stream's length."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        if loader.pin_memory:
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
+                "won't be used.",
+                stacklevel=4,
+            )
+        self._begin()
+        # Drawn with and without workers, so that their number doesn't change the order of the items.
+        self._base_seed = int(jtorch.randint(2**63 - 1, (1,), generator=loader.generator).item())
+
+    def _begin(self) -> None:
+        self._indices = iter(self._loader._index_sampler)
+        self._yielded = 0
+        self._expected = self._loader._stream_length
+
+    def __iter__(self) -> _BaseDataLoaderIter:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader._index_sampler)
+
+    def __getstate__(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+
+    def _count(self) -> None:
+        """Warn of a stream that is longer than it said."""
+        self._yielded += 1
+        if self._expected is None or self._yielded <= self._expected:
+            return
+        text = (
+            f"Length of IterableDataset {self._loader.dataset} was reported to be {self._expected}"
+            f"(when accessing len(dataloader)), but {self._yielded} samples have been fetched. "
+        )
+        if self._loader.num_workers > 0:
+            text += (
+                "For multiprocessing data-loading, this could be caused by not properly configuring the "
+                "IterableDataset replica at each worker. Please see "
+                "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+            )
+        warnings.warn(text, stacklevel=3)
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self._fetch = loader._recipe().start()
+
+    def __next__(self) -> Any:
+        batch = self._fetch(next(self._indices))
+        if self._expected is not None:
+            self._count()
+        return batch
+
+
+class _Task:
+    """A batch that was asked for: of which worker, from which indices, and the answer once it is there."""
+
+    __slots__ = ("answer", "indices", "worker")
+
+    def __init__(self, worker: int, indices: Any) -> None:
+        self.worker = worker
+        self.indices = indices
+        self.answer: Any = None
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Tasks go round the workers in turn; each works in order, so the next batch is the next of its worker.
+
+    A batch whose making fails raises its error in its turn, and the pass can go on. So it can after the death
+    of a worker: what else it was to do goes to the others.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self._in_order = loader.in_order
+        self._workers: list[Any] = []
+        self._channels: list[socket.socket] = []
+        # Runs when this object is gone, and at the latest at the end of the program.
+        self._shut_down = weakref.finalize(self, _shut_down, self._workers, self._channels, os.getpid())
+        try:
+            for worker_id in range(loader.num_workers):
+                self._start_worker(worker_id)
+        except BaseException:
+            self._shut_down()
+            raise
+        self._hand_out()
+
+    def _start_worker(self, worker_id: int) -> None:
+        loader = self._loader
+        context = loader._context()
+        ours, theirs = socket.socketpair()
+        self._channels.append(ours)
+        setup = Setup(loader._recipe(), self._base_seed, worker_id, loader.num_workers, loader.worker_init_fn)
+        inherited = tuple(self._channels) if context.get_start_method() == "fork" else ()
+        worker = context.Process(target=worker_main, args=(theirs, inherited, setup), daemon=True)
+        try:
+            worker.start()
+        except (TypeError, AttributeError, PicklingError):
+            warnings.warn(
+                "Got pickle error when attempting to start a worker Process. This might be because the "
+                "worker Process arguments are not picklable. Python 3.14+ changed the multiprocessing start "
+                "method in non-Mac POSIX platforms to 'forkserver', which requires the worker Process "
+                "arguments to be picklable. You can also try multiprocessing.set_start_method('fork').",
+                stacklevel=5,
+            )
+            raise
+        finally:
+            theirs.close()
+        self._workers.append(worker)
+
+    # -- passes ------------------------------------------------------------------------------------
+
+    def _hand_out(self) -> None:
+        """Begin a pass: fill all workers' hands."""
+        count = self._loader.num_workers
+        self._tasks: dict[int, _Task] = {}
+        self._busy = [True] * count  # alive, and not at the end of its stream
+        self._turns = itertools.cycle(range(count))
+        self._sent = 0
+        for _ in range(self._loader.prefetch_factor * count):
+            self._ask()
+
+    def _reset(self) -> bool:
+        """Begin another pass with the same workers; False where one of them is gone."""
+        if not self._shut_down.alive:
+            return False
+        self._begin()
+        try:
+            for channel in self._channels:
+                send(channel, RESUME, None)
+            for channel, worker in zip(self._channels, self._workers, strict=True):
+                while self._receive(channel, worker)[0] != RESUME:
+                    pass
+        except (EOFError, ConnectionError):
+            self._shut_down()
+            return False
+        self._hand_out()
+        return True
+
+    def _ask(self) -> None:
+        """Send the next indices to the worker whose turn it is."""
+        if not any(self._busy):
+            return
+        try:
+            indices = next(self._indices)
+        except StopIteration:
+            return
+        self._tasks[self._sent] = _Task(-1, indices)
+        self._assign(self._sent)
+        self._sent += 1
+
+    def _assign(self, number: int) -> None:
+        task = self._tasks[number]
+        task.worker = self._next_worker()
+        with contextlib.suppress(ConnectionError):  # a death shows when its answer is waited for
+            send(self._channels[task.worker], number, task.indices)
+
+    def _next_worker(self) -> int:
+        """The next in turn; with ``in_order=False`` one that has little to do."""
+        candidates = [k for k, busy in enumerate(self._busy) if busy]
+        if not self._in_order:
+            load = [sum(t.worker == k for t in self._tasks.values()) for k in range(len(self._busy))]
+            least = min(load[k] for k in candidates)
+            candidates = [k for k in candidates if load[k] == least]
+        return next(k for k in self._turns if k in candidates)
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def __next__(self) -> Any:
+        while self._tasks:
+            number = next(iter(self._tasks))
+            if self._in_order:
+                ready = [number] if self._tasks[number].answer is not None else []
+            else:
+                ready = [n for n, task in self._tasks.items() if task.answer is not None]
+            if not ready:
+                self._wait_for(number)
+                continue
+            answer = self._tasks.pop(ready[0]).answer
+            self._ask()
+            if isinstance(answer, ExceptionWrapper):
+                answer.reraise()
+            if self._expected is not None:
+                self._count()
+            return answer[0]
+        if not self._loader.persistent_workers:
+            self._shut_down()
+        raise StopIteration
+
+    def _wait_for(self, number: int) -> None:
+        """Take one message: from the worker that has this task, or without order from any."""
+        chosen = self._tasks[number].worker
+        if not self._in_order:
+            chosen = self._first_to_speak()
+        try:
+            tag, answer = self._receive(self._channels[chosen], self._workers[chosen])
+        except EOFError:
+            self._bury(chosen)
+            return
+        if isinstance(answer, StreamEnded):
+            self._leave_out(chosen)
+            self._ask()
+        elif tag in self._tasks:
+            self._tasks[tag].answer = answer
+
+    def _first_to_speak(self) -> int:
+        waiting = sorted({task.worker for task in self._tasks.values()})
+        channels = [self._channels[k] for k in waiting]
+        heard = self._heard(channels, [self._workers[k].sentinel for k in waiting])
+        return next(k for k in waiting if self._channels[k] in heard or self._workers[k].sentinel in heard)
+
+    def _receive(self, channel: socket.socket, worker: Any) -> tuple[int, Any]:
+        heard = self._heard([channel], [worker.sentinel])
+        if channel not in heard and not wait([channel], 0):  # what it said before its death comes first
+            raise EOFError
+        return receive(channel)
+
+    def _heard(self, channels: list[socket.socket], sentinels: list[int]) -> list[Any]:
+        timeout = self._loader.timeout
+        heard = wait([*channels, *sentinels], timeout if timeout > 0 else None)
+        if not heard:
+            raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+        return heard
+
+    def _leave_out(self, worker: int) -> list[int]:
+        """Ask nothing more of a worker; gives the tasks that it owes, in order."""
+        self._busy[worker] = False
+        owed = [n for n, task in self._tasks.items() if task.worker == worker and task.answer is None]
+        if isinstance(self._loader.dataset, IterableDataset):  # nobody else has its part of the stream
+            for number in owed:
+                del self._tasks[number]
+        return owed
+
+    def _bury(self, worker: int) -> None:
+        """Report a worker's death. The batch that it was at is lost; the others go to those who live."""
+        owed = self._leave_out(worker)
+        if not isinstance(self._loader.dataset, IterableDataset):
+            del self._tasks[owed[0]]
+            for number in owed[1:]:
+                if any(self._busy):
+                    self._assign(number)
+                else:
+                    del self._tasks[number]
+            self._ask()
+        process = self._workers[worker]
+        process.join(_PATIENCE)
+        raise RuntimeError(
+            f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly{_cause(process.exitcode)}"
+        )
+
+
+def _cause(exitcode: int | None) -> str:
+    if exitcode is None:
+        return ""
+    if exitcode < 0:
+        return f": killed by signal {-exitcode} ({signal.strsignal(-exitcode)})"
+    return f": exit code {exitcode}"
+
+
+def _shut_down(workers: list[Any], channels: list[socket.socket], owner: int) -> None:
+    """End the workers: the end of its channel tells each that it may go."""
+    if os.getpid() != owner:  # a forked process has copies of all this; the workers aren't its children
+        return
+    for channel in channels:
+        # Not close alone: a worker of another loader, forked since, may have a copy that keeps it open.
+        with contextlib.suppress(OSError):
+            channel.shutdown(socket.SHUT_RDWR)
+        channel.close()
+    for worker in workers:
+        worker.join(_PATIENCE)
+        if worker.exitcode is None:
+            worker.terminate()
+            worker.join(_PATIENCE)
+        if worker.exitcode is None:
+            worker.kill()
+            worker.join()
+        worker.close()
+    workers.clear()

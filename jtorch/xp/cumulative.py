@@ -1,0 +1,38 @@
+"""Running sums, products and extremes along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def cumsum(x: Array, *, axis: int) -> Array:
+    return np.cumsum(x, axis, x.dtype)
+
+
+def cumprod(x: Array, *, axis: int) -> Array:
+    return np.cumprod(x, axis, x.dtype)
+
+
+def logcumsumexp(x: Array, *, axis: int) -> Array:
+    return np.logaddexp.accumulate(x, axis)
+
+
+def cummax(x: Array, *, axis: int) -> tuple[Array, Array]:
+    """(the largest so far, its last position)"""
+    return _running(np.maximum, x, axis)
+
+
+def cummin(x: Array, *, axis: int) -> tuple[Array, Array]:
+    """(the smallest so far, its last position)"""
+    return _running(np.minimum, x, axis)
+
+
+def _running(extreme: Any, x: Array, axis: int) -> tuple[Array, Array]:
+    values = extreme.accumulate(x, axis)
+    line = np.arange(x.shape[axis]).reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+    reached = (x == values) | (x != x)  # where a NaN came, all that follows is NaN
+    return values, np.maximum.accumulate(np.where(reached, line, 0), axis)

@@ -1,0 +1,150 @@
+"""Borders, other sizes, shuffled pixels and sampled places against PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.nn import functional as F
+from tests.nn.functional.agree import agree, agree_on_error, draw
+
+LINE, IMAGE, VOLUME = (2, 3, 5), (2, 3, 4, 5), (1, 2, 3, 4, 3)
+PADS = {
+    **{
+        f"{mode} {len(shape)}-d {pads}": (lambda F, x, p=pads, m=mode: F.pad(x, p, m), [shape])
+        for mode in ("constant", "reflect", "replicate", "circular")
+        for shape, pads in [
+            (LINE, (2, 1)), (LINE[1:], (0, 3)), (IMAGE, (1, 2, 3, 0)), (IMAGE[1:], (1, 0, 2, 2)),
+            (VOLUME, (1, 2, 0, 1, 2, 2)), (LINE, (-1, 2)), (IMAGE, (1, -2, 2, -1)), (LINE, (0, 0)),
+        ]
+    },
+    "value": (lambda F, x: F.pad(x, (1, 2, 0, 1), value=2.5), [IMAGE]),
+    "value and less": (lambda F, x: F.pad(x, (-1, 2), "constant", -1.0), [IMAGE]),
+    "more dims": (lambda F, x: F.pad(x, (1, 1) * 4), [IMAGE]),
+    "none": (lambda F, x: F.pad(x, ()), [IMAGE]),
+    "empty": (lambda F, x: F.pad(x[..., :0], (1, 1)), [IMAGE]),
+}  # fmt: skip
+SIZES = {
+    **{
+        f"{mode} {kw}": (lambda F, x, m=mode, k=kw: F.interpolate(x, mode=m, **k), [shape])
+        for modes, shape in [
+            (("nearest", "nearest-exact", "linear", "area"), LINE),
+            (("nearest", "nearest-exact", "bilinear", "bicubic", "area"), IMAGE),
+            (("nearest", "nearest-exact", "trilinear", "area"), VOLUME),
+        ]
+        for mode in modes
+        for kw in [
+            {"size": 7}, {"size": 2}, {"scale_factor": 2}, {"scale_factor": 1.7},
+            {"scale_factor": 0.6, "recompute_scale_factor": True}, {"scale_factor": 3.0},
+        ]
+    },
+    **{
+        f"{mode} aligned": (
+            lambda F, x, m=mode: F.interpolate(x, 8, mode=m, align_corners=True), [shape],
+        )
+        for mode, shape in [("linear", LINE), ("bilinear", IMAGE), ("bicubic", IMAGE), ("trilinear", VOLUME)]
+    },
+    "one aligned": (lambda F, x: F.interpolate(x, 1, mode="bilinear", align_corners=True), [IMAGE]),
+    "same size": (lambda F, x: F.interpolate(x, (4, 9), mode="bilinear"), [IMAGE]),
+    "pairs": (lambda F, x: F.interpolate(x, scale_factor=(1.5, 2), mode="bicubic"), [IMAGE]),
+    "upsample": (lambda F, x: F.upsample(x, 9), [IMAGE]),
+    "upsample bilinear": (lambda F, x: F.upsample_bilinear(x, scale_factor=2), [IMAGE]),
+}  # fmt: skip
+GRID = np.random.default_rng(3).uniform(-1.3, 1.3, (2, 3, 4, 2))
+GRID3 = np.random.default_rng(3).uniform(-1.3, 1.3, (1, 2, 2, 3, 3))
+OTHERS = {
+    "pixel_shuffle": (lambda F, x: F.pixel_shuffle(x, 2), [(2, 8, 3, 2)]),
+    "pixel_shuffle alone": (lambda F, x: F.pixel_shuffle(x, 3), [(9, 1, 2)]),
+    "pixel_unshuffle": (lambda F, x: F.pixel_unshuffle(x, 2), [(2, 2, 4, 6)]),
+    "channel_shuffle": (lambda F, x: F.channel_shuffle(x, 3), [(2, 6, 4)]),
+    "affine_grid": (lambda F, t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False), [(2, 2, 3)]),
+    "affine_grid aligned": (lambda F, t: F.affine_grid(t, (1, 3, 4, 1, 2), align_corners=True), [(1, 3, 4)]),
+    **{
+        f"grid {mode} {padding} {aligned}": (
+            lambda F, x, g, a=(mode, padding, aligned): F.grid_sample(x, g, *a), [IMAGE, GRID],
+        )
+        for mode in ("bilinear",)
+        for padding in ("zeros", "border", "reflection")
+        for aligned in (False, True)
+    },
+    **{
+        f"grid nearest {padding} {aligned}": (
+            lambda F, x, g, a=("nearest", padding, aligned): F.grid_sample(x, g.detach(), *a), [IMAGE, GRID],
+        )
+        for padding in ("zeros", "border", "reflection")
+        for aligned in (False, True)
+    },
+    "grid of a volume": (lambda F, x, g: F.grid_sample(x, g, align_corners=False), [VOLUME, GRID3]),
+}  # fmt: skip
+ERRORS = {
+    "reflect too far": (lambda F, x: F.pad(x, (5, 1), "reflect"), [LINE]),
+    "reflect too far up": (lambda F, x: F.pad(x, (1, 1, 4, 0), "reflect"), [IMAGE]),
+    "odd": (lambda F, x: F.pad(x, (1,)), [LINE]),
+    "many": (lambda F, x: F.pad(x, (1,) * 8), [LINE]),
+    "mode": (lambda F, x: F.pad(x, (1, 1), "foo"), [LINE]),
+    "value": (lambda F, x: F.pad(x, (1, 1), "reflect", value=1.0), [LINE]),
+    "dims": (lambda F, x: F.pad(x, (1, 1), "circular"), [IMAGE]),
+    "wraps": (lambda F, x: F.pad(x, (6, 0), "circular"), [LINE]),
+    "replicate too small": (lambda F, x: F.pad(x, (-3, -3), "replicate"), [LINE]),
+    "no size": (lambda F, x: F.interpolate(x), [IMAGE]),
+    "both": (lambda F, x: F.interpolate(x, 3, 2), [IMAGE]),
+    "sizes": (lambda F, x: F.interpolate(x, (3,)), [IMAGE]),
+    "scales": (lambda F, x: F.interpolate(x, scale_factor=(1, 2, 3)), [IMAGE]),
+    "linear of images": (lambda F, x: F.interpolate(x, 3, mode="linear"), [IMAGE]),
+    "no such mode": (lambda F, x: F.interpolate(x, 3, mode="foo"), [IMAGE]),
+    "corners": (lambda F, x: F.interpolate(x, 3, align_corners=True), [IMAGE]),
+    "recompute": (lambda F, x: F.interpolate(x, 3, recompute_scale_factor=True), [IMAGE]),
+    "nothing": (lambda F, x: F.interpolate(x, 0), [IMAGE]),
+    "antialias": (lambda F, x: F.interpolate(x, 3, antialias=True), [IMAGE]),
+    "rows": (lambda F, x: F.interpolate(x, 3), [(4, 5)]),
+    "bicubic of lines": (lambda F, x: F.interpolate(x, 3, mode="bicubic"), [LINE]),
+    "shuffle": (lambda F, x: F.pixel_shuffle(x, 2), [(1, 3, 2, 2)]),
+    "shuffle dims": (lambda F, x: F.pixel_shuffle(x, 2), [(1, 3)]),
+    "shuffle factor": (lambda F, x: F.pixel_shuffle(x, 0), [(1, 3, 2, 2)]),
+    "unshuffle height": (lambda F, x: F.pixel_unshuffle(x, 2), [(1, 3, 3, 2)]),
+    "unshuffle width": (lambda F, x: F.pixel_unshuffle(x, 2), [(1, 3, 4, 3)]),
+    "channels": (lambda F, x: F.channel_shuffle(x, 2), [(1, 3, 2, 2)]),
+    "channels dims": (lambda F, x: F.channel_shuffle(x, 3), [(1, 3)]),
+    "grid mode": (lambda F, x, g: F.grid_sample(x, g, "foo"), [IMAGE, GRID]),
+    "grid padding": (lambda F, x, g: F.grid_sample(x, g, padding_mode="foo"), [IMAGE, GRID]),
+}
+
+
+def _arrays(given):
+    return [g if isinstance(g, np.ndarray) else draw(*g) for g in given]
+
+
+@pytest.mark.parametrize("name", [*PADS, *SIZES, *OTHERS])
+def test_equals_pytorch(torch, name):
+    call, given = (PADS | SIZES | OTHERS)[name]
+    agree(torch, call, _arrays(given))
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_error_is_pytorchs(torch, name):
+    call, given = ERRORS[name]
+    agree_on_error(torch, call, _arrays(given))
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_nearest_picks_pytorchs_neighbour(torch, mode, size):
+    x = np.arange(13, dtype=np.float32)[None, None]
+    ours = F.interpolate(jtorch.tensor(x), size, mode=mode)
+    theirs = torch.nn.functional.interpolate(torch.tensor(x), size, mode=mode)
+    assert ours.tolist() == theirs.tolist()
+
+
+def test_what_is_missing_says_so():
+    x = jtorch.ones(1, 1, 4, 4)
+    with pytest.raises(NotImplementedError, match="antialias"):
+        F.interpolate(x, 3, mode="bilinear", antialias=True)
+    with pytest.raises(NotImplementedError, match="bicubic"):
+        F.grid_sample(x, jtorch.zeros(1, 2, 2, 2), mode="bicubic")
+
+
+def test_special_values_stay_where_they_are():
+    x = jtorch.tensor([[[1.0, float("nan"), 3.0]]])
+    assert np.isnan(F.interpolate(x, 6).numpy()).sum() == 2
+    assert np.isnan(F.pad(x, (1, 1)).numpy()).sum() == 1

@@ -1,0 +1,278 @@
+"""Losses of nn.functional against PyTorch in float64: values, gradients, reductions, warnings and errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.nn import functional as F
+from tests.ops.oracle import compare
+
+RNG = np.random.default_rng(0)
+X, Y, Z = (RNG.standard_normal((6, 4)) for _ in range(3))
+P, Q = (1 / (1 + np.exp(-v)) for v in (X, Y))
+SIGNS = np.sign(Y)
+ROW_SIGNS = np.sign(Y[:, 0])
+CLASSES = np.array([0, 3, 1, 1, 2, 0])
+LISTS = np.array([[0, 2, -1, 1], [3, -1, 0, 0], [-1, 0, 1, 2], [0, 1, 2, 3], [1, 1, -1, 2], [2, -1, -1, -1]])
+IMAGE = RNG.standard_normal((2, 4, 3, 2))
+IMAGE_CLASSES = RNG.integers(0, 4, (2, 3, 2))
+SOFT = np.exp(Y) / np.exp(Y).sum(1, keepdims=True)
+IMAGE_SOFT = np.exp(IMAGE[::-1]) / np.exp(IMAGE[::-1]).sum(1, keepdims=True)
+WEIGHT = np.array([0.5, 2.0, 1.0, 0.1])
+EXACT = {"rtol": 1e-11, "atol": 1e-12}
+
+CALLS = [
+    ("l1_loss", [X, Y], {}),
+    ("mse_loss", [X, Y], {}),
+    ("smooth_l1_loss", [X, Y], {"beta": 0.7}),
+    ("smooth_l1_loss", [X, Y], {"beta": 0.0}),
+    ("huber_loss", [X, Y], {"delta": 0.7}),
+    ("poisson_nll_loss", [X, P * 3], {}),
+    ("poisson_nll_loss", [P, Q * 3], {"log_input": False, "full": True}),
+    ("gaussian_nll_loss", [X, Y, P], {}),
+    ("gaussian_nll_loss", [X, Y, P[:, :1]], {"full": True}),
+    ("gaussian_nll_loss", [X, Y, P[:, 0]], {"eps": 0.5}),
+    ("kl_div", [X, P], {}),
+    ("kl_div", [X, Y], {"log_target": True}),
+    ("binary_cross_entropy", [P, Q], {}),
+    ("binary_cross_entropy", [P, Q], {"weight": Q[0]}),
+    ("binary_cross_entropy_with_logits", [X, Q], {}),
+    ("binary_cross_entropy_with_logits", [X, Q], {"weight": P, "pos_weight": WEIGHT}),
+    ("soft_margin_loss", [X], {"target": SIGNS}),
+    ("hinge_embedding_loss", [X, SIGNS], {"margin": 0.4}),
+    ("margin_ranking_loss", [X, Y, SIGNS], {"margin": 0.2}),
+    ("cosine_embedding_loss", [X, Y, ROW_SIGNS], {"margin": 0.1}),
+    ("multilabel_soft_margin_loss", [X, P], {}),
+    ("multilabel_soft_margin_loss", [X, P, WEIGHT], {}),
+    ("multilabel_margin_loss", [X, LISTS], {}),
+    ("multi_margin_loss", [X, CLASSES], {}),
+    ("multi_margin_loss", [X, CLASSES], {"p": 2, "margin": 0.6, "weight": WEIGHT}),
+    ("triplet_margin_loss", [X, Y, Z], {}),
+    ("triplet_margin_loss", [X, Y, Z], {"p": 1.5, "swap": True, "margin": 0.7}),
+    ("triplet_margin_with_distance_loss", [X, Y, Z], {"swap": True}),
+    ("nll_loss", [X, CLASSES], {}),
+    ("nll_loss", [X, CLASSES], {"weight": WEIGHT, "ignore_index": 1}),
+    ("nll_loss", [IMAGE, IMAGE_CLASSES], {"weight": WEIGHT}),
+    ("cross_entropy", [X, CLASSES], {}),
+    ("cross_entropy", [X, CLASSES], {"ignore_index": 0, "label_smoothing": 0.2}),
+    ("cross_entropy", [X, CLASSES], {"weight": WEIGHT, "label_smoothing": 0.2, "ignore_index": 1}),
+    ("cross_entropy", [IMAGE, IMAGE_CLASSES], {}),
+    ("cross_entropy", [IMAGE, IMAGE_CLASSES], {"weight": WEIGHT, "label_smoothing": 0.3}),
+    ("cross_entropy", [X, SOFT], {}),
+    ("cross_entropy", [X, SOFT], {"weight": WEIGHT, "label_smoothing": 0.1}),
+    ("cross_entropy", [IMAGE, IMAGE_SOFT], {"label_smoothing": 0.1}),
+]
+
+
+def _call(name, options, reduction, library):
+    def call(functions, *tensors):
+        made = {k: library(functions).tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+        return getattr(functions, name)(*tensors, **made, reduction=reduction)
+
+    return call
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(("name", "arrays", "options"), CALLS, ids=[f"{c[0]}-{k}" for k, c in enumerate(CALLS)])
+@pytest.mark.filterwarnings("ignore:reduction:UserWarning")
+def test_equals_pytorch(torch, name, arrays, options, reduction):
+    def library(functions):
+        return jtorch if functions is F else torch
+
+    compare(_call(name, options, reduction, library), F, torch.nn.functional, arrays, **EXACT)
+
+
+def test_single_examples(torch):
+    for name, arrays in (
+        ("cross_entropy", [X[0], np.array(2)]),
+        ("nll_loss", [X[0], np.array(2)]),
+        ("multi_margin_loss", [X[0], np.array(2)]),
+        ("multilabel_margin_loss", [X[0], LISTS[0]]),
+        ("cosine_embedding_loss", [X[0], Y[0], np.array(1.0)]),
+        ("cross_entropy", [X[0], SOFT[0]]),
+    ):
+        for reduction in ("mean", "none"):
+            compare(_call(name, {}, reduction, None), F, torch.nn.functional, arrays, **EXACT)
+
+
+def test_weights_of_elements(torch):
+    for name in ("mse_loss", "l1_loss", "huber_loss"):
+        for reduction in ("mean", "sum", "none"):
+
+            def call(functions, x, y, w, name=name, reduction=reduction):
+                return getattr(functions, name)(x, y, weight=w, reduction=reduction)
+
+            compare(call, F, torch.nn.functional, [X, Y, P], **EXACT)
+    with pytest.raises(ValueError, match=r"Weights and input must have the same size\."):
+        F.mse_loss(jtorch.ones(2), jtorch.ones(2), weight=jtorch.ones(3))
+
+
+def test_kl_div_batchmean(torch):
+    def call(functions, x, y):
+        return functions.kl_div(x, y, reduction="batchmean")
+
+    compare(call, F, torch.nn.functional, [X, P], **EXACT)
+    with pytest.warns(UserWarning, match="'batchmean' divides only by the batch size"):
+        F.kl_div(jtorch.ones(2), jtorch.ones(2))
+
+
+def test_all_ignored_and_no_rows():
+    nothing = F.cross_entropy(jtorch.ones(2, 3), jtorch.tensor([-100, -100]))
+    assert math.isnan(nothing.item())
+    assert math.isnan(F.mse_loss(jtorch.ones(0), jtorch.ones(0)).item())
+    assert F.mse_loss(jtorch.ones(0), jtorch.ones(0), reduction="sum").item() == 0.0
+    assert F.nll_loss(jtorch.ones(0, 3), jtorch.zeros(0, dtype=jtorch.int64), reduction="none").shape == (0,)
+
+
+def test_older_arguments():
+    a, b = jtorch.tensor([1.0, 2.0]), jtorch.tensor([0.0, 0.0])
+    for given, reduction, value in (
+        ({"size_average": True}, "mean", 2.5),
+        ({"size_average": False}, "sum", 5.0),
+        ({"reduce": False}, "none", [1.0, 4.0]),
+    ):
+        with pytest.warns(UserWarning, match=f"please use reduction='{reduction}' instead"):
+            assert F.mse_loss(a, b, **given).tolist() == value
+        with pytest.warns(UserWarning, match=f"please use reduction='{reduction}' instead"):
+            assert jtorch.nn.MSELoss(**given).reduction == reduction
+
+
+def test_other_sizes_warn():
+    for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
+        with pytest.warns(UserWarning, match=r"Using a target size \(torch.Size\(\[3\]\)\) that is different"):
+            getattr(F, name)(jtorch.ones(2, 3), jtorch.ones(3))
+
+
+ERRORS = [
+    (lambda F, x: F.mse_loss(x.ones(2), x.ones(2), reduction="all"), "all is not a valid value for reduction"),
+    (lambda F, x: F.gaussian_nll_loss(x.ones(2), x.ones(2), x.ones(3)), "var is of incorrect size"),
+    (lambda F, x: F.gaussian_nll_loss(x.ones(2), x.ones(2), -1.0), "var has negative entry/entries"),
+    (lambda F, x: F.multi_margin_loss(x.ones(2, 3), x.tensor([0, 1]), p=3), "only p == 1 and p == 2 supported"),
+    (lambda F, x: F.multi_margin_loss(x.ones(2, 3), x.tensor([0])), r"Expected target size \[2\], but got \[1\]"),
+    (lambda F, x: F.triplet_margin_loss(x.ones(2), x.ones(2), x.ones(2), margin=0), "margin must be greater than 0"),
+    (lambda F, x: F.triplet_margin_loss(x.ones(2, 2), x.ones(2, 2), x.ones(2)), "anchor 2D, positive 2D, and negative 1D"),
+    (lambda F, x: F.margin_ranking_loss(x.ones(2, 2), x.ones(2), x.ones(2)), "All input tensors should have same dimension"),
+    (lambda F, x: F.cosine_embedding_loss(x.ones(2), x.ones(2), x.ones(2)), "1D target tensor expects 2D input tensors"),
+    (lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1]), label_smoothing=2.0), "must be between 0.0 and 1.0"),
+    (lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1, 2])), r"input batch_size \(2\) to match target batch_size \(3\)"),
+    (lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1]), weight=x.ones(2)), "for all 3 classes or no classes"),
+    (lambda F, x: F.smooth_l1_loss(x.ones(2), x.ones(2), beta=-1.0), "does not support negative values for beta"),
+    (lambda F, x: F.huber_loss(x.ones(2), x.ones(2), delta=0.0), "does not support non-positive values for delta"),
+    (lambda F, x: F.binary_cross_entropy_with_logits(x.ones(2), x.ones(3)), "must be the same as input size"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("act", "text"), ERRORS, ids=[text[:30] for _, text in ERRORS])
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_errors(torch, act, text):
+    for library in (jtorch, torch):
+        with pytest.raises((RuntimeError, ValueError), match=text):
+            act(library.nn.functional, library)
+
+
+# -- CTC ---------------------------------------------------------------------------------------------------
+
+
+def _log_probs(steps, batch, classes):
+    scores = np.random.default_rng(4).standard_normal((steps, batch, classes))
+    return scores - np.log(np.exp(scores).sum(2, keepdims=True))
+
+
+TARGETS = np.array([[1, 2, 2, 3], [4, 1, 1, 0], [2, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("lengths", [((9, 9, 9), (4, 3, 1)), ((9, 5, 3), (4, 2, 1)), ((9, 4, 2), (0, 3, 1))])
+def test_ctc_equals_pytorch(torch, reduction, lengths):
+    def call(functions, log_probs, targets, inputs, sizes):
+        return functions.ctc_loss(log_probs, targets, inputs, sizes, reduction=reduction)
+
+    arrays = [_log_probs(9, 3, 5), TARGETS, *map(np.array, lengths)]
+    compare(call, F, torch.nn.functional, arrays, rtol=1e-11, atol=1e-12)
+
+
+def test_ctc_in_other_forms(torch):
+    flat = np.array([1, 2, 2, 4, 1, 3])
+
+    def call(functions, log_probs, targets):
+        return functions.ctc_loss(log_probs, targets, (9, 8, 7), (3, 2, 1), blank=0, reduction="none")
+
+    compare(call, F, torch.nn.functional, [_log_probs(9, 3, 5), flat], rtol=1e-11, atol=1e-12)
+
+    def alone(functions, log_probs, targets, inputs, sizes):
+        return functions.ctc_loss(log_probs, targets, inputs, sizes, blank=4, reduction="none")
+
+    arrays = [_log_probs(9, 1, 5)[:, 0], np.array([1, 0, 2]), np.array(9), np.array(3)]
+    compare(alone, F, torch.nn.functional, arrays, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_ctc_of_what_cannot_be(torch, zero_infinity):
+    def call(functions, log_probs, targets, inputs, sizes):
+        return functions.ctc_loss(
+            log_probs, targets, inputs, sizes, reduction="none", zero_infinity=zero_infinity
+        )
+
+    arrays = [_log_probs(9, 3, 5), TARGETS, np.array([3, 9, 9]), np.array([4, 3, 1])]
+    compare(call, F, torch.nn.functional, arrays, rtol=1e-11, atol=1e-12)
+
+
+def test_ctc_against_a_sum_over_all_alignments():
+    log_probs = _log_probs(4, 1, 3)
+    total = 0.0
+    for path in np.ndindex(3, 3, 3, 3):
+        merged = [c for k, c in enumerate(path) if k == 0 or c != path[k - 1]]
+        if [c for c in merged if c] == [1, 2]:
+            total += math.exp(sum(log_probs[t, 0, c] for t, c in enumerate(path)))
+    loss = F.ctc_loss(jtorch.tensor(log_probs), jtorch.tensor([[1, 2]]), (4,), (2,), reduction="sum")
+    assert loss.item() == pytest.approx(-math.log(total), rel=1e-12)
+
+
+def test_ctc_errors():
+    log_probs = jtorch.tensor(_log_probs(9, 3, 5))
+    targets = jtorch.tensor(TARGETS)
+    with pytest.raises(RuntimeError, match="blank must be in label range"):
+        F.ctc_loss(log_probs, targets, (9, 9, 9), (4, 3, 1), blank=5)
+    with pytest.raises(RuntimeError, match="input_lengths must be of size batch_size"):
+        F.ctc_loss(log_probs, targets, (9, 9), (4, 3, 1))
+    with pytest.raises(RuntimeError, match="Expected input_lengths to have value at most 9, but got value 10"):
+        F.ctc_loss(log_probs, targets, (9, 9, 10), (4, 3, 1))
+    with pytest.raises(RuntimeError, match="Expected tensor to have size 6 at dimension 0, but got size 5"):
+        F.ctc_loss(log_probs, targets.reshape(-1)[:5], (9, 9, 9), (3, 2, 1))
+    longer = F.ctc_loss(log_probs, targets, jtorch.tensor([9, 9, 10]), jtorch.tensor([4, 3, 1]))
+    assert math.isnan(longer.item())
+
+
+# -- distances ---------------------------------------------------------------------------------------------
+
+ZEROED = X * (np.arange(6)[:, None] != 2)
+DISTANCES = [
+    ("pairwise_distance", [X, Y], {}), ("pairwise_distance", [X, Y[0]], {"p": 1.0, "keepdim": True}),
+    ("pairwise_distance", [X, Y], {"p": 3.0, "eps": 0.0}), ("pairwise_distance", [X, Y], {"p": math.inf}),
+    ("cosine_similarity", [X, Y], {}), ("cosine_similarity", [X, Y[:1]], {"dim": 0}),
+    ("cosine_similarity", [X[0], Y[0]], {"dim": -1}), ("cosine_similarity", [ZEROED, Y], {"eps": 0.1}),
+    ("normalize", [X], {}), ("normalize", [ZEROED], {"p": 3.0, "dim": 0}), ("normalize", [ZEROED], {"dim": (0, 1)}),
+    ("normalize", [ZEROED], {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "arrays", "options"), DISTANCES, ids=[f"{c[0]}-{k}" for k, c in enumerate(DISTANCES)])
+def test_distances_equal_pytorch(torch, name, arrays, options):
+    compare(lambda lib, *t: getattr(lib, name)(*t, **options), F, torch.nn.functional, arrays, **EXACT)
+
+
+def test_bilinear(torch):
+    weight, bias = RNG.standard_normal((5, 4, 3)), RNG.standard_normal(5)
+    left, right = RNG.standard_normal((2, 6, 4)), RNG.standard_normal((2, 6, 3))
+
+    def call(functions, *tensors):
+        return functions.bilinear(*tensors)
+
+    compare(call, F, torch.nn.functional, [left, right, weight, bias], **EXACT)
+    compare(call, F, torch.nn.functional, [left, right, weight], **EXACT)
+    with pytest.raises(RuntimeError, match="input2 size does not match weight size: got 4 but expected 3"):
+        F.bilinear(*map(jtorch.tensor, (left, left, weight)))

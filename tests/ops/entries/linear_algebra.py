@@ -1,0 +1,111 @@
+"""Samples: solvers, decompositions, norms. Matrices are well conditioned, spectra without near repetitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tests.ops.sampling import Sample, entry
+
+
+def _regular(draw, *shape):
+    return draw.floats(*shape, low=-0.5, high=0.5) + 2 * np.eye(shape[-2], shape[-1])
+
+
+def _positive(draw, *shape):
+    x = draw.floats(*shape)
+    return x @ x.swapaxes(-2, -1) + 2 * np.eye(shape[-1])
+
+
+def _spread(draw, *shape):
+    """Singular values 1, 2, 3... apart."""
+    k = min(shape[-2:])
+    left = np.linalg.qr(draw.floats(*shape[:-1], k))[0]
+    right = np.linalg.qr(draw.floats(*shape[:-2], shape[-1], k))[0]
+    return (left * np.arange(k, 0, -1.0)) @ right.swapaxes(-2, -1)
+
+
+@entry("inv", "det", "adjugate", "slogdet", "matrix_exp")
+def _(draw):
+    return [Sample((_regular(draw, *s),)) for s in [(3, 3), (2, 2, 2), (1, 1), (2, 1, 3, 3)]]
+
+
+@entry("solve")
+def _(draw):
+    return [
+        Sample((_regular(draw, 3, 3), draw.floats(3, 2))),
+        Sample((_regular(draw, 2, 2, 2), draw.floats(2, 2, 1))),
+    ]
+
+
+@entry("triangular_solve")
+def _(draw):
+    return [
+        Sample((_regular(draw, 3, 3), draw.floats(3, 2)), {"lower": True, "unit": False}),
+        Sample((_regular(draw, 2, 2, 2), draw.floats(2, 2, 1)), {"lower": False, "unit": False}),
+        Sample((_regular(draw, 3, 3), draw.floats(3, 2)), {"lower": False, "unit": True}),
+    ]
+
+
+@entry("cholesky")
+def _(draw):
+    return [Sample((_positive(draw, *s),), symmetric=True) for s in [(3, 3), (2, 2, 2)]]
+
+
+@entry("eigh", "eigvalsh")
+def _(draw):
+    found = []
+    for shape in [(3, 3), (2, 2, 2)]:
+        turn = np.linalg.qr(draw.floats(*shape))[0]
+        values = np.arange(1.0, shape[-1] + 1)
+        found.append(Sample(((turn * values) @ turn.swapaxes(-2, -1),), symmetric=True))
+    return found
+
+
+@entry("svd")
+def _(draw):
+    shapes = [(3, 3), (4, 2), (2, 3), (2, 3, 2)]
+    return [Sample((_spread(draw, *s),), {"full": False}) for s in shapes] + [
+        Sample((_spread(draw, 3, 3),), {"full": True})
+    ]
+
+
+@entry("svdvals")
+def _(draw):
+    return [Sample((_spread(draw, *s),)) for s in [(3, 3), (4, 2), (2, 3), (2, 3, 2)]]
+
+
+@entry("qr")
+def _(draw):
+    return [
+        Sample((_regular(draw, *s),), {"complete": False}) for s in [(3, 3), (4, 2), (2, 4), (2, 3, 2)]
+    ] + [Sample((_regular(draw, 2, 3),), {"complete": True})]
+
+
+@entry("pinv")
+def _(draw):
+    return [Sample((_spread(draw, *s), 0.0, 1e-10)) for s in [(3, 3), (4, 2), (2, 3), (2, 3, 2)]]
+
+
+@entry("lu_factor")
+def _(draw):
+    return [Sample((_regular(draw, *s)[..., ::-1, :].copy(),)) for s in [(3, 3), (2, 2, 2)]]
+
+
+@entry("row_order")
+def _(draw):
+    return [
+        Sample((np.array([3, 2, 3], np.int32),), {"n": 3}),
+        Sample((np.array([[2, 2], [1, 3]], np.int32),), {"n": 4}),
+    ]
+
+
+@entry("vector_norm")
+def _(draw):
+    facts = [(2.0, (0,), False), (1.0, (1,), True), (3.0, (0, 1), False), (1.5, (1,), False),
+             (math.inf, (0,), False), (-math.inf, (1,), True), (-2.0, (1,), False)]  # fmt: skip
+    return [
+        Sample((draw.apart(3, 4),), {"order": order, "axis": axis, "keepdims": keep})
+        for order, axis, keep in facts
+    ]

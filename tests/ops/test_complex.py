@@ -1,0 +1,105 @@
+"""Complex tensors: values, dtypes and gradients are PyTorch's; compiled code refuses them by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.errors import CompileError
+from tests.ops.oracle import compare
+from tests.ops.support import HAS_TORCH, needs_torch
+
+if HAS_TORCH:
+    import torch
+
+_rng = np.random.default_rng(0)
+
+
+def _numbers(*shape):
+    return _rng.standard_normal(shape) + 1j * _rng.standard_normal(shape)
+
+
+Z, W, ROW = _numbers(3, 4), _numbers(3, 4), _numbers(4)
+X = _rng.standard_normal((3, 4))
+CALLS = {
+    "add": (lambda L, x, y: x + y, [Z, ROW]),
+    "add real": (lambda L, x, y: x + y, [Z, X]),
+    "sub": (lambda L, x, y: x - y, [X, W]),
+    "mul": (lambda L, x, y: x * y, [Z, W]),
+    "mul real": (lambda L, x, y: x * y, [X, W]),
+    "mul number": (lambda L, x: x * (2 - 1j), [X]),
+    "number mul": (lambda L, x: 1j * x, [Z]),
+    "div": (lambda L, x, y: x / y, [Z, W]),
+    "div real": (lambda L, x, y: x / y, [X, W]),
+    "neg": (lambda L, x: -x, [Z]),
+    "square": (lambda L, x: x**2, [Z]),
+    "exp": (lambda L, x: x.exp(), [Z]),
+    "log": (lambda L, x: x.log(), [Z]),
+    "sqrt": (lambda L, x: x.sqrt(), [Z]),
+    "sin": (lambda L, x: x.sin(), [Z]),
+    "cos": (lambda L, x: x.cos(), [Z]),
+    "tanh": (lambda L, x: x.tanh(), [Z]),
+    "conj": (lambda L, x: x.conj() * x, [Z]),
+    "real": (lambda L, x: x.real, [Z]),
+    "imag": (lambda L, x: x.imag, [Z]),
+    "abs": (lambda L, x: x.abs(), [Z]),
+    "angle": (lambda L, x: x.angle(), [Z]),
+    "angle real": (lambda L, x: x.angle(), [X]),
+    "sum": (lambda L, x: x.sum(1), [Z]),
+    "mean": (lambda L, x: x.mean(), [Z]),
+    "prod": (lambda L, x: x.prod(1), [Z]),
+    "matmul": (lambda L, x, y: x @ y.T, [Z, W]),
+    "matmul batch": (lambda L, x, y: x[None] @ y.T[None], [Z, W]),
+    "reshape": (lambda L, x: x.reshape(4, 3), [Z]),
+    "index": (lambda L, x: x[1:, 2], [Z]),
+    "polar": (lambda L, x: L.polar(x.abs(), x * 2), [X]),
+    "complex": (lambda L, x, y: L.complex(x, y), [X, X * 3]),
+    "view_as_real": (lambda L, x: L.view_as_real(x), [Z]),
+    "view_as_complex": (lambda L, x: L.view_as_complex(x), [X.reshape(3, 2, 2).copy()]),
+    "eq": (lambda L, x, y: x == y, [Z, Z]),
+    "to complex": (lambda L, x: x.to(L.complex128), [X]),
+    "energy": (lambda L, x: (x * x.conj()).real.sum(), [Z]),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("narrow", [False, True], ids=["double", "single"])
+@pytest.mark.parametrize("name", CALLS)
+def test_equals_pytorch(name, narrow):
+    call, arrays = CALLS[name]
+    if narrow:
+        arrays = [a.astype(np.complex64 if a.dtype.kind == "c" else np.float32) for a in arrays]
+    close = {"rtol": 1e-4, "atol": 1e-5} if narrow else {"rtol": 1e-11, "atol": 1e-12}
+    compare(call, jtorch, torch, arrays, **close)
+
+
+def test_real_and_imag_are_views():
+    z = jtorch.tensor([1 + 2j, 3 - 1j])
+    z.real.zero_()
+    z.imag.mul_(2)
+    assert z.tolist() == [4j, -2j]
+
+
+def test_gradient_through_a_write_to_the_real_part():
+    x = jtorch.tensor([1.0 + 2j, 3.0 - 1j], requires_grad=True)
+    z = x * 1
+    z.real.mul_(3.0)
+    (z * z.conj()).real.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [2 * 9 * 1 + 2 * 2j, 2 * 9 * 3 - 2j])
+
+
+def test_backward_of_a_complex_result_needs_a_gradient():
+    z = jtorch.tensor([1 + 1j], requires_grad=True)
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for real scalar outputs"):
+        (z * z).sum().backward()
+
+
+def test_comparison_has_no_order():
+    with pytest.raises(NotImplementedError, match="no order"):
+        _ = jtorch.tensor([1j]) < jtorch.tensor([2j])
+
+
+def test_compiled_code_refuses():
+    with pytest.raises(CompileError, match="complex"):
+        jtorch.compile(lambda z: z * z)(jtorch.tensor([1j]))
