@@ -21,16 +21,22 @@ if TYPE_CHECKING:
     from benchmarks.timing import Effort
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
+EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Time jtorch eager against compiled, in interleaved runs of the same program. "
-        "A row whose modes compute different numbers is an error, and the exit status is 1.",
+        "A row whose modes compute different numbers is an error, and the exit status is 1. "
+        f"'{EAGER} [GROUP...]' times eager mode alone against PyTorch and NumPy, with a goal for each "
+        f"line; the groups are {', '.join(EAGER_GROUPS)}.",
     )
     p.add_argument(
-        "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(NAMES)}; default: all"
+        "workloads",
+        nargs="*",
+        metavar="WORKLOAD",
+        help=f"of {', '.join(NAMES)}; default: all; or {EAGER}, then groups of it",
     )
     p.add_argument(
         "--json", type=Path, metavar="FILE", help="write machine, settings and all samples here"
@@ -52,9 +58,12 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
     """Run the benchmark; 0 if every row has its figures, 1 if one is an error."""
     p = parser()
     options = p.parse_args(arguments)
-    unknown = [name for name in options.workloads if name not in NAMES]
+    options.eager = options.workloads[:1] == [EAGER]
+    known = EAGER_GROUPS if options.eager else NAMES
+    unknown = [name for name in options.workloads[options.eager :] if name not in known]
     if unknown:
-        p.error(f"no workload named {', '.join(unknown)}; there are {', '.join(NAMES)}")
+        kind = f"group of {EAGER}" if options.eager else "workload"
+        p.error(f"no {kind} named {', '.join(unknown)}; there are {', '.join(known)}")
     if options.threads < 1:
         p.error(f"--threads takes a number from 1, not {options.threads}")
     try:
@@ -62,7 +71,20 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
     except ModuleNotFoundError:
         p.error('the tables need rich: python -m pip install -e ".[bench]"')
     with _environment(thread_variables(options.threads)):
-        return _run(p, options, compiler)
+        return _run_eager(p, options) if options.eager else _run(p, options, compiler)
+
+
+def _run_eager(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from benchmarks.eager.section import run
+
+    peers = _peer_names(p, options.peers)
+    if options.peers is not None and set(peers) - {"torch"}:
+        p.error(f"{EAGER} is measured against PyTorch alone: --peers torch")
+    groups = options.workloads[1:] or EAGER_GROUPS
+    with_torch = "torch" in peers
+    return run(
+        groups, with_torch, options.threads, options.quick, options.markdown, options.json
+    )
 
 
 def _run(p: argparse.ArgumentParser, options: argparse.Namespace, compiler: Any) -> int:

@@ -35,13 +35,13 @@ class Workload:
     """One row of the report.
 
     ``torch_like`` builds the program from a module with PyTorch's interface, ``jtorch`` or
-    ``torch``: both run the very same text. ``jax`` builds it with JAX.
+    ``torch``: both run the very same text. ``jax`` builds it with JAX, where that is written.
     """
 
     name: str
     what: str
     torch_like: Callable[[Any], Program]
-    jax: Callable[[], Program]
+    jax: Callable[[], Program] | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
 
 

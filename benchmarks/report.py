@@ -37,14 +37,18 @@ def show(
     console: Console, machine: dict[str, Any], rows: Sequence[Row], peers: Sequence[str]
 ) -> None:
     """Print everything: the machine, the two tables, the errors."""
+    show_machine(console, machine)
+    console.print(_step_times(rows, peers))
+    console.print(_graph_costs(rows))
+    show_errors(console, rows)
+
+
+def show_machine(console: Console, machine: dict[str, Any]) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     console.print(
         f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} thread(s) for everyone"
     )
     console.print(f"Python {machine['python']}, {versions}\n", highlight=False)
-    console.print(_step_times(rows, peers))
-    console.print(_graph_costs(rows))
-    show_errors(console, rows)
 
 
 def show_errors(console: Console, rows: Sequence[Row]) -> None:

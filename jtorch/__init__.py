@@ -3,6 +3,10 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from jtorch.allocation import keep_freed_memory as _keep_freed_memory
+
+_keep_freed_memory()  # before the first array
+
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
 from jtorch import autograd
@@ -50,11 +54,10 @@ from jtorch.memory_formats import (
 )
 from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
-if _TYPE_CHECKING:  # what the op table adds below
+if _TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
+    from jtorch._functions import *  # noqa: F403
 
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
-
-    def __getattr__(name: str) -> _Any: ...
 
 
 globals().update(_FUNCTIONS)
@@ -64,3 +67,23 @@ cfloat, cdouble = complex64, complex128
 
 from jtorch import linalg, nn, optim, return_types, special, utils  # noqa: E402 - built on the names above
 from jtorch.serialization import load, save  # noqa: E402
+from jtorch.nn.functional import (  # noqa: E402 - also top-level names in PyTorch
+    adaptive_avg_pool1d,
+    adaptive_max_pool1d,
+    avg_pool1d,
+    channel_shuffle,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool3d,
+    native_channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+    rms_norm,
+)

@@ -15,6 +15,9 @@ import numpy as np
 from jtorch import watch
 
 
+NAMESPACE = "jtorch"  # what dtypes print before their name; "torch" in a script run by jtorch.as_torch
+
+
 class dtype:  # noqa: N801 - the name users of PyTorch know
     """One element type. ``dtype.numpy`` is the NumPy dtype that holds it."""
 
@@ -29,7 +32,7 @@ class dtype:  # noqa: N801 - the name users of PyTorch know
         self.is_signed = self.numpy.kind not in "ub"
 
     def __repr__(self) -> str:
-        return f"jtorch.{self.name}"
+        return f"{NAMESPACE}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

@@ -20,8 +20,8 @@ from jtorch.eager.functions.decompositions import (
     tensorsolve,
 )
 from jtorch.eager.functions.norms import matrix_norm, norm, vector_norm
-from jtorch.eager.functions.products import matmul, multi_dot
 from jtorch.eager.functions.products import cross_along as _cross_along
+from jtorch.eager.functions.products import matmul, multi_dot
 from jtorch.eager.functions.solvers import (
     cholesky,
     cholesky_ex,
@@ -58,7 +58,7 @@ def diagonal(A: _Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> 
     return A.diagonal(offset, dim1, dim2)
 
 
-def vander(x: _Tensor, *, N: int | None = None) -> _Tensor:  # noqa: N803
+def vander(x: _Tensor, *, N: int | None = None) -> _Tensor:
     """Powers 0 to N-1 of the last dim, as columns in ascending order."""
     if not x.ndim:
         raise RuntimeError("x must be at least one-dimensional.")
@@ -69,7 +69,8 @@ def vander(x: _Tensor, *, N: int | None = None) -> _Tensor:  # noqa: N803
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
-    "eigvalsh", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_exp", "matrix_norm",
-    "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex",
-    "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
+    "eigvalsh", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_exp",
+    "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve",
+    "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot",
+    "vector_norm",
 ]  # fmt: skip

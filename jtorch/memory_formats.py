@@ -33,3 +33,23 @@ def check(wanted: memory_format | None, wanted_by: str) -> bool:
     if isinstance(wanted, memory_format):
         raise NotImplementedError(f"{wanted_by}: memory_format={wanted}: tensors are kept row by row here")
     raise TypeError(f"{wanted_by}: memory_format must be torch.memory_format, not {type(wanted).__name__}")
+
+
+class layout:  # noqa: N801 - the name users of PyTorch know
+    """How a tensor keeps its elements: ``strided`` is what this build has."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")

@@ -81,7 +81,7 @@ class Op:
         self.vjp_function: Callable | None = None
         self.save_list: tuple[str, ...] = ()
         self.face_function: Callable | None = None
-        self.lean = False
+        self.lean, self.usual_face = False, None
         self._check_declaration()
 
     def _check_declaration(self) -> None:
@@ -116,10 +116,14 @@ class Op:
         self.face_function = function
         return function
 
-    def lean_face(self, function: Callable) -> Callable:
-        """The same for ops whose call must cost little: arrays and statics as one flat tuple, in order."""
-        self.lean = True
-        return self.face(function)
+    def lean_face(self, usual: tuple[str, str] | None = None) -> Callable:
+        """The same for ops whose call must cost little: arrays and statics as one flat tuple, in order.
+
+        ``usual`` is the text of a test of the arguments and of what the face gives where it holds: most calls
+        are spared the face.
+        """
+        self.lean, self.usual_face = True, usual
+        return self.face
 
     def __repr__(self) -> str:
         return f"<op {self.name} ({self.kind.value})>"

@@ -36,7 +36,7 @@ class _Printed:
 
 
 def _named(name: str, fields: str) -> type:
-    base: Any = namedtuple(name, fields)  # noqa: PYI024 - made from the table above
+    base: Any = namedtuple(name, fields)  # type: ignore[misc] # made from the table above
     return type(name, (_Printed, base), {"__slots__": (), "__module__": __name__})
 
 

@@ -14,9 +14,9 @@ from jtorch.eager.methods import FUNCTIONS
 from jtorch.op import BY_NAME
 
 _PUBLIC = {
-    "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2", "expit": "sigmoid",
-    "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma", "i0": "i0",
-    "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit", "logsumexp": "logsumexp",
+    "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2",
+    "expit": "sigmoid", "expm1": "expm1", "gammainc": "igamma", "gammaincc": "igammac", "gammaln": "lgamma",
+    "i0": "i0", "log1p": "log1p", "log_softmax": "log_softmax", "logit": "logit", "logsumexp": "logsumexp",
     "modified_bessel_i0": "i0", "multigammaln": "mvlgamma", "polygamma": "polygamma", "psi": "digamma",
     "round": "round", "sinc": "sinc", "softmax": "softmax", "xlogy": "xlogy",
 }  # fmt: skip

@@ -14,7 +14,8 @@ from jtorch.op import BY_NAME
 PACKAGE = Path(__file__).parents[1] / "jtorch"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEAVES = {
-    "config", "errors", "dtypes", "devices", "random", "philox", "watch", "index", "xp", "lazy_grad",
+    "allocation", "config", "errors", "dtypes", "devices", "generator", "philox", "watch", "index", "xp",
+    "lazy_grad",
     "memory_formats",
     "return_types",
 }  # fmt: skip

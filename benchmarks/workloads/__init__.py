@@ -1,4 +1,7 @@
-"""The programs that are measured, smallest first. A workload may have several rows."""
+"""The programs that are measured, smallest first. A workload may have several rows.
+
+``transformer`` is not among them: it is measured in eager mode alone (``benchmarks.eager``).
+"""
 
 from __future__ import annotations
 

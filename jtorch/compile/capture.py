@@ -23,7 +23,7 @@ from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
 from jtorch.op import Context
-from jtorch.random import default_generator
+from jtorch.generator import default_generator
 
 
 @dataclass
@@ -85,7 +85,7 @@ def _capture(
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
-    states = {g: g.get_state() for g in (default_generator,)}
+    states = {g: g.position() for g in (default_generator,)}
     token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
     try:
         returned = function(*args, **kwargs)
@@ -317,8 +317,8 @@ def _undo(tracer: Tracer, states: dict[Any, Any]) -> str:
     """Put back what recording must not change outside; a sentence if it was the program that did."""
     problem = ""
     for generator, state in states.items():
-        if generator.get_state() != state:
-            generator.set_state(state)
+        if generator.position() != state:
+            generator.move_to(state)
             problem = (
                 f"'{tracer.name}' seeds a random generator, which a recording would not do again: call "
                 "manual_seed outside."

@@ -95,10 +95,10 @@ class ScalarInput(Input):
 class CounterInput(Input):
     """An integer of a generator's state."""
 
-    def __init__(self, generator: Any, attribute: str, dtype: np.dtype) -> None:
+    def __init__(self, generator: Any, attribute: str, name: str) -> None:
         self.generator = generator
         self.attribute = attribute
-        self.var = Var(Type(dtype, ()), f"rng_{attribute}")
+        self.var = Var(Type(_U64, ()), name)
 
 
 class GeneratorInput:
@@ -106,6 +106,6 @@ class GeneratorInput:
 
     def __init__(self, generator: Any) -> None:
         self.generator = generator
-        self.seed = CounterInput(generator, "seed", _U64)
-        self.call = CounterInput(generator, "call", _U64)
+        self.seed = CounterInput(generator, "key", "rng_seed")
+        self.call = CounterInput(generator, "call", "rng_call")
         self.drawn = 0

@@ -21,6 +21,7 @@ from jtorch.eager.source import apply_source, faced_source, named_source, out_so
 from jtorch.eager.tensor import Tensor, wrap_number
 from jtorch.eager.unusual import WATCHERS, expect_complex, look_at
 from jtorch.op import BY_NAME, TABLE, Kind, Op
+from jtorch.ops import axes
 
 APPLY: dict[str, Callable] = {}  # op name -> function of Tensors and statics, as bodies call it
 
@@ -144,7 +145,7 @@ _NAMESPACE = {
     "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
     "weak_reference": weakref.ref, "forget_dead_views": forget_dead_views, "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_bfloat16": any_bfloat16,
-    "through_float32": through_float32,
+    "through_float32": through_float32, "ALL_AXES": axes.ALL,
 }  # fmt: skip
 
 

@@ -1,172 +1,282 @@
-"""Functions that make tensors: from data, filled, counted, and random.
+"""Functions that make tensors: from data, filled, and counted.
 
-Filled and random tensors go through the evaluator, so that compiled code makes them anew at each call.
+Filled and counted tensors go through the evaluator, so that compiled code makes them anew at each call.
+Source: https://docs.pytorch.org/docs/stable/torch.html#creation-ops
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from jtorch import devices
 from jtorch import dtypes as dt
+from jtorch import memory_formats as formats
 from jtorch import op as op_module
 from jtorch.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY
+from jtorch.eager.drawing import FUNCTIONS as RANDOM
+from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
 from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
-from jtorch.eager.tensor import Tensor, as_tensor_data
-from jtorch.ops import axes as ax
-from jtorch.random import Generator, default_generator
+from jtorch.eager.factory import check_layout, factory, number, size_named, size_tuple, sizes
+from jtorch.eager.tensor import Tensor, as_tensor_data, wrap
+
+_FLOAT64 = np.dtype(np.float64)
+_INT64 = np.dtype(np.int64)
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of its own memory from nested numbers or an array; floats become float32, ints int64."""
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A tensor of its own memory from nested numbers or an array; floats become float32, ints int64.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.tensor.html
+    """
     devices.check(device)
+    if pin_memory:
+        check_layout(None, pin_memory, "tensor")
     if isinstance(data, Tensor):
         data = data.detach()._data
     value = op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype))
-    return Tensor(value).requires_grad_(requires_grad)
+    return wrap(value).requires_grad_(requires_grad)
 
 
-def _finish(result: Tensor, requires_grad: bool) -> Tensor:
-    return result.requires_grad_() if requires_grad else result
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A 0-d tensor; of the default float type unless told otherwise."""
+    return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def _full(shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    devices.check(device)
-    context = op_module.CONTEXT.get()
-    if any(n < 0 for n in shape):
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    data = context.xp.full(value, shape=shape, dtype=dt.to_numpy(dtype or get_default_dtype()))
-    return _finish(Tensor(data), requires_grad)
+# -- filled ------------------------------------------------------------------------------------------------
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _full(ax.sizes(size), 0, dtype, device, requires_grad)
+def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Tensor:
+    xp = op_module.CONTEXT.get().xp
+    return wrap(xp.full(value, shape=shape, dtype=dt.to_numpy(dtype or get_default_dtype())))
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _full(ax.sizes(size), 1, dtype, device, requires_grad)
+@factory
+def zeros(*size: Any, dtype: Any = None, **named: Any) -> Tensor:
+    return _full(sizes(size, size_named(named, "zeros"), "zeros"), 0, dtype)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory
+def ones(*size: Any, dtype: Any = None, **named: Any) -> Tensor:
+    return _full(sizes(size, size_named(named, "ones"), "ones"), 1, dtype)
+
+
+@factory
+def empty(*size: Any, dtype: Any = None, memory_format: Any = None, **named: Any) -> Tensor:
     """Like ``zeros``: memory of unknown content would make two modes differ."""
-    return _full(ax.sizes(size), 0, dtype, device, requires_grad)
+    formats.check(memory_format, "empty()")
+    return _full(sizes(size, size_named(named, "empty"), "empty"), 0, dtype)
 
 
-def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory
+def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
+    """``fill_value``, a number or a 0-d tensor, in every element; its type decides the dtype.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.full.html
+    """
+    shape = size_tuple(size, "full")
+    if isinstance(fill_value, Tensor):
+        return fill_value.detach().to(dtype or fill_value.dtype).expand(shape).clone()
+    fill_value = number(fill_value)
     if dtype is None:
         dtype = dt.of(dt.of_number(fill_value))
-    return _full(ax.sizes((size,)), fill_value, dtype, device, requires_grad)
+    return _full(shape, fill_value, dtype)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return _full(tuple(input.shape), 0, dtype or input.dtype, None, requires_grad)
+@factory
+def zeros_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
+    formats.check(memory_format, "zeros_like()")
+    return _full(tuple(input.shape), 0, dtype or input.dtype)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return _full(tuple(input.shape), 1, dtype or input.dtype, None, requires_grad)
+@factory
+def ones_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
+    formats.check(memory_format, "ones_like()")
+    return _full(tuple(input.shape), 1, dtype or input.dtype)
 
 
-def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False
-) -> Tensor:
-    return _full(tuple(input.shape), fill_value, dtype or input.dtype, None, requires_grad)
+@factory
+def empty_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
+    """Like ``zeros_like``: memory of unknown content would make two modes differ."""
+    formats.check(memory_format, "empty_like()")
+    return _full(tuple(input.shape), 0, dtype or input.dtype)
 
 
-empty_like = zeros_like
+@factory
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
+    formats.check(memory_format, "full_like()")
+    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype)
 
 
-def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """``start, start + step, ...`` below ``end``; int64 for ints, the default float otherwise."""
-    devices.check(device)
-    start, end, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+@factory
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None) -> Tensor:
+    """Zeros with the memory order that ``stride``, in elements, tells."""
+    shape, steps = size_tuple(size, "empty_strided"), tuple(stride)
+    if len(shape) != len(steps):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {len(steps)} strides for {len(shape)} dims"
+        )
+    count = 1 + sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) if math.prod(shape) else 0
+    return _full((count,), 0, dtype).as_strided(shape, steps)
+
+
+@factory
+def eye(n: int, m: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Ones on the diagonal of an n by m matrix of zeros."""
+    for name, size in (("n", n), ("m", m)):
+        if size is not None and size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    shape, xp = (n, n if m is None else m), op_module.CONTEXT.get().xp
+    row, column = (wrap(xp.iota(shape=shape, axis=axis, dtype=_INT64)) for axis in (0, 1))
+    return APPLY["cast"](APPLY["eq"](row, column), dtype=dt.to_numpy(dtype or get_default_dtype()))
+
+
+# -- counted -----------------------------------------------------------------------------------------------
+
+
+@factory
+def arange(*bounds: Any, dtype: Any = None, start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
+    """``start, start + step, ...`` below ``end``; int64 for ints, the default float otherwise.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
+    """
+    start, end, step = _bounds("arange", bounds, start, end, step)
     if dtype is None:
         ints = all(isinstance(b, int) for b in (start, end, step))
         dtype = dt.int64 if ints else get_default_dtype()
-    count = math.ceil((end - start) / step)
     target = dt.to_numpy(dtype)
-    line = Tensor(op_module.CONTEXT.get().xp.iota(shape=(count,), axis=0, dtype=target))
+    assert target is not None
+    if target.kind == "b":
+        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
+    if target == _INT64:  # PyTorch counts in the type of the result: the bounds are cut off first
+        start, end, step = int(start), int(end), int(step)
+    _check_range(start, end, step)
+    length = math.ceil((end - start) / step) if step != 1 else math.ceil(end - start)
+    return _counted(start, step, length, target)
+
+
+@factory
+def range(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Tensor:
+    """``arange`` with ``end`` included and of the default float type: deprecated in PyTorch, too."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces values in "
+        "[start, end).",
+        UserWarning,
+        stacklevel=3,
+    )
+    bounds = (start,) if end is None else (start, end, step)
+    start, end, step = _bounds("range", bounds, 0, None, 1)
+    _check_range(start, end, step)
+    length = math.floor((end - start) / step) + 1
+    target = dt.to_numpy(dtype or get_default_dtype())
+    assert target is not None
+    return _counted(start, step, length, target)
+
+
+def _bounds(name: str, given: tuple, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    """(start, end, step) from one, two or three positional bounds and the keywords."""
+    if len(given) == 1:
+        if end is not None:  # arange(2, end=5)
+            start = given[0]
+        else:
+            end = given[0]
+    elif given:
+        start, end, step = (*given, step) if len(given) == 2 else given
+    if end is None or len(given) > 3:
+        told = ", ".join(type(b).__name__ for b in given)
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({told}), but expected (Number end) or "
+            "(Number start, Number end, Number step = 1)"
+        )
+    return number(start), number(end), number(step)
+
+
+def _check_range(start: Any, end: Any, step: Any) -> None:
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def _counted(start: Any, step: Any, length: int, target: np.dtype) -> Tensor:
+    """start + step * k, in int64 or float64, rounded once to the target."""
+    ints = target.kind in "iu"
+    if ints:
+        start, step = int(start), int(step)
+    exact = target if target == _FLOAT64 else _INT64 if ints else _FLOAT64
+    plain = start == 0 and step == 1
+    xp = op_module.CONTEXT.get().xp
+    line = wrap(xp.iota(shape=(length,), axis=0, dtype=target if plain else exact))
     if step != 1:
         line = line * step
-    return _finish(line + start if start != 0 else line, requires_grad)
+    if start != 0:
+        line = line + start
+    return APPLY["cast"](line, dtype=target) if line._data.dtype != target else line
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: Any = None) -> Tensor:
-    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included."""
-    values = np.linspace(start, end, steps)
-    return tensor(values, dtype=dtype or get_default_dtype())
+@factory
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Tensor:
+    """``steps`` evenly spaced numbers from ``start`` to ``end``, both included.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
+    """
+    target = _float_target(dtype, start, end)
+    return tensor(_line(number(start), number(end), number(steps), target))
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return tensor(
-        np.eye(n, m), dtype=dtype or get_default_dtype(), requires_grad=requires_grad
-    )
+def _line(start: Any, end: Any, steps: int, target: np.dtype) -> np.ndarray:
+    """From both ends to the middle, in the arithmetic of the result: symmetric, and ``end`` exactly."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    kind = target if target.kind in "fc" else _FLOAT64
+    if target == dt.BFLOAT16:
+        kind = np.dtype(np.float32)
+    if target.kind in "iub":
+        start, end = int(start), int(end)
+    first, last = kind.type(start), kind.type(end)
+    if steps <= 1:
+        return np.full(steps, first).astype(target)
+    places = np.arange(steps)
+    step = (last - first) / kind.type(steps - 1)
+    near, far = places.astype(kind), (steps - 1 - places).astype(kind)
+    return np.where(places < steps // 2, first + step * near, last - step * far).astype(target)
 
 
-# -- random ------------------------------------------------------------------------------------------------
+@factory
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> Tensor:
+    """``base`` to the power of ``steps`` evenly spaced exponents from ``start`` to ``end``.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
+    """
+    target = _float_target(dtype, start, end)
+    exponents = _line(number(start), number(end), number(steps), _FLOAT64)
+    return tensor(np.power(float(base), exponents).astype(target))
 
 
-def _bits(shape: tuple[int, ...], generator: Generator | None) -> Tensor:
-    context = op_module.CONTEXT.get()
-    seed, call = context.evaluator.next_call(generator or default_generator)
-    return Tensor(context.xp.random_bits(seed, call, shape=shape, dtype=np.dtype(np.uint64)))
-
-
-def rand(
-    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Uniform on [0, 1)."""
-    devices.check(device)
+def _float_target(dtype: Any, *bounds: Any) -> np.dtype:
+    """The dtype asked for, else the default float, complex beside complex bounds."""
+    if dtype is None and any(isinstance(number(b), complex) for b in bounds):
+        return get_default_dtype().to_complex().numpy
     target = dt.to_numpy(dtype or get_default_dtype())
-    return _finish(APPLY["uniform"](_bits(ax.sizes(size), generator), dtype=target), requires_grad)
+    assert target is not None
+    return target
 
 
-def randn(
-    *size: Any, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Standard normal."""
-    devices.check(device)
-    target = dt.to_numpy(dtype or get_default_dtype())
-    return _finish(APPLY["normal"](_bits(ax.sizes(size), generator), dtype=target), requires_grad)
-
-
-def randint(*args: Any, generator: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
-    """``randint(low=0, high, size)``: integers in [low, high)."""
-    devices.check(device)
-    low, high, size = args if len(args) == 3 else (0, *args)
-    if high <= low:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    out = APPLY["bounded"](_bits(ax.sizes((size,)), generator), low, high)
-    return out if dtype is None else out.to(dtype)
-
-
-def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Tensor:
-    """A random order of 0..n-1."""
-    out = APPLY["sort_order"](_bits((n,), generator), axis=0)
-    return out if dtype is None else out.to(dtype)
-
-
-def rand_like(input: Tensor, *, dtype: Any = None) -> Tensor:
-    return rand(*input.shape, dtype=dtype or input.dtype)
-
-
-def randn_like(input: Tensor, *, dtype: Any = None) -> Tensor:
-    return randn(*input.shape, dtype=dtype or input.dtype)
-
-
-FACTORIES = {
+FACTORIES: dict[str, Callable[..., Tensor]] = {
     f.__name__: f
     for f in (
-        tensor, as_tensor, from_numpy, from_dlpack, zeros, ones, empty, full, zeros_like, ones_like,
-        full_like, arange, linspace, eye, rand, randn, randint, randperm, rand_like, randn_like,
+        tensor, as_tensor, from_numpy, from_dlpack, scalar_tensor, zeros, ones, empty, full, zeros_like,
+        ones_like, empty_like, full_like, empty_strided, arange, range, linspace, logspace, eye,
     )
-} | {"empty_like": empty_like}  # fmt: skip
+} | RANDOM  # fmt: skip
+__all__ = [*FACTORIES, "FACTORIES"]

@@ -12,7 +12,9 @@ whether it is a leaf.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,7 @@ def backward(
     for tensor, g in zip(inputs or (), found, strict=True):
         if g is not None:
             run.accumulate(tensor, g)
+            run.after_accumulation(tensor)
 
 
 def grad(
@@ -95,6 +98,17 @@ def grad(
     return tuple(result)
 
 
+_RUN: ContextVar[_Run | None] = ContextVar("jtorch_backward_run", default=None)
+_numbers = itertools.count()
+
+
+def current_run() -> _Run:
+    """The pass that calls the hook which asks."""
+    run = _RUN.get()
+    assert run is not None, "expected this hook to be called inside a backward call"
+    return run
+
+
 class _Run:
     """One pass over the tape."""
 
@@ -112,6 +126,7 @@ class _Run:
         self.ready: list[list] = []
         self.captures: dict[Any, list[tuple[int, int]]] | None = None  # target -> (output, result)
         self.captured: list[Any] = []
+        self.number = next(_numbers)
         self.running: Any = (
             None  # the nodes that lead to a captured one, where only these are wanted
         )
@@ -123,6 +138,7 @@ class _Run:
     ) -> list[Any]:
         """Run backward from ``tensors``; the gradients of ``wanted`` where that is given."""
         token = op_module.CONTEXT.set(self.context.replace(grad=self.create_graph))
+        outer = _RUN.set(self)
         try:
             roots = [t._node or t for t in tensors]
             for k, t in enumerate(tensors):
@@ -140,7 +156,12 @@ class _Run:
             self._work()
             return self.captured
         finally:
+            _RUN.reset(outer)
             op_module.CONTEXT.reset(token)
+
+    def reaches(self, target: Any) -> bool:
+        """Whether this pass shows the gradient of that node or leaf to its hooks."""
+        return target in self.slots
 
     def _work(self) -> None:
         """Visit slots until none is ready. This loop is what an op pays for in backward."""
@@ -311,9 +332,12 @@ class _Run:
             return
         self.accumulate(leaf, g)
         if hooks:
-            for hook in list(hooks.values()):
-                if isinstance(hook, PostAccumulate):
-                    hook.function(leaf)
+            self.after_accumulation(leaf)
+
+    def after_accumulation(self, leaf: Tensor) -> None:
+        for hook in list((leaf._hooks or {}).values()):
+            if isinstance(hook, PostAccumulate):
+                hook.function(leaf)
 
     def accumulate(self, leaf: Tensor, g: Any) -> None:
         """``leaf.grad += g``, taking the first gradient to arrive as it is."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,8 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.node import BACKWARD_TWICE, Node, modified_in_place, produced_by
+from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
+from jtorch.eager.saved_hooks import Packed, pack
 from jtorch.eager.rebase import move
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, look_at
@@ -55,6 +57,10 @@ class FunctionCtx:
                     f"save_for_backward can only save variables, but argument is of type {type(t).__name__}"
                 )
         self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Accepted: forward-mode gradients, which would need them, are not there."""
+        self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs ``forward`` changed in place; each must be returned, too."""
@@ -98,6 +104,33 @@ class _Saved:
         return wrap(self.data, None if node is None else (node, self.output))
 
 
+class _PackedSaved:
+    """A saved tensor in the form that a hook on saved tensors gave it."""
+
+    __slots__ = ("edge", "output", "packed")
+
+    def __init__(self, packed: Packed, edge: Any, output: int | None) -> None:
+        self.packed = packed
+        self.edge = edge
+        self.output = output
+
+    def unpack(self, node: FunctionNode | None) -> Tensor:
+        found = self.packed.tensor()
+        edge = self.edge if self.output is None or node is None else (node, self.output)
+        return found if edge is None else hung(found._data, edge)
+
+
+def _saved(tensor: Tensor | None, output: int | None) -> _Saved | _PackedSaved | None:
+    """What the context keeps of ``tensor``, which is the ``output``-th output if that is no None."""
+    if tensor is None:
+        return None
+    packed = pack(tensor._data)
+    if packed is None:
+        return _Saved(tensor, output)
+    place = (tensor._node or tensor, tensor._index) if tensor._requires_grad else None
+    return _PackedSaved(packed, place if output is None else None, output)
+
+
 class FunctionNode(Node):
     """The tape's node of a custom Function; made into a subclass per Function for its name."""
 
@@ -127,7 +160,7 @@ class FunctionNode(Node):
         parts = g if isinstance(g, list) else [g]
         self.ctx._node = self
         try:
-            found = self.function.backward(self.ctx, *parts)  # type: ignore[attr-defined]
+            found = _gradient_of(self.function)(self.ctx, *parts)
         finally:
             self.ctx._node = None
         found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
@@ -191,10 +224,19 @@ class Function(FunctionCtx):
         )
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Run ``forward`` and hang it on the tape."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward`` and hang it on the tape.
+
+        Arguments by keyword, and defaults of ``forward``, only where there is a ``setup_context``.
+        """
         ctx = FunctionCtx()
         setup = getattr(cls, "setup_context", None)
+        if setup is not None:
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = bound.args
+        elif kwargs:
+            raise TypeError("apply() takes no keyword arguments")
         if setup is None:
             return _call(cls, ctx, functools.partial(cls.forward, ctx), args)
 
@@ -210,6 +252,26 @@ class Function(FunctionCtx):
         ctx = copy.copy(self) if self._used else self
         ctx._used = True
         return _call(type(self), ctx, functools.partial(type(self).forward, ctx), args)
+
+
+class InplaceFunction(Function):
+    """A Function of the early style that knows whether it works in place: ``self.inplace``."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
+
+
+def _gradient_of(function: Any) -> Callable:
+    """``backward``, or ``vjp``: both names are in use."""
+    own = getattr(function, "vjp", None)
+    if own is None:
+        return function.backward
+    if function.backward is not Function.backward:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+            "implement one of them."
+        )
+    return own
 
 
 _node_classes: dict[type, type[FunctionNode]] = {}
@@ -248,7 +310,7 @@ def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple) -> A
     else:
         made = outputs
     places = {id(t): k for k, t in enumerate(outputs) if recorded}
-    ctx._saved = tuple(t if t is None else _Saved(t, places.get(id(t))) for t in ctx._to_save)
+    ctx._saved = tuple(_saved(t, places.get(id(t))) for t in ctx._to_save)
     ctx._to_save = ctx._dirty = ctx._non_differentiable = ()
     return tuple(made) if many else made[0]
 

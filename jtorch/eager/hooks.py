@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -50,3 +51,19 @@ class PostAccumulate:
 
     def __init__(self, function: Callable) -> None:
         self.function = function
+
+
+class RetainGrad:
+    """The hook of ``retain_grad``: keeps the gradient of a non-leaf without keeping the non-leaf."""
+
+    __slots__ = ("index", "reference")
+
+    def __init__(self, tensor: Any) -> None:
+        self.index = tensor._index
+        self.reference = weakref.ref(tensor)
+
+    def __call__(self, gradients: tuple) -> None:
+        tensor, g = self.reference(), gradients[self.index]
+        if tensor is not None and g is not None:
+            before = tensor.grad
+            tensor.grad = g.detach() if before is None else before + g.detach()

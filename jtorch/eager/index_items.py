@@ -4,7 +4,8 @@ The basic part (slices, ints and new axes) makes a view; lists, arrays, tensors 
 gather of integer arrays that broadcast together. Masks become integer arrays. The placement of the result's
 axes is NumPy's and PyTorch's.
 
-Source: https://docs.pytorch.org/docs/stable/tensors.html and https://numpy.org/doc/stable/user/basics.indexing.html
+Source: https://docs.pytorch.org/docs/stable/tensors.html and
+https://numpy.org/doc/stable/user/basics.indexing.html
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from jtorch.dtypes import bool_, int64, uint8
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data
 
+_NON_TUPLE = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
+    "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor "
+    "index, x[torch.tensor(seq)], which will result either in an error or a different result"
+)
 Advanced = list[tuple[int, Tensor]]  # (axis of the view, array or mask)
 
 
@@ -30,9 +36,15 @@ def position(k: int, n: int, axis: int) -> int:
 
 def parts_of(item: Any) -> list[Any]:
     """The entries of an item; what is no slice, int, None or Ellipsis as a tensor or a bool."""
-    if isinstance(item, list) and any(isinstance(p, slice) or p is None or p is Ellipsis for p in item):
+    if isinstance(item, list) and len(item) < 32 and any(map(_makes_a_tuple, item)):
+        warnings.warn(_NON_TUPLE, UserWarning, stacklevel=4)
         item = tuple(item)
     return [_entry(p) for p in (item if isinstance(item, tuple) else (item,))]
+
+
+def _makes_a_tuple(part: Any) -> bool:
+    sequences = (slice, list, tuple, range, np.ndarray, Tensor)
+    return part is None or part is Ellipsis or isinstance(part, sequences)
 
 
 def _entry(part: Any) -> Any:
@@ -127,7 +139,7 @@ def basic(self: Tensor, item: Any, view_only: bool = False) -> tuple[Tensor, Adv
 
 def _sliced(self: Tensor, parts: list[Any]) -> Tensor:
     """The view that slices and ints cut out; ints leave an axis of size 1."""
-    bounds = []
+    bounds: list[tuple[int, int, int]] = []
     for part in parts:
         for _ in range(_width(part)):
             axis = len(bounds)
@@ -150,14 +162,15 @@ def _range(part: Any, n: int, axis: int) -> tuple[int, int, int]:
         k = part.__index__()
     except (AttributeError, TypeError):
         raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
-            f"(got {type(part).__name__})"
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+            f"indices (got {type(part).__name__})"
         ) from None
     k = position(k, n, axis)
     return k, k + 1, 1
 
 
-# -- the advanced part -------------------------------------------------------------------------------------------
+# -- the advanced part
+# -------------------------------------------------------------------------------------------
 
 
 def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:
@@ -199,8 +212,8 @@ def _check_mask(view: Tensor, axis: int, mask: Tensor) -> None:
     for k, n in enumerate(mask.shape):
         if view.shape[axis + k] != n:
             raise IndexError(
-                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
-                f"tensor {list(view.shape)} at index {axis + k}"
+                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the "
+                f"indexed tensor {list(view.shape)} at index {axis + k}"
             )
 
 

@@ -1,7 +1,7 @@
 """``x[...]`` and ``x[...] = value``: ints, slices, None, Ellipsis, and integer or boolean arrays.
 
-``index_items.py`` splits an item into a basic part (slices, ints and new axes: a view) and at most one advanced
-part (integer arrays that broadcast together: a gather).
+``index_items.py`` splits an item into a basic part (slices, ints and new axes: a view) and at most one
+advanced part (integer arrays that broadcast together: a gather).
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     if values.dtype is not self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{long_name(self._data.dtype)} for the destination and {long_name(values._data.dtype)} for the source."
+            f"{long_name(self._data.dtype)} for the destination and {long_name(values._data.dtype)} for the "
+            "source."
         )
     if op_module.CONTEXT.get().grad:
         inplace.check_allowed(self, (values,))
@@ -146,8 +147,8 @@ def _fit(value: Tensor, shape: Any, indexed: bool) -> Tensor:
         if not indexed:
             raise
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of "
-            f"shape {list(shape)}"
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
+            f"result of shape {list(shape)}"
         ) from None
 
 

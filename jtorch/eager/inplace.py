@@ -145,7 +145,8 @@ def write_out(out: Any, result: Any, name: str) -> Any:
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}(): out must be a tuple of {len(result)} tensors")
-        return type(result)(_write_one(o, r, name) for o, r in zip(out, result, strict=True))
+        written = [_write_one(o, r, name) for o, r in zip(out, result, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     return _write_one(out, result, name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager import exchange, functions, indexing, inplace, placement, storage
+from jtorch.eager import construction, drawing, exchange, functions, indexing, inplace, placement, storage
 from jtorch.eager.binding import APPLY, accepting_out, public_function
 from jtorch.eager.functions import products
 from jtorch.eager.tensor import Tensor
@@ -66,12 +66,13 @@ def _install_methods() -> None:
             setattr(Tensor, name, function)
         if op.in_place:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
-    for module in (functions, exchange, storage, placement):
+    for module in (functions, exchange, storage, placement, drawing, construction):
         for name, function in module.METHODS.items():
             setattr(Tensor, name, function)
     for symbol, name in _OPERATORS.items():
         setattr(Tensor, f"__i{symbol}__", inplace.in_place(BY_NAME[name], APPLY[name]))
-    Tensor.__getitem__, Tensor.__setitem__ = indexing.getitem, indexing.setitem
+    setattr(Tensor, "__getitem__", indexing.getitem)  # noqa: B010 - a plain assignment is a type error
+    setattr(Tensor, "__setitem__", indexing.setitem)  # noqa: B010
     for name in ("copy_", "zero_", "fill_"):
         setattr(Tensor, name, getattr(inplace, name))
 

@@ -8,9 +8,9 @@ a graph nobody holds is freed at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from jtorch.eager.hooks import RemovableHandle, add_hook
+from jtorch.eager.hooks import RemovableHandle, RetainGrad, add_hook
 from jtorch.op import Op
 
 BACKWARD_TWICE = (
@@ -112,7 +112,7 @@ class Node:
             return wrap(value)
         if isinstance(edge[0], Tensor) and edge[0]._data is value:
             return edge[0]
-        return wrap(value, edge) if edge is not None else wrap(value)
+        return hung(value, edge)
 
     def check_saved(self) -> Any:
         """What was saved, after PyTorch's two checks: not freed, not changed in place."""
@@ -159,6 +159,29 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
+class Identity(Node):
+    """Leads from another value of a leaf, in another dtype or unpacked by a hook, to the leaf itself."""
+
+    __slots__ = ()
+    frees = False
+
+    @staticmethod
+    def vjp(xp: Any, g: Any) -> Any:
+        return g
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return g
+
+
+def hung(value: Any, edge: tuple[Any, int]) -> Any:
+    """A Tensor over a raw value whose gradient goes to ``edge``, which may be a leaf."""
+    from jtorch.eager.tensor import wrap
+
+    if not isinstance(edge[0], Node):
+        edge = (Identity((edge,), (), (), (value.shape, value.dtype)), 0)
+    return wrap(value, edge)
+
+
 class Extras:
     """What few nodes have: hooks, and under detect_anomaly the stack of the forward call."""
 
@@ -168,6 +191,13 @@ class Extras:
         self.post_hooks: Any = None  # a dict, like the tensors' hooks
         self.pre_hooks: Any = None
         self.stack: str | None = None
+
+
+class GradientEdge(NamedTuple):
+    """A place on the tape: output ``output_nr`` of ``node``."""
+
+    node: Any
+    output_nr: int
 
 
 class AccumulateGrad:
@@ -182,6 +212,19 @@ class AccumulateGrad:
 
     def name(self) -> str:
         return "AccumulateGrad"
+
+    def register_prehook(self, hook: Callable) -> RemovableHandle:
+        """Call ``hook((grad,))`` before the gradient is added up; it may return another one."""
+
+        def on_gradient(g: Any) -> Any:
+            result = hook((g,))
+            return result[0] if isinstance(result, (tuple, list)) else result
+
+        return self.variable.register_hook(on_gradient)
+
+    def register_hook(self, hook: Callable) -> RemovableHandle:
+        """Call ``hook((), (grad,))`` after it was added up; ``grad`` is what the leaf holds then."""
+        return self.variable.register_post_accumulate_grad_hook(lambda leaf: hook((), (leaf.grad,)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AccumulateGrad) and other.variable is self.variable

@@ -109,6 +109,12 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         if found is None:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = found
+    if isinstance(dtype, type) and isinstance(getattr(dtype, "dtype", None), dt.dtype):  # LongTensor
+        if dtype.is_cuda:
+            check("cuda")
+        dtype = dtype.dtype
+    if dtype is Tensor:
+        dtype = dt.get_default_dtype()
     if isinstance(dtype, type):
         raise ValueError(f"invalid type: '{dtype.__name__}'")
     if not isinstance(dtype, dt.dtype):

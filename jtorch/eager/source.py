@@ -101,27 +101,33 @@ def _listed(names: list[str]) -> str:
 
 
 def _cast_lines(op: Op) -> list[str]:
-    names, lines = op.arrays, []
+    """The lines that send anything but tensors of one fit dtype through ``cast_all``."""
+    names = op.arrays
     if op.dtype not in _CASTING:
         return []
+    lines = [f"    if not ({_all_fit(op)}):"]
+    test = None
     if len(names) > 1 and op.dtype not in ("where", "sum"):
         pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
         for n, other in pairs:
             # x * 2 next to floats is x * 2.0: the common promotion, without the general way
-            lines.append(
-                f"    if {n}.__class__ is int and {other}_is and {other}_value.dtype.kind == 'f':"
-            )
-            lines.append(f"        {n} = {n}_value = float({n})")
+            lines += [
+                f"        if {n}.__class__ is int and {other}_is and {other}_value.dtype.kind == 'f':",
+                f"            {n} = {n}_value = float({n})",
+            ]
+        test = _numbers_fit(op)
     values = _listed([f"{n}_value" for n in names])
-    lines.append(f"    if {_needs_cast(op)}:")
+    inner = [f"{values} = cast_all(op, context, ({values}))"]
     if _rounds_in_between(op):
         arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
-        lines += [
-            f"        if any_bfloat16({values}):",
-            f"            return through_float32(apply, {arguments})",
+        inner = [
+            f"if any_bfloat16({values}):",
+            f"    return through_float32(apply, {arguments})",
+            *inner,
         ]
-    lines.append(f"        {values} = cast_all(op, context, ({values}))")
-    return lines
+    if test is None:
+        return [*lines, *(f"        {line}" for line in inner)]
+    return [*lines, f"        if not ({test}):", *(f"            {line}" for line in inner)]
 
 
 def _rounds_in_between(op: Op) -> bool:
@@ -129,23 +135,32 @@ def _rounds_in_between(op: Op) -> bool:
     return op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and op.dtype != "compare"
 
 
-def _needs_cast(op: Op) -> str:
-    """The test that sends the values through ``cast_all``: anything but tensors of one fit dtype.
-
-    A float beside float tensors is fit, too: NumPy keeps it weak.
-    """
+def _all_fit(op: Op) -> str:
+    """The test of the common case: tensors of one dtype (or None), of a kind that the op computes in."""
     names = op.arrays[1:] if op.dtype == "where" else op.arrays
     first = names[0]
-    fit = [f"{first}_is"]
+    fit = [f"{n}_is" if n == first or len(names) == 2 else f"({n}_is or {n} is None)" for n in names]
+    same = [f"{n}_value.dtype is {first}_value.dtype" for n in names[1:]]
+    if len(names) > 2:
+        same = [f"({n} is None or {s})" for n, s in zip(names[1:], same, strict=True)]
+    fit += same
     if op.dtype in ("float", "floating", "sum") or op.ordered or _rounds_in_between(op):
+        fit.append(f"{first}_value.dtype.kind == 'f'")
+    return " and ".join(fit)
+
+
+def _numbers_fit(op: Op) -> str:
+    """The test that a float beside float tensors passes, too: NumPy keeps it weak."""
+    names = op.arrays
+    first = names[0]
+    fit = [f"{first}_is"]
+    if op.dtype in ("float", "floating") or op.ordered or _rounds_in_between(op):
         fit.append(f"{first}_value.dtype.kind == 'f'")
     for n in names[1:]:
         same = f"{n}_value.dtype is {first}_value.dtype if {n}_is"
         fit.append(f"({same} else {n} is None or {_weak(n, first)})")
-    test = f"not ({' and '.join(fit)})"
-    if len(names) == 2:
-        test += f" and not ({names[1]}_is and {_weak(first, names[1])})"
-    return test
+    test = " and ".join(fit)
+    return f"{test} or {names[1]}_is and {_weak(first, names[1])}" if len(names) == 2 else test
 
 
 def _weak(number: str, tensor: str) -> str:
@@ -291,7 +306,11 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
             f"    return apply({call})\n"
         )
     if op.lean:
-        prologue = [f"    {_listed([*op.arrays, *op.statics])} = face({passed})"]
+        wanted = _listed([*op.arrays, *op.statics])
+        prologue = [f"    {wanted} = face({passed})"]
+        if op.usual_face:
+            test, given = op.usual_face
+            prologue = [f"    if {test}:", f"        {wanted} = {given}", "    else:", f"    {prologue[0]}"]
     else:
         prologue = [f"    ({_listed(list(op.arrays))}), statics = face({passed})"]
         prologue += [f"    {s} = statics[{s!r}]" for s in op.statics]

@@ -93,8 +93,8 @@ def _alike(tensor: Tensor, array: np.ndarray) -> Tensor:
 
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:
-    tensor = cls.__new__(cls)
-    Tensor.__init__(tensor, array)
+    tensor: Tensor = object.__new__(cls)
+    tensor.hold(array)
     tensor._requires_grad = requires_grad
     return tensor
 

@@ -16,6 +16,12 @@ from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch import watch
 from jtorch.devices import CPU, device
+from jtorch.eager.hooks import RetainGrad
+
+if TYPE_CHECKING:  # what methods.py installs, written by tools/stubs.py
+    from jtorch.eager.declared import TensorMethods
+else:
+    TensorMethods = object
 
 
 class Size(tuple):
@@ -33,7 +39,7 @@ class Size(tuple):
         return f"torch.Size({list(self)})"
 
 
-class Tensor:
+class Tensor(TensorMethods):
     """A multi-dimensional array that records the ops applied to it.
 
     Source: https://docs.pytorch.org/docs/stable/tensors.html
@@ -52,29 +58,18 @@ class Tensor:
         "_requires_grad",
     )
 
-    if TYPE_CHECKING:  # what methods.py installs
-
-        def __getattr__(self, name: str) -> Any: ...
-
-        __add__: Any
-        __radd__: Any
-        __sub__: Any
-        __rsub__: Any
-        __mul__: Any
-        __rmul__: Any
-        __truediv__: Any
-        __pow__: Any
-        __neg__: Any
-        __lt__: Any
-        __le__: Any
-        __gt__: Any
-        __ge__: Any
-        __matmul__: Any
-        __getitem__: Any
-        __setitem__: Any
+    if TYPE_CHECKING:  # set on views alone, see the slot
         _how: Any
 
-    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+    def __new__(cls, *args: Any, device: Any = None) -> Any:
+        """``Tensor(2, 3)``, ``Tensor([1.0, 2.0])``: see ``construction.py``. Over a raw value: ``wrap``."""
+        from jtorch.eager.construction import constructed
+
+        made = constructed(args, None, device)
+        return made if cls is Tensor else made.as_subclass(cls)
+
+    def hold(self, data: Any, requires_grad: bool = False) -> None:
+        """Begin as a leaf over a raw value: what makes a tensor of bare memory, see ``wrap``."""
         self._data = data
         self._requires_grad = requires_grad
         self._node: Any = None
@@ -193,6 +188,8 @@ class Tensor:
                     f"assigned grad expected to be a Tensor or None but got grad of type "
                     f"{type(value).__name__}"
                 )
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
             if value._data.shape != self._data.shape:
                 raise RuntimeError(
                     f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
@@ -220,7 +217,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same memory, off the tape."""
-        out = Tensor(self._data)
+        out = wrap(self._data)
         out._cell = self._cell
         return out
 
@@ -231,28 +228,31 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same memory off the tape, without a shared version."""
-        return Tensor(self._data)
+        return wrap(self._data)
 
     @data.setter
     def data(self, value: Tensor) -> None:
         watch.touched(self._data)
         self._data = value._data
 
+    @property
+    def output_nr(self) -> int:
+        """Which output of ``grad_fn`` this is; 0 for a leaf."""
+        return self._index
+
     def retain_grad(self) -> None:
-        """Keep the gradient of a non-leaf in ``grad``, too."""
-        if self._node is None:
-            return
-        import weakref
+        """Keep the gradient of a non-leaf in ``grad``, too, as it is after all hooks on this tensor."""
+        if not self._requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._node is not None and not self.retains_grad:
+            self._node.register_prehook(RetainGrad(self))
 
-        reference = weakref.ref(self)
-
-        def keep(g: Tensor) -> None:
-            tensor = reference()
-            if tensor is not None:
-                before = tensor.grad
-                tensor.grad = g.detach() if before is None else before + g.detach()
-
-        self.register_hook(keep)
+    @property
+    def retains_grad(self) -> bool:
+        """Whether ``retain_grad()`` was called on this non-leaf."""
+        extras = None if self._node is None else self._node.extras
+        hooks = extras.pre_hooks if extras is not None else None
+        return any(isinstance(h, RetainGrad) and h.reference() is self for h in (hooks or {}).values())
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
         """Call ``hook(grad)`` when this tensor's gradient is computed; what it returns replaces it."""
@@ -261,7 +261,7 @@ class Tensor:
         if not self._requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
-            return self._node.register_prehook(_on_output(hook, self._index))
+            return self._node.register_tensor_hook(_on_output(hook, self._index))
         self._hooks, handle = add_hook(self._hooks, hook, partial(watch.touched, self._data))
         return handle
 
@@ -357,7 +357,8 @@ def _on_output(hook: Callable, index: int) -> Callable:
 
 def wrap(value: Any, edge: Any = None) -> Tensor:
     """A Tensor over a raw value, hung on the tape at ``edge``."""
-    tensor = Tensor(value)
+    tensor = object.__new__(Tensor)
+    tensor.hold(value)
     if edge is not None:
         target, index = edge
         tensor._requires_grad = True

@@ -3,7 +3,7 @@
 Source: https://docs.pytorch.org/docs/stable/nn.html
 """
 
-from jtorch.nn import functional, init, utils
+from jtorch.nn import functional, init, modules, parameter, utils
 from jtorch.nn.activation import (
     CELU,
     ELU,
@@ -34,7 +34,6 @@ from jtorch.nn.activation import (
     Tanhshrink,
     Threshold,
 )
-from jtorch.nn.container import ModuleDict, ModuleList, Sequential
 from jtorch.nn.adaptive_pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -43,6 +42,8 @@ from jtorch.nn.adaptive_pooling import (
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
 )
+from jtorch.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
+from jtorch.nn.attention import MultiheadAttention
 from jtorch.nn.batch_norm import (
     BatchNorm1d,
     BatchNorm2d,
@@ -52,6 +53,7 @@ from jtorch.nn.batch_norm import (
     InstanceNorm3d,
     SyncBatchNorm,
 )
+from jtorch.nn.container import ModuleDict, ModuleList, Sequential
 from jtorch.nn.conv import (
     Conv1d,
     Conv2d,
@@ -62,6 +64,7 @@ from jtorch.nn.conv import (
     Fold,
     Unfold,
 )
+from jtorch.nn.distance import CosineSimilarity, PairwiseDistance
 from jtorch.nn.dropout import (
     AlphaDropout,
     Dropout,
@@ -71,7 +74,21 @@ from jtorch.nn.dropout import (
     FeatureAlphaDropout,
 )
 from jtorch.nn.embedding import Embedding, EmbeddingBag
-from jtorch.nn.distance import CosineSimilarity, PairwiseDistance
+from jtorch.nn.lazy import LazyLinear
+from jtorch.nn.lazy_layers import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+)
 from jtorch.nn.linear import Bilinear, Identity, Linear
 from jtorch.nn.loss import (
     BCELoss,
@@ -118,9 +135,8 @@ from jtorch.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from jtorch.nn.parameter_container import ParameterDict, ParameterList
-from jtorch.nn.lazy import LazyLinear, LazyModuleMixin
 from jtorch.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from jtorch.nn.parameter_container import ParameterDict, ParameterList
 from jtorch.nn.pooling import (
     AvgPool1d,
     AvgPool2d,
@@ -135,7 +151,16 @@ from jtorch.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
+from jtorch.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from jtorch.nn.rnn import GRU, LSTM, RNN, RNNBase
 from jtorch.nn.shape import Flatten, Unflatten
+from jtorch.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from jtorch.nn.upsampling import (
     ChannelShuffle,
     PixelShuffle,
@@ -143,14 +168,4 @@ from jtorch.nn.upsampling import (
     Upsample,
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
-)
-from jtorch.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from jtorch.nn.rnn import GRU, LSTM, RNN, RNNBase
-from jtorch.nn.attention import MultiheadAttention
-from jtorch.nn.transformer import (
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
 )

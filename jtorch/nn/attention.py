@@ -65,11 +65,8 @@ class MultiheadAttention(Module):
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         self._add_projections(bias, made)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **made)
-        if add_bias_kv:
-            self.bias_k = Parameter(empty(1, 1, embed_dim, **made))
-            self.bias_v = Parameter(empty(1, 1, embed_dim, **made))
-        else:
-            self.bias_k = self.bias_v = None
+        for name in ("bias_k", "bias_v"):
+            setattr(self, name, Parameter(empty(1, 1, embed_dim, **made)) if add_bias_kv else None)
         self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 

@@ -32,9 +32,15 @@ class _Norm(Module):
             value = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, value)
         tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
-        self.register_buffer("num_batches_tracked", tensor(0, dtype=_INT64, device=device) if tracked else None)
+        self.register_buffer(
+            "running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None
+        )
+        self.register_buffer(
+            "running_var", ones(num_features, device=device, dtype=dtype) if tracked else None
+        )
+        self.register_buffer(
+            "num_batches_tracked", tensor(0, dtype=_INT64, device=device) if tracked else None
+        )
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
@@ -74,11 +80,14 @@ class _BatchNorm(_Norm):
         follows = self.training and self.track_running_stats
         if follows and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean of all batches so far; a tensor, so that compiled code follows it
+            if (
+                self.momentum is None
+            ):  # the mean of all batches so far; a tensor, so that compiled code follows it
                 momentum = 1.0 / self.num_batches_tracked.to(input.dtype)
         used = follows or not self.training
         return F.batch_norm(
-            input, self.running_mean if used else None, self.running_var if used else None, self.weight, self.bias,
+            input, self.running_mean if used else None, self.running_var if used else None, self.weight,
+            self.bias,
             self.training or (self.running_mean is None and self.running_var is None), momentum, self.eps,
         )  # fmt: skip
 
@@ -140,18 +149,21 @@ class _InstanceNorm(_Norm):
         if input.shape[dim] != self.num_features:
             if self.affine:
                 raise ValueError(
-                    f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: "
+                    f"expected input's size at dim={dim} to match num_features ({self.num_features}), but "
+                    "got: "
                     f"{input.shape[dim]}."
                 )
             warnings.warn(
-                f"input's size at dim={dim} does not match num_features. You can silence this warning by not passing "
+                f"input's size at dim={dim} does not match num_features. You can silence this warning by "
+                "not passing "
                 "in num_features, which is not used because affine=False",
                 stacklevel=2,
             )
         batch = input.unsqueeze(0) if dim == 0 else input
         out = F.instance_norm(
             batch, self.running_mean, self.running_var, self.weight, self.bias,
-            self.training or not self.track_running_stats, 0.0 if self.momentum is None else self.momentum, self.eps,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum, self.eps,
         )  # fmt: skip
         return out.squeeze(0) if dim == 0 else out
 

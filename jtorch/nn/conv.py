@@ -30,7 +30,8 @@ class _ConvNd(Module):
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: _Size, stride: _Size, padding: str | _Size,
-        dilation: _Size, output_padding: _Size, groups: int, bias: bool, padding_mode: str, device: Any, dtype: Any,
+        dilation: _Size, output_padding: _Size, groups: int, bias: bool, padding_mode: str, device: Any,
+        dtype: Any,
     ) -> None:  # fmt: skip
         super().__init__()
         rank = self.rank
@@ -89,7 +90,9 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         zeros, ones = (0,) * self.rank, (1,) * self.rank
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
         for name, plain in (("padding", zeros), ("dilation", ones), ("output_padding", zeros)):
             value = getattr(self, name)
             if value != plain:
@@ -174,7 +177,9 @@ class _ConvTranspose(_ConvNd):
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """``output_size`` picks one of the sizes that the same convolution maps to the input's."""
-        extra = self.output_padding if output_size is None else self._output_padding(input, tuple(output_size))
+        extra = (
+            self.output_padding if output_size is None else self._output_padding(input, tuple(output_size))
+        )
         return type(self).convolve(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )
@@ -186,7 +191,8 @@ class _ConvTranspose(_ConvNd):
             asked = asked[-rank:]
         if len(asked) != rank:
             raise ValueError(
-                f"ConvTranspose{rank}D: for {input.ndim}D input, output_size must have {rank} or {input.ndim} "
+                f"ConvTranspose{rank}D: for {input.ndim}D input, output_size must have {rank} or "
+                f"{input.ndim} "
                 f"elements (got {len(asked)})"
             )
         least = [
@@ -198,7 +204,8 @@ class _ConvTranspose(_ConvNd):
         most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
         if any(not a <= n <= b for n, a, b in zip(asked, least, most, strict=True)):
             raise ValueError(
-                f"requested an output size of {asked}, but valid sizes range from {least} to {most} (for an input "
+                f"requested an output size of {asked}, but valid sizes range from {least} to {most} (for "
+                "an input "
                 f"of torch.Size({list(input.shape[-rank:])}))"
             )
         return tuple(n - a for n, a in zip(asked, least, strict=True))
@@ -241,7 +248,9 @@ class Unfold(Module):
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Unfold.html
     """
 
-    def __init__(self, kernel_size: _Size, dilation: _Size = 1, padding: _Size = 0, stride: _Size = 1) -> None:
+    def __init__(
+        self, kernel_size: _Size, dilation: _Size = 1, padding: _Size = 0, stride: _Size = 1
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation
@@ -265,15 +274,18 @@ class Fold(Unfold):
     """
 
     def __init__(
-        self, output_size: _Size, kernel_size: _Size, dilation: _Size = 1, padding: _Size = 0, stride: _Size = 1
+        self,
+        output_size: _Size,
+        kernel_size: _Size,
+        dilation: _Size = 1,
+        padding: _Size = 0,
+        stride: _Size = 1,
     ) -> None:
         super().__init__(kernel_size, dilation, padding, stride)
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.fold(
-            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
-        )
+        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}, {super().extra_repr()}"

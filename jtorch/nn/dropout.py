@@ -55,7 +55,9 @@ class Dropout3d(_Dropout):
 
 
 class AlphaDropout(_Dropout):
-    """Dropout for SELU networks: keeps mean 0 and variance 1. Source: Klambauer et al. 2017, arXiv:1706.02515."""
+    """Dropout for SELU networks: keeps mean 0 and variance 1. Source: Klambauer et al. 2017,
+    arXiv:1706.02515.
+    """
 
     drop = staticmethod(F.alpha_dropout)
 

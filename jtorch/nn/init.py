@@ -6,15 +6,22 @@ Source: https://docs.pytorch.org/docs/stable/nn.init.html
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jtorch.eager.creation import rand, randn, tensor
+from jtorch.dtypes import float64
+from jtorch.eager.creation import tensor
+from jtorch.eager.drawing import rand, randn, randperm
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
 
-_PLAIN_GAIN = ("linear", "conv1d", "conv2d", "conv3d", "sigmoid")
+_PLAIN_GAIN = (
+    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "sigmoid",
+)  # fmt: skip
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -104,6 +111,13 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
+def _is_empty(tensor: Tensor) -> bool:
+    if 0 not in tensor.shape:
+        return False
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+    return True
+
+
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     return calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
 
@@ -116,7 +130,7 @@ def kaiming_uniform_(
     generator: Any = None,
 ) -> Tensor:
     """Uniform with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015."""
-    if 0 in tensor.shape:
+    if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -130,7 +144,7 @@ def kaiming_normal_(
     generator: Any = None,
 ) -> Tensor:
     """Normal with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015."""
-    if 0 in tensor.shape:
+    if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
@@ -149,5 +163,79 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     return _overwrite(tensor, _from_numpy(values, tensor))
 
 
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Normal, limited to [a, b]: the inverse distribution function of one uniform draw each."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may "
+            "be incorrect.",
+            stacklevel=2,
+        )
+    from scipy import special
+
+    draws = rand(*tensor.shape, dtype=float64, generator=generator).numpy()
+    low, high = special.ndtr((a - mean) / std), special.ndtr((b - mean) / std)
+    if low > 0.5:  # both in the upper tail, where 1 - p keeps no digits: the mirrored tail does
+        low, high = special.ndtr((mean - b) / std), special.ndtr((mean - a) / std)
+        values = mean - std * special.ndtri(low + draws * (high - low))
+    else:
+        values = mean + std * special.ndtri(low + draws * (high - low))
+    return _overwrite(tensor, _from_numpy(np.clip(values, a, b), tensor))
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal, with a share ``sparsity`` of each column, chosen at random, set to 0. Martens 2010."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    values = (randn(rows, columns, dtype=tensor.dtype, generator=generator) * std).numpy()
+    for column in range(columns):
+        values[randperm(rows).numpy()[: math.ceil(sparsity * rows)], column] = 0
+    return _overwrite(tensor, _from_numpy(values, tensor))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Convolution weights that pass on as many channels as possible, in each of ``groups``."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    each = tensor.shape[0] // groups
+    values = np.zeros(tuple(tensor.shape))
+    centre = tuple(n // 2 for n in tensor.shape[2:])
+    for group in range(groups):
+        for channel in range(min(each, tensor.shape[1])):
+            values[(group * each + channel, channel, *centre)] = 1
+    return _overwrite(tensor, _from_numpy(values, tensor))
+
+
 def _from_numpy(values: np.ndarray, like: Tensor) -> Tensor:
     return tensor(values, dtype=like.dtype)
+
+
+def _older(function: Callable) -> Callable:
+    """``function`` under its name without the underscore, with PyTorch's warning."""
+    name = function.__name__[:-1]
+
+    def deprecated(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    deprecated.__name__ = deprecated.__qualname__ = name
+    return deprecated
+
+
+uniform, normal, constant, eye = _older(uniform_), _older(normal_), _older(constant_), _older(eye_)
+dirac, sparse, orthogonal = _older(dirac_), _older(sparse_), _older(orthogonal_)
+xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
+kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
+_calculate_fan_in_and_fan_out, _calculate_correct_fan = fans, _fan  # the names that user code knows

@@ -6,11 +6,9 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.Laz
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager.tensor import Tensor
-from jtorch.nn import init
 from jtorch.nn.linear import Linear
 from jtorch.nn.parameter import UninitializedParameter
 from jtorch.nn.state import is_lazy
@@ -89,7 +87,9 @@ class LazyLinear(LazyModuleMixin, Linear):
                 self.in_features = self.weight.shape[-1]
             return
         self.in_features = input.shape[-1]
-        self.weight.materialize((self.out_features, self.in_features))
-        if self.bias is not None:
-            self.bias.materialize((self.out_features,))
+        weight: Any = self.weight
+        bias: Any = self.bias
+        weight.materialize((self.out_features, self.in_features))
+        if bias is not None:
+            bias.materialize((self.out_features,))
         self.reset_parameters()

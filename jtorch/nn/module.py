@@ -8,7 +8,7 @@ writing into a tensor in place is no such change.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from jtorch import dtypes as dt

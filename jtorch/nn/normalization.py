@@ -29,9 +29,7 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
@@ -57,13 +55,15 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Each item over the root mean square of its last dims ``normalized_shape``, then scaled by ``weight`` (ones).
+    """Each item over the root mean square of its last dims ``normalized_shape``, then scaled by
+    ``weight`` (ones).
 
     ``eps`` None is the machine epsilon. Source: Zhang and Sennrich 2019, arXiv:1910.07467.
     """
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
+        self, normalized_shape: int | Sequence[int], eps: float | None = None,
+        elementwise_affine: bool = True,
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -89,7 +89,8 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Each of ``num_groups`` groups of channels of (N, C, ...) to mean 0 and variance 1, then scaled and shifted.
+    """Each of ``num_groups`` groups of channels of (N, C, ...) to mean 0 and variance 1, then scaled
+    and shifted.
 
     Raises ValueError for channels that the groups don't divide. Source: Wu and He 2018, arXiv:1803.08494.
     """

@@ -23,6 +23,9 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
+
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         _share(self, data, "Parameter")
         if requires_grad:
@@ -48,18 +51,22 @@ class Buffer(Tensor):
 
     __slots__ = ("persistent",)
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
+
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         _share(self, data, "Buffer")
         self.persistent = persistent
         if isinstance(data, Tensor) and data.requires_grad:
             self.requires_grad_()
 
-    def __deepcopy__(self, memo: dict) -> Tensor:
-        copy = super().__deepcopy__(memo)
+    def __deepcopy__(self, memo: dict) -> Buffer:
+        copy: Any = super()
+        copy = copy.__deepcopy__(memo)
         copy.persistent = self.persistent
         return copy
 
-    def __reduce__(self) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild_buffer, (np.array(self.detach().numpy()), self.persistent, self.requires_grad)
 
 
@@ -75,10 +82,10 @@ def _share(made: Tensor, data: Any, name: str) -> None:
     if data is None:
         data = np.zeros(0, get_default_dtype().numpy)
     if isinstance(data, Tensor):
-        Tensor.__init__(made, data._data)
+        made.hold(data._data)
         made._cell = data._cell
     elif hasattr(data, "dtype"):
-        Tensor.__init__(made, data)
+        made.hold(data)
     else:
         raise TypeError(
             f"{name}() wraps a Tensor, got {type(data).__name__}; make one first: {name}(jtorch.tensor(...))"
@@ -98,6 +105,9 @@ class UninitializedTensor(Tensor):
     """What a lazy module holds until its first input tells the shape."""
 
     __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary parameter or buffer of ``shape``, of unknown content."""
@@ -136,10 +146,10 @@ class UninitializedParameter(UninitializedTensor, Parameter):
     def _becomes(self) -> type:
         return Parameter
 
-    def __reduce__(self) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return UninitializedParameter, (self.requires_grad, None, self.dtype)
 
-    def __deepcopy__(self, memo: dict) -> Tensor:
+    def __deepcopy__(self, memo: dict) -> UninitializedParameter:
         copy = memo[id(self)] = UninitializedParameter(self.requires_grad, None, self.dtype)
         return copy
 
@@ -150,14 +160,14 @@ class UninitializedBuffer(UninitializedTensor):
     __slots__ = ()
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(empty(0, device=device, dtype=dtype)._data, requires_grad)
+        self.hold(empty(0, device=device, dtype=dtype)._data, requires_grad)
 
     def _becomes(self) -> type:
         return Tensor
 
-    def __reduce__(self) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return UninitializedBuffer, (self.requires_grad, None, self.dtype)
 
-    def __deepcopy__(self, memo: dict) -> Tensor:
+    def __deepcopy__(self, memo: dict) -> UninitializedBuffer:
         copy = memo[id(self)] = UninitializedBuffer(self.requires_grad, None, self.dtype)
         return copy

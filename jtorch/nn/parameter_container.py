@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.container import _position
 from jtorch.nn.module import Module
@@ -20,13 +21,18 @@ def _as_parameter(value: Any) -> Any:
     return value
 
 
-def _describe(key: Any, value: Any) -> str:
+def _describe(key: Any, value: Any, dtype: str = "") -> str:
     if not isinstance(value, Tensor):
         return f"  ({key}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(map(str, value.shape))
-    dtype = str(value.dtype).replace("jtorch.", "torch.")
-    return f"  ({key}): {kind} containing: [{dtype} of size {size}]"
+    named = dtype or str(value.dtype).replace("jtorch.", "torch.")
+    return f"  ({key}): {kind} containing: [{named} of size {size}]"
+
+
+def _typename(value: Any) -> str:
+    """The older name of the type, which PyTorch's ParameterDict shows and its ParameterList does not."""
+    return f"torch.{long_name(value.dtype.numpy)}Tensor" if isinstance(value, Tensor) else ""
 
 
 class ParameterList(Module):
@@ -73,17 +79,6 @@ class ParameterList(Module):
         for value in list(values):
             self.append(value)
         return self
-
-    def pop(self, key: int) -> Any:
-        """Remove and return the value at ``key``; those after it move up."""
-        position = _position(key, self._size)
-        values = list(self)
-        found = values.pop(position)
-        delattr(self, str(self._size - 1))
-        self._size -= 1
-        for k in range(position, self._size):
-            self._put(k, values[k])
-        return found
 
     def __iadd__(self, values: Iterable[Any]) -> Self:
         return self.extend(values)
@@ -152,7 +147,7 @@ class ParameterDict(Module):
         return (self[k] for k in self._keys)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value at ``key``, which becomes ``default`` where there is none."""
@@ -210,4 +205,4 @@ class ParameterDict(Module):
         raise RuntimeError("ParameterDict should not be called.")
 
     def extra_repr(self) -> str:
-        return "\n".join(_describe(k, value) for k, value in self.items())
+        return "\n".join(_describe(k, value, _typename(value)) for k, value in self.items())

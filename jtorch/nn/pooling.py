@@ -42,7 +42,8 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window of sequences (N, C, L). ``stride`` is the window's size unless given.
+    """The largest element of each window of sequences (N, C, L). ``stride`` is the window's size unless
+    given.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
     """
@@ -51,7 +52,8 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window of images (N, C, H, W). ``stride`` is the window's size unless given.
+    """The largest element of each window of images (N, C, H, W). ``stride`` is the window's size unless
+    given.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
     """

@@ -7,7 +7,6 @@ Source: https://docs.pytorch.org/docs/stable/nn.html#recurrent-layers
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from typing import Any
 
@@ -31,8 +30,8 @@ _ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
 
 def _check_options(facts: dict[str, Any]) -> None:
     """Raise PyTorch's errors for arguments of a recurrent layer that it cannot have."""
-    dropout = facts["dropout"]
-    if not isinstance(dropout, numbers.Real) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+    dropout: Any = facts["dropout"]
+    if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being "
             "zeroed"
@@ -181,7 +180,9 @@ class RNNBase(Module):
         case = "batched 3-D" if batched else "unbatched 2-D"
         if len(states) > 1:
             dims = ", ".join(f"{s.ndim}-D" for s in states)
-            raise RuntimeError(f"For {case} input, hx and cx should also be {ndim}-D but got ({dims}) tensors")
+            raise RuntimeError(
+                f"For {case} input, hx and cx should also be {ndim}-D but got ({dims}) tensors"
+            )
         raise RuntimeError(
             f"For {case} input, hx should also be {ndim}-D but got {states[0].ndim}-D tensor"
         )

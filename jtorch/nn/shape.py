@@ -37,13 +37,13 @@ class Unflatten(Module):
             raise NotImplementedError("Unflatten of named dims: jtorch's tensors have no names")
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(
-                "unflattened_size must be a tuple of ints, but found type "
-                f"{type(unflattened_size).__name__}"
+                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
             )
         for place, n in enumerate(unflattened_size):
             if not isinstance(n, int):
                 raise TypeError(
-                    f"unflattened_size must be tuple of ints, but found element of type {type(n).__name__} at pos "
+                    "unflattened_size must be tuple of ints, but found element of type "
+                    f"{type(n).__name__} at pos "
                     f"{place}"
                 )
         self.dim = dim
@@ -54,7 +54,8 @@ class Unflatten(Module):
         axis = self.dim + len(shape) if self.dim < 0 else self.dim
         if not 0 <= axis < len(shape):
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-len(shape)}, {len(shape) - 1}], but got "
+                f"Dimension out of range (expected to be in range of [{-len(shape)}, {len(shape) - 1}], "
+                "but got "
                 f"{self.dim})"
             )
         sizes, n = tuple(self.unflattened_size), shape[axis]
@@ -63,7 +64,8 @@ class Unflatten(Module):
             sizes = tuple(n // known if k == -1 else k for k in sizes)
         if math.prod(sizes) != n or -1 in sizes:
             raise RuntimeError(
-                f"unflatten: Provided sizes {list(self.unflattened_size)} don't multiply up to the size of dim "
+                f"unflatten: Provided sizes {list(self.unflattened_size)} don't multiply up to the size "
+                "of dim "
                 f"{self.dim} ({n}) in the input tensor"
             )
         return input.reshape(*shape[:axis], *sizes, *shape[axis + 1 :])

@@ -51,7 +51,7 @@ def positional(args: tuple, destination: Any, prefix: str, keep_vars: bool) -> t
     return (
         given.get(0) if destination is None else destination,
         given.get(1, "") if prefix == "" else prefix,
-        given.get(2, False) if not keep_vars else keep_vars,
+        keep_vars or given.get(2, False),
     )
 
 
@@ -156,7 +156,8 @@ def load_own(
     """Check what ``given`` has for the module's own tensors; what is to be written, as functions."""
     for hook in module._load_state_dict_pre_hooks.values():
         hook(given, prefix, facts, report.strict, report.missing, report.unexpected, report.errors)
-    own, writes = _own(module), []
+    own = _own(module)
+    writes: list[Callable[[], None]] = []
     assign = facts.get("assign_to_params_buffers", False)
     for name, tensor in own.items():
         key = prefix + name

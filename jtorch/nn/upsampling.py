@@ -10,13 +10,15 @@ from jtorch.nn.module import Module
 
 
 class Upsample(Module):
-    """(N, C, ...) with its spatial dims in ``size``, or ``scale_factor`` times as large: see ``F.interpolate``.
+    """(N, C, ...) with its spatial dims in ``size``, or ``scale_factor`` times as large: see
+    ``F.interpolate``.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Upsample.html
     """
 
     def __init__(
-        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+        align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__()

@@ -6,9 +6,9 @@ elementwise -> reduction -> view -> indexing -> contraction -> convolution -> ra
 from jtorch.ops import (  # noqa: F401 - imported for their declarations
     activation,
     attention,
-    complex,
     bitwise,
     comparison,
+    complex,
     composite,
     contraction,
     convolution,
@@ -16,6 +16,8 @@ from jtorch.ops import (  # noqa: F401 - imported for their declarations
     cumulative,
     decomposition,
     distance,
+    drawing,
+    division,
     elementwise,
     embedding,
     exponential,
@@ -30,6 +32,7 @@ from jtorch.ops import (  # noqa: F401 - imported for their declarations
     random,
     recurrent,
     reduction,
+    representation,
     scatter,
     shrinkage,
     special,
@@ -37,4 +40,5 @@ from jtorch.ops import (  # noqa: F401 - imported for their declarations
     trigonometry,
     update,
     view,
+    weighted,
 )

@@ -15,17 +15,17 @@ def one(dim: int, ndim: int) -> int:
     return dim + bound if dim < 0 else dim
 
 
-_ALL = tuple(tuple(range(n)) for n in range(65))  # NumPy's arrays have at most 64 axes
+ALL = tuple(tuple(range(n)) for n in range(65))  # NumPy's arrays have at most 64 axes
 
 
 def many(dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int, ...]:
     """The axes to reduce: all for None. Raises RuntimeError where one is named twice."""
     if dim is None:
-        return _ALL[ndim]
+        return ALL[ndim]
     if isinstance(dim, int):
         return (one(dim, ndim),) if ndim else _scalar_axis(dim)
     if not dim:
-        return _ALL[ndim]
+        return ALL[ndim]
     axes = tuple(sorted(one(d, ndim) for d in dim))
     if len(set(axes)) != len(axes):
         raise RuntimeError(f"dim {axes[0]} appears multiple times in the list of dims")

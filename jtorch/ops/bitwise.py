@@ -49,7 +49,8 @@ def left_shift(xp, x, y):
 
 @elementwise(
     # what is left is the sign
-    integer_text="({x} >> {y} if {y} >= {kind}(0) and {y} < {kind}(64) else ({x} >> {kind}(62)) >> {kind}(2))",
+    integer_text="({x} >> {y} if {y} >= {kind}(0) and {y} < {kind}(64) else "
+    "({x} >> {kind}(62)) >> {kind}(2))",
     public="bitwise_right_shift",
     methods=("bitwise_right_shift",),
     differentiable=False,

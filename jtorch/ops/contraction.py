@@ -14,6 +14,9 @@ def swap(xp, x):
 
 
 def _matmul_shape(x, y):
+    if x[-1] != y[-2]:
+        (n, k), (m, p) = x[-2:], y[-2:]
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {m}x{p})")
     batch = x[:-2] if len(x) >= len(y) else y[:-2]
     return (*batch, x[-2], y[-1])
 
@@ -57,8 +60,9 @@ def _named_product(name, ndim, grad_name):
 
 
 _C_NAMES = {
-    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short", "bool": "bool",
-    "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short",
+    "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
 }  # fmt: skip
 
 
@@ -105,10 +109,12 @@ def check_expands(shape, target):
         if new < 0 or n not in (1, target[k + new]):
             raise RuntimeError(
                 f"The expanded size of the tensor ({target[k + new]}) must match the existing size ({n}) at "
-                f"non-singleton dimension {k + new}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
+                f"non-singleton dimension {k + new}.  Target sizes: {list(target)}.  Tensor sizes: "
+                f"{list(shape)}"
                 if new >= 0
-                else f"expand({list(shape)}, size={list(target)}): the number of sizes provided ({len(target)}) "
-                f"must be greater or equal to the number of dimensions in the tensor ({len(shape)})"
+                else f"expand({list(shape)}, size={list(target)}): the number of sizes provided "
+                f"({len(target)}) must be greater or equal to the number of dimensions in the tensor "
+                f"({len(shape)})"
             )
 
 

@@ -5,6 +5,9 @@ seen as a matrix. It is linear in the image and in the weight, and so are the tw
 beside it: ``convolution_input`` (the gradient of the image, which is the transposed convolution) and
 ``convolution_weight``. The gradient of each of the three is said with the other two.
 
+Where the namespace has routines of its own for the common case (NumPy's has, see ``xp/_convolution.py``),
+they are asked first; traced and differentiated again, a convolution is always the composite.
+
 In all three ``low`` and ``high`` are the zeros before and after each spatial axis.
 """
 
@@ -93,24 +96,39 @@ def _bias_gradient(xp, g):
     return xp.sum(g, axis=(0, *range(2, len(g.shape))), keepdims=False)
 
 
-def _forward(xp, x, weight, groups, **geometry):
+def _direct(xp, routine, *values, **geometry):
+    """What the namespace's own routine gives; None where it has none or that does not apply."""
+    routines = getattr(xp, "_convolution", None)
+    return None if routines is None else getattr(routines, routine)(*values, **geometry)
+
+
+def _forward(xp, x, weight, bias, groups, **geometry):
+    found = _direct(xp, "forward", x, weight, bias, groups, **geometry)
+    if found is not None:
+        return found
     kernel = tuple(weight.shape[2:])
     columns = _columns(xp, x, kernel, groups, **geometry)
     out = xp.matmul(_matrix(xp, weight, groups, x.shape[0]), columns)
     sizes = [a + n + b for a, n, b in zip(geometry["low"], x.shape[2:], geometry["high"], strict=True)]
     places = window_counts(sizes, kernel, geometry["stride"], geometry["dilation"])
-    return xp.reshape(out, shape=(x.shape[0], weight.shape[0], *places))
+    return _plus_bias(xp, xp.reshape(out, shape=(x.shape[0], weight.shape[0], *places)), bias)
 
 
-def _for_input(xp, g, weight, sizes, groups, stride, low, high, dilation):
+def _for_input(xp, g, weight, sizes, groups, **geometry):
+    found = _direct(xp, "for_input", g, weight, sizes, groups, **geometry)
+    if found is not None:
+        return found
     n, c = g.shape[0], weight.shape[1] * groups
     columns = xp.matmul(swap(xp, _matrix(xp, weight, groups, n)), _rows(xp, g, groups))
     columns = xp.reshape(columns, shape=(n, c, *weight.shape[2:], *g.shape[2:]))
-    return refolded(xp, columns, sizes, low, high, stride, dilation)
+    return refolded(xp, columns, sizes, **geometry)
 
 
 def _for_weight(xp, g, x, kernel, groups, **geometry):
     """Sum over the batch of ``rows @ columns.T``: one small product per image, or one large one."""
+    found = _direct(xp, "for_weight", g, x, kernel, groups, **geometry)
+    if found is not None:
+        return found
     rows, columns = _rows(xp, g, groups), _columns(xp, x, kernel, groups, **geometry)
     shape = (g.shape[1], x.shape[1] // groups, *kernel)
     if rows.shape[-1] >= rows.shape[-2]:  # then the products per image are no larger than the columns
@@ -129,8 +147,7 @@ def _for_weight(xp, g, x, kernel, groups, **geometry):
 @composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None)
 def convolution(xp, x, weight, bias, *, stride, low, high, dilation, groups):
     """x (N, C, ...), weight (O, C/groups, *kernel), bias (O,) to (N, O, ...)"""
-    out = _forward(xp, x, weight, groups, stride=stride, low=low, high=high, dilation=dilation)
-    return _plus_bias(xp, out, bias)
+    return _forward(xp, x, weight, bias, groups, stride=stride, low=low, high=high, dilation=dilation)
 
 
 @convolution.vjp
@@ -146,7 +163,7 @@ def _(xp, g, x, weight, needs, stride, low, high, dilation, groups):
 @composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None)
 def convolution_input(xp, x, weight, bias, *, sizes, stride, low, high, dilation, groups):
     """x (N, O, ...), weight (O, C/groups, *kernel), bias (C,) to (N, C, *sizes): ``convolution`` backwards"""
-    out = _for_input(xp, x, weight, sizes, groups, stride, low, high, dilation)
+    out = _for_input(xp, x, weight, sizes, groups, stride=stride, low=low, high=high, dilation=dilation)
     return _plus_bias(xp, out, bias)
 
 
@@ -154,7 +171,7 @@ def convolution_input(xp, x, weight, bias, *, sizes, stride, low, high, dilation
 def _(xp, g, x, weight, needs, stride, low, high, dilation, groups):
     at = {"stride": stride, "low": low, "high": high, "dilation": dilation}
     return (
-        _forward(xp, g, weight, groups, **at) if needs[0] else None,
+        _forward(xp, g, weight, None, groups, **at) if needs[0] else None,
         _for_weight(xp, x, g, tuple(weight.shape[2:]), groups, **at) if needs[1] else None,
         _bias_gradient(xp, g) if needs[2] else None,
     )

@@ -46,7 +46,7 @@ def _(xp, g, x, axis):
 
 
 def shifted(xp, x, axis, by, fill):
-    """``x`` moved ``by`` positions towards the end of ``axis`` (the start, if negative), ``fill`` behind it."""
+    """``x`` moved ``by`` positions towards the end of ``axis`` (or the start), with ``fill`` behind it."""
     shape, n = tuple(x.shape), x.shape[axis]
     by = max(-n, min(n, by))
     gap = xp.full(fill, shape=_resized(shape, axis, abs(by)), dtype=x.dtype)
@@ -61,7 +61,7 @@ def _resized(shape, axis, n):
 
 
 def exclusive_products(xp, x, axis, reverse=False):
-    """The product of all elements before each position of ``axis`` (after it, if ``reverse``).
+    """The product of the elements before each position of ``axis`` (after it, if ``reverse``).
 
     Positions double their reach at each step (Hillis and Steele, "Data parallel algorithms", 1986).
     """

@@ -8,9 +8,7 @@ shape; the engine sums them back.
 
 from __future__ import annotations
 
-import numpy as np
-
-from jtorch.op import composite, elementwise, opaque
+from jtorch.op import composite, elementwise
 
 # -- arithmetic ------------------------------------------------------------------------------------
 
@@ -45,17 +43,6 @@ def _(xp, g, x, y, needs):
     return g * y if needs[0] else None, g * x if needs[1] else None
 
 
-@elementwise(text="{x} / {y}", dtype="float", in_place=True)
-def div(xp, x, y):
-    return xp.div(x, y)
-
-
-@div.vjp
-def _(xp, g, x, y, needs):
-    over = g / y
-    return over, -over * (x / y) if needs[1] else None
-
-
 @elementwise(text="-{x}", in_place=True)
 def neg(xp, x):
     return xp.neg(x)
@@ -64,85 +51,6 @@ def neg(xp, x):
 @neg.vjp
 def _(xp, g):
     return -g
-
-
-@elementwise(
-    text="floor_divide_{t}({x}, {y})",
-    # the least integer over -1 does not fit: it wraps, as in NumPy
-    integer_text="({x} // {y} if {y} != -1 else {kind}(0) - {x})",
-    check=("{y} == 0", "integer division by zero"),
-    differentiable=False,
-    in_place=True,
-)
-def floor_divide(xp, x, y):
-    return xp.floor_divide(x, y)
-
-
-@elementwise(
-    text="remainder_{t}({x}, {y})",
-    integer_text="{x} % {y}",
-    check=("{y} == 0", "integer division by zero"),
-    in_place=True,
-)
-def remainder(xp, x, y):
-    return xp.remainder(x, y)
-
-
-@remainder.vjp
-def _(xp, g, x, y, needs):
-    return g, -g * xp.floor(x / y) if needs[1] else None
-
-
-@elementwise(
-    text="fmod({x}, {y})",
-    # Python's remainder has the sign of y, this one that of x
-    integer_text="({x} % {y} - ({y} if {x} % {y} != 0 and ({x} < 0) != ({y} < 0) else {kind}(0)))",
-    check=("{y} == 0", "integer division by zero"),
-    in_place=True,
-)
-def fmod(xp, x, y):
-    """The remainder of x / y with the sign of x."""
-    return xp.fmod(x, y)
-
-
-@fmod.vjp
-def _(xp, g, x, y, needs):
-    return g, -g * xp.trunc(x / y) if needs[1] else None
-
-
-@composite(public=None, grad_name="DivBackward1")
-def divide_and_floor(xp, x, y):
-    """``floor_divide`` with a gradient, which is zero."""
-    return xp.floor_divide(x, y)
-
-
-@composite(public=None, grad_name="DivBackward1")
-def divide_and_trunc(xp, x, y):
-    """x / y cut towards zero, as C divides integers."""
-    if x.dtype.kind == "f":
-        return xp.trunc(x / y)
-    down = xp.floor_divide(x, y)
-    short = xp.logical_and(xp.lt(down, 0), xp.ne(x, down * y))  # below zero and not exact: one too low
-    return down + xp.cast(short, dtype=x.dtype)
-
-
-for _flat in (divide_and_floor, divide_and_trunc):
-
-    @_flat.vjp
-    def _(xp, g, needs):
-        zeros = xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype)
-        return zeros, zeros if needs[1] else None
-
-
-@elementwise(text="{kind}(1) / {x}", dtype="float", in_place=True)
-def reciprocal(xp, x):
-    """1 / x"""
-    return xp.reciprocal(x)
-
-
-@reciprocal.vjp
-def _(xp, g, out):
-    return -g * (out * out)
 
 
 @elementwise(
@@ -156,18 +64,24 @@ def pow(xp, x, y):
 
 
 @pow.vjp
-def _(xp, g, x, y, out, needs):
+def _(xp, g, x, y, needs):
     # d/dx x**y = y x**(y-1), 0 where y is 0 (also at x = 0); d/dy x**y = x**y log x, 0 where x is 0
     # and y >= 0. A number as exponent stays a number: ``x ** 2`` must not build arrays of twos.
+    # The result is not kept, so it may be changed in place, as in PyTorch beside a number.
     gx = gy = None
     if needs[0] and isinstance(y, (int, float)):
         gx = xp.mul(g, x * y if y == 2 else y * xp.pow(x, y - 1)) if y else g * 0.0
     elif needs[0]:
-        gx = g * xp.where(xp.eq(y, 0.0), 0.0 * out, y * xp.pow(x, y - 1.0))
+        gx = g * xp.where(xp.eq(y, 0.0), 0.0, y * xp.pow(x, y - 1.0))
     if needs[1]:
         zero = xp.logical_and(xp.eq(x, 0.0), xp.ge(y, 0.0))
-        gy = g * xp.where(zero, 0.0 * out, out * xp.log(x))
+        gy = g * xp.where(zero, 0.0, xp.pow(x, y) * xp.log(x))
     return gx, gy
+
+
+@pow.face
+def _(input, exponent):
+    return (input, exponent), {}
 
 
 @elementwise(text="sqrt({x})", dtype="float", in_place=True)
@@ -203,151 +117,6 @@ def _(xp, g, x):
 @elementwise(text="sign_{t}({x})", integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True)
 def sign(xp, x):
     return xp.sign(x)
-
-
-# -- weighted sums: ``value`` and ``weight`` are numbers that may change from call to call --------------
-
-
-@composite()
-def addcmul(xp, x, y, z, value):
-    """x + value y z"""
-    return x + (y * z if value.__class__ in (int, float) and value == 1 else value * (y * z))
-
-
-@addcmul.vjp
-def _(xp, g, y, z, value, needs):
-    scaled = g * value
-    return g, scaled * z if needs[1] else None, scaled * y if needs[2] else None, None
-
-
-@composite()
-def addcdiv(xp, x, y, z, value):
-    """x + value y / z"""
-    return x + value * (y / z)
-
-
-@addcdiv.vjp
-def _(xp, g, y, z, value, needs):
-    scaled = g * value / z
-    return g, scaled if needs[1] else None, -scaled * (y / z) if needs[2] else None, None
-
-
-@composite(in_place=True)
-def lerp(xp, x, end, weight):
-    """x + weight (end - x), from the nearer end, so that a weight of 1 gives ``end`` itself."""
-    step = end - x
-    if not hasattr(weight, "dtype"):
-        return x + weight * step if weight < 0.5 else end - step * (1.0 - weight)
-    return xp.where(xp.lt(weight, 0.5), x + weight * step, end - step * (1.0 - weight))
-
-
-@lerp.vjp
-def _(xp, g, x, end, weight, needs):
-    gx = g * (1.0 - weight) if needs[0] else None
-    gend = g * weight if needs[1] else None
-    return gx, gend, g * (end - x) if needs[2] else None
-
-
-@addcmul.face
-def _(input, tensor1, tensor2, *, value=1):
-    if value.__class__ is float and not any_floating(input, tensor1, tensor2):
-        value = int(value)  # as PyTorch takes it
-    return (input, tensor1, tensor2, value), {}
-
-
-@addcdiv.face
-def _(input, tensor1, tensor2, *, value=1):
-    if not any_floating(input, tensor1, tensor2):
-        raise RuntimeError(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
-            "perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented "
-            "as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as "
-            "(input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the "
-            "latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
-        )
-    return (input, tensor1, tensor2, value), {}
-
-
-def any_floating(*tensors):
-    return not {"f", "V", "c"}.isdisjoint(t.dtype.numpy.kind for t in tensors)
-
-
-# -- the insides of numbers ------------------------------------------------------------------------------
-
-
-@elementwise(dtype="float", in_place=True)
-def copysign(xp, x, y):
-    """|x| with the sign of y."""
-    return xp.copysign(x, y)
-
-
-@copysign.vjp
-def _(xp, g, x, y, out, needs):
-    zero = xp.eq(x, 0.0)
-    gx = xp.where(zero, 0.0, g * (out / xp.where(zero, 1.0, x))) if needs[0] else None
-    return gx, xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype) if needs[1] else None
-
-
-@elementwise(dtype="floating", differentiable=False, in_place=True)
-def nextafter(xp, x, y):
-    """The next number after x towards y."""
-    return xp.nextafter(x, y)
-
-
-_INT32 = np.dtype(np.int32)
-
-
-@opaque(
-    n_outputs=2,
-    shape=lambda x: (x, x),
-    dtype=lambda dtypes, statics: (dtypes[0], _INT32),
-    public=None,
-)
-def frexp(xp, x):
-    """(mantissa, exponent) with x = mantissa 2**exponent and 0.5 <= |mantissa| < 1"""
-    return xp.frexp(x)
-
-
-@frexp.vjp
-def _(xp, g, out1):
-    return g[0] * xp.exp2(xp.cast(-out1, dtype=g[0].dtype))
-
-
-@composite(dtype="as_is", in_place=True)
-def nan_to_num(xp, x, *, nan, posinf, neginf):
-    """x with numbers in place of NaN and the infinities."""
-    if x.dtype.kind != "f":
-        return xp.clone(x)
-    x = xp.where(xp.isnan(x), nan, x)
-    return xp.where(xp.gt(x, _LARGEST[x.dtype]), posinf, xp.where(xp.lt(x, -_LARGEST[x.dtype]), neginf, x))
-
-
-@nan_to_num.vjp
-def _(xp, g, x):
-    return xp.where(xp.isfinite(x), g, 0.0)
-
-
-_LARGEST = {np.dtype(k): float(np.finfo(k).max) for k in (np.float16, np.float32, np.float64)}
-
-
-@nan_to_num.face
-def _(input, nan=None, posinf=None, neginf=None):
-    most = _LARGEST.get(input.dtype.numpy, 0.0)
-    return (input,), {
-        "nan": 0.0 if nan is None else nan,
-        "posinf": most if posinf is None else posinf,
-        "neginf": -most if neginf is None else neginf,
-    }
-
-
-@elementwise(differentiable=False, commutes=True, in_place=True)
-def gcd(xp, x, y):
-    return xp.gcd(x, y)
-
-
-@elementwise(differentiable=False, commutes=True, in_place=True)
-def lcm(xp, x, y):
-    return xp.lcm(x, y)
 
 
 # -- selection -------------------------------------------------------------------------------------
@@ -511,7 +280,9 @@ def iota(xp, *, shape, axis, dtype):
 # -- limits: with a tie the gradient goes to the input, as in PyTorch's clamp ----------------------
 
 
-@elementwise(text="maximum({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True)
+@elementwise(
+    text="maximum({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True
+)
 def clamp_min(xp, x, low):
     return xp.maximum(x, low)
 
@@ -522,7 +293,9 @@ def _(xp, g, x, low, needs):
     return xp.where(kept, g, 0.0), xp.where(kept, 0.0, g) if needs[1] else None
 
 
-@elementwise(text="minimum({x}, {high})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True)
+@elementwise(
+    text="minimum({x}, {high})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True
+)
 def clamp_max(xp, x, high):
     return xp.minimum(x, high)
 

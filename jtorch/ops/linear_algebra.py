@@ -1,8 +1,8 @@
 """Solvers and determinants: library calls with closed-form gradients, over any number of batch axes.
 
-Source of the gradients: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation" (2008); for the Cholesky factor I. Murray, "Differentiation of the Cholesky decomposition"
-(2016), arXiv:1602.07527.
+Source of the gradients: M. Giles, "Collected matrix derivative results for forward and reverse mode
+algorithmic differentiation" (2008); for the Cholesky factor I. Murray, "Differentiation of the Cholesky
+decomposition" (2016), arXiv:1602.07527.
 """
 
 from __future__ import annotations

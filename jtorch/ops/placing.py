@@ -118,8 +118,8 @@ def _(xp, g, x, value, indices, out, axes, reduce):
 def _product_gradients(xp, g, x, value, indices, axes):
     """A factor's gradient is the product of the others: exact where factors are 0, too.
 
-    Where two or more of ``value`` at one place are 0 the gradient is 0, but its own derivative is not: the root
-    makes that infinite instead of wrong.
+    Where two or more of ``value`` at one place are 0 the gradient is 0, but its own derivative is not: the
+    root makes that infinite instead of wrong.
     """
     dtype, shape, facts = _dtype(g), tuple(x.shape), {"axes": axes, "reduce": "prod"}
     one_x = xp.full(1, shape=shape, dtype=dtype)

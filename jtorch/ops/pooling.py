@@ -107,9 +107,7 @@ def avg_pool(xp, x, *, kernel, stride, padding, places, count_borders, divisor):
     """Means of windows; a border of zeros counts where ``count_borders``; ``divisor`` 0 is the count."""
     whole = _whole(x.shape[2:], places, kernel, stride, padding, (1,) * len(kernel))
     sums = _window_sums(xp, _bordered(xp, x, whole, padding, 0), places, kernel, stride)
-    return sums * _weights(
-        xp, x.shape[2:], x.dtype, kernel, stride, padding, places, count_borders, divisor
-    )
+    return sums * _weights(xp, x.shape[2:], x.dtype, kernel, stride, padding, places, count_borders, divisor)
 
 
 def _window_sums(xp, x, places, kernel, stride):
@@ -141,7 +139,9 @@ def _weights(xp, sizes, dtype, kernel, stride, padding, places, count_borders, d
     for axis, (n, k, s, p) in enumerate(zip(sizes, kernel, stride, padding, strict=True)):
         shape = tuple(places[axis] if a == axis else 1 for a in range(len(places)))
         start = xp.iota(shape=shape, axis=axis, dtype=np.dtype(np.int64)) * s - p
-        end = xp.minimum(start + k, xp.full(n + p if count_borders else n, shape=shape, dtype=np.dtype(np.int64)))
+        end = xp.minimum(
+            start + k, xp.full(n + p if count_borders else n, shape=shape, dtype=np.dtype(np.int64))
+        )
         begin = start if count_borders else xp.maximum(start, 0 * start)
         counts = xp.cast(end - begin, dtype=dtype) * counts
     return 1.0 / counts
@@ -149,8 +149,6 @@ def _weights(xp, sizes, dtype, kernel, stride, padding, places, count_borders, d
 
 @avg_pool.vjp
 def _(xp, g, x_shape, kernel, stride, padding, places, count_borders, divisor):
-    scaled = g * _weights(
-        xp, x_shape[2:], g.dtype, kernel, stride, padding, places, count_borders, divisor
-    )
+    scaled = g * _weights(xp, x_shape[2:], g.dtype, kernel, stride, padding, places, count_borders, divisor)
     parts = [scaled] * math.prod(kernel)
     return _unpool(xp, parts, x_shape, kernel, stride, padding, (1,) * len(kernel))

@@ -60,7 +60,7 @@ def _joined(xp, parts, reverse):
 
 def _previous(xp, states, first, sizes, reverse):
     """For each row the state that it was computed from; ``states`` has those after each step."""
-    parts = []
+    parts: list = []
     steps = _steps(sizes, reverse)
     before, rows = None, _part(xp, first, 0, steps[0][1])
     for start, n in steps:
@@ -93,7 +93,9 @@ def _add(x, y):
 def rnn_layer(xp, x, weight, h, *, sizes, reverse, relu):
     """h = act(x + h @ weight.T): (all states (rows, H), the last of each sequence (B, H))"""
     transposed = swap(xp, weight)
-    state, outs, gone = _begin(xp, h, sizes, reverse), [], []
+    outs: list = []
+    gone: list = []
+    state = _begin(xp, h, sizes, reverse)
     for start, n in _steps(sizes, reverse):
         state = _resized(xp, state, n, h, gone)
         z = _part(xp, x, start, start + n) + xp.matmul(state, transposed)
@@ -106,7 +108,8 @@ def rnn_layer(xp, x, weight, h, *, sizes, reverse, relu):
 def _(xp, g, out0, weight, h, needs, sizes, reverse, relu):
     # not "> 0": the gradient at NaN is NaN's, as in PyTorch
     slope = 1.0 - (xp.cast(xp.le(out0, 0.0), dtype=g[0].dtype) if relu else out0 * out0)
-    parts, gone = [], []
+    parts: list = []
+    gone: list = []
     dh = _begin(xp, g[1], sizes, not reverse)
     for start, n in _steps(sizes, not reverse):
         dh = _resized(xp, dh, n, g[1], gone)
@@ -131,8 +134,11 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
     transposed = swap(xp, weight)
     shrink = None if projection is None else swap(xp, projection)
     state, cell = _begin(xp, h, sizes, reverse), _begin(xp, c, sizes, reverse)
-    outs, gates, cells = [], ([], [], [], []), []
-    h_gone, c_gone = [], []
+    outs: list = []
+    cells: list = []
+    gates: tuple[list, ...] = ([], [], [], [])
+    h_gone: list = []
+    c_gone: list = []
     for start, n in _steps(sizes, reverse):
         state = _resized(xp, state, n, h, h_gone)
         cell = _resized(xp, cell, n, c, c_gone)
@@ -171,7 +177,10 @@ def _lstm_slopes(xp, gates, cells, before, extra):
 def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs, sizes, reverse):
     before = _previous(xp, out7, c, sizes, reverse)
     slopes, given, to_cell = _lstm_slopes(xp, (out3, out4, out5, out6), out7, before, g[3:7])
-    parts, outs, h_gone, c_gone = [], [], [], []
+    parts: list = []
+    outs: list = []
+    h_gone: list = []
+    c_gone: list = []
     dh, dc = (_begin(xp, last, sizes, not reverse) for last in g[1:3])
     for start, n in _steps(sizes, not reverse):
         stop = start + n
@@ -208,8 +217,10 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     (rows, H) each. Source: Cho et al. 2014, with the reset gate after the product, as in cuDNN.
     """
     transposed = swap(xp, weight)
-    state, outs, gone = _begin(xp, h, sizes, reverse), [], []
-    kept = ([], [], [], [])
+    outs: list = []
+    gone: list = []
+    kept: tuple[list, ...] = ([], [], [], [])
+    state = _begin(xp, h, sizes, reverse)
     for start, count in _steps(sizes, reverse):
         state = _resized(xp, state, count, h, gone)
         z = xp.matmul(state, transposed)
@@ -250,7 +261,9 @@ def _gru_slopes(xp, gates, before, extra):
 def _(xp, g, out0, out2, out3, out4, out5, weight, bias, h, needs, sizes, reverse):
     before = _previous(xp, out0, h, sizes, reverse)
     slopes, given, to_new, given_new = _gru_slopes(xp, (out2, out3, out4, out5), before, g[2:])
-    parts, totals, gone = [], [], []
+    parts: list = []
+    totals: list = []
+    gone: list = []
     dh = _begin(xp, g[1], sizes, not reverse)
     for start, n in _steps(sizes, not reverse):
         stop = start + n

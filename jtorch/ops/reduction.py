@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 
-import numpy as np
-
 from jtorch.op import composite, reduction
 from jtorch.ops import axes as ax
 from jtorch.ops.cumulative import exclusive_products
@@ -23,10 +21,6 @@ def _axis_face(input, dim=None, keepdim=False):
     return (input,), {"axis": ax.many(dim, input.ndim), "keepdims": keepdim}
 
 
-def _sum_dtype(dtypes, statics):
-    return np.dtype(np.int64) if dtypes[0].kind in "bui" else dtypes[0]
-
-
 @reduction(combine="add", identity=0, dtype="sum")
 def sum(xp, x, *, axis, keepdims):
     return xp.sum(x, axis=axis, keepdims=keepdims)
@@ -37,7 +31,7 @@ def _(xp, g, x_shape, axis, keepdims):
     return restore(xp, g, x_shape, axis, keepdims)
 
 
-@sum.lean_face
+@sum.lean_face(usual=("dim is None and dtype is None", "input, ALL_AXES[input._data.ndim], keepdim"))
 def _(input, dim=None, keepdim=False, *, dtype=None):
     if dtype is not None:
         input = input.to(dtype)

@@ -87,9 +87,13 @@ def _strided_put(xp, base, value, size, steps, start):
     return xp.index_put(base, value, places, axes=(0,))
 
 
+def _strided_affine(shape, strides, size, steps, start):
+    return start * strides[0], tuple(s * strides[0] for s in steps)
+
+
 @view(
     shape=lambda x, size, steps, start: size,
-    affine=lambda shape, strides, size, steps, start: (start * strides[0], tuple(s * strides[0] for s in steps)),
+    affine=_strided_affine,
     put=_strided_put,
     public=None,
     grad_name="AsStridedBackward0",

@@ -81,7 +81,7 @@ def _(xp, g, x_shape):
     return xp.reshape(g, shape=x_shape)
 
 
-@reshape.lean_face
+@reshape.lean_face(usual=("shape and -1 not in shape and shape[0].__class__ is int", "input, shape"))
 def _(input, *shape):
     if len(shape) == 1 and shape[0].__class__ is not int:
         shape = ax.sizes(shape)
@@ -192,7 +192,7 @@ def _permuting(name, grad_name, face):
     def _(xp, g, axes):
         return xp.permute(g, axes=_inverse(axes))
 
-    body.lean_face(face)
+    body.lean_face()(face)
     return body
 
 
@@ -237,7 +237,8 @@ def _(xp, g, axes):
 
 @flip.face
 def _(input, *dims):
-    return (input,), {"axes": tuple(ax.one(d, input.ndim) for d in ax.sizes(dims))}
+    dims = ax.sizes(dims)
+    return (input,), {"axes": ax.many(dims, input.ndim) if dims else ()}
 
 
 # -- repeated elements ------------------------------------------------------------------------------------
@@ -488,7 +489,7 @@ def _without_empty_vectors(tensors):
 def _(tensors, dim=0):
     tensors = tuple(tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     first = tensors[0]
     if any(t.ndim == 1 and not t.shape[0] for t in tensors):
         tensors = _without_empty_vectors(tensors)

@@ -22,7 +22,7 @@ class Adagrad(Optimizer):
     """Duchi et al. 2011.
 
     State per parameter, made at once: "step" (0-d float32) and "sum". Raises ValueError for options out of
-    range. ``foreach`` and ``fused`` are taken for compatibility.
+    range. ``fused`` runs all updates as one compiled call; ``foreach`` is taken for compatibility.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Adam(Optimizer):
     ``weight_decay`` is added to the gradient; ``amsgrad`` keeps the largest second moment (Reddi et al.
     2018). State per parameter: "step" (0-d float32), "exp_avg" and "exp_avg_sq" (and "max_exp_avg_sq") of
     the parameter's shape. Raises ValueError for options out of range.
-    ``foreach``, ``capturable`` and ``fused`` are taken for compatibility.
+    ``fused`` runs all updates as one compiled call; ``foreach`` and ``capturable`` are taken as well.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class SGD(Optimizer):
     """``p -= lr g``; with momentum the gradient goes through a running sum first.
 
     Raises ValueError for negative options and for Nesterov's form without momentum or with dampening.
-    ``foreach`` and ``fused`` are taken for compatibility: they choose among PyTorch's implementations.
+    ``fused`` runs all updates as one compiled call; ``foreach`` is taken for compatibility.
     """
 
     def __init__(

@@ -8,11 +8,15 @@ tuples of non-negative ints, shapes are tuples, and dtypes are NumPy's.
 
 import warnings
 
+# routines for what a composite would compute slower; no part of the dialect
+from jtorch.xp import _convolution as _convolution
+
 # each file offers what it defines under a public name, and nothing else is callable here
 from jtorch.xp.complex import *  # noqa: F403
 from jtorch.xp.contraction import *  # noqa: F403
 from jtorch.xp.creation import *  # noqa: F403
 from jtorch.xp.cumulative import *  # noqa: F403
+from jtorch.xp.drawing import *  # noqa: F403
 from jtorch.xp.elementwise import *  # noqa: F403
 from jtorch.xp.gathering import *  # noqa: F403
 from jtorch.xp.linear_algebra import *  # noqa: F403

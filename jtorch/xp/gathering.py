@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,16 @@ def index_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     """Zeros of ``shape`` with ``g`` added at ``indices``: what ``index`` read from, repeats summed."""
     _check_all(indices, shape, axes)
     flat = np.ravel_multi_index(indices, tuple(shape[a] for a in axes)).ravel()
-    count = flat.size
-    before = int(np.prod(shape[: axes[0]]))
-    rows = int(np.prod([shape[a] for a in axes]))
-    after = int(np.prod(shape[axes[-1] + 1 :]))
-    out = np.zeros((before, rows, after), g.dtype)
-    every: Any = (slice(None), flat)
-    np.add.at(out, every, g.reshape(before, count, after))
+    before = math.prod(shape[: axes[0]])
+    rows = math.prod(shape[a] for a in axes)
+    after = math.prod(shape[axes[-1] + 1 :])
+    # element by element: for vectors NumPy has a loop of its own, four times as fast as rows at a time
+    if after != 1:
+        flat = (flat[:, None] * after + np.arange(after)).ravel()
+    if before != 1:
+        flat = (flat + np.arange(before)[:, None] * (rows * after)).ravel()
+    out = np.zeros((before * rows * after,), g.dtype)
+    np.add.at(out, flat, g.reshape(-1))
     return out.reshape(shape)
 
 

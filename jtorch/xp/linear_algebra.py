@@ -58,7 +58,8 @@ def solve(x: Array, y: Array) -> Array:
     except _linalg.LinAlgError:
         place, _ = _zero_pivot(x)
         raise _LinAlgError(
-            f"torch.linalg.solve: {_in_batch(x, place)}The solver failed because the input matrix is singular."
+            f"torch.linalg.solve: {_in_batch(x, place)}The solver failed because the input matrix is "
+            "singular."
         ) from None
 
 
@@ -75,8 +76,8 @@ def cholesky(x: Array) -> Array:
             kind = "s" if x.dtype == np.float32 else "d"
             place, k = _first(x, lambda a: getattr(lapack, f"{kind}potrf")(a, lower=1)[1])
     raise _LinAlgError(
-        f"linalg.cholesky: {_in_batch(x, place)}The factorization could not be completed because the input is "
-        f"not positive-definite (the leading minor of order {k} is not positive-definite)."
+        f"linalg.cholesky: {_in_batch(x, place)}The factorization could not be completed because the input "
+        f"is not positive-definite (the leading minor of order {k} is not positive-definite)."
     )
 
 

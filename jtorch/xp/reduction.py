@@ -24,7 +24,7 @@ def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
     n = x.size
     if n <= _FEW and not keepdims and len(axis) == x.ndim and x.dtype in _ONES and n:
         # a reduction starts in 0.8 us and gives a scalar to wrap, a product with ones in 0.4 us
-        return (x if len(axis) == 1 else x.reshape(-1)).dot(_ONES[x.dtype][n]).reshape(())
+        return (x if len(axis) == 1 else x.ravel()).dot(_ONES[x.dtype][n]).reshape(())
     return _add_up(x, axis, x.dtype, None, keepdims)
 
 

@@ -10,7 +10,7 @@ Array = np.ndarray
 
 
 def _scipy(name: str, *arguments: Any) -> Array:
-    """SciPy's function ``name`` in the dtype of the arguments, which has to be asked for: some give float64."""
+    """SciPy's function ``name`` in the dtype of the arguments: by itself it may be float64."""
     from scipy import special
 
     dtype = next(a.dtype for a in arguments if isinstance(a, np.ndarray | np.generic))
@@ -22,7 +22,7 @@ def erfc(x: Array) -> Array:
 
 
 def erfinv(x: Array) -> Array:
-    return _scipy("erfinv", x)
+    return np.copysign(_scipy("erfinv", x), x)  # SciPy drops the sign of -0.0
 
 
 def erfcx(x: Array) -> Array:

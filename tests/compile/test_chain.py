@@ -105,8 +105,11 @@ def _pairs(values, n):
     return [np.ascontiguousarray(g.reshape(-1)) for g in grid]
 
 
+NOT_OF_FLOATS = ("bounded", "normal", "uniform", "exponential", *INTEGERS_ONLY)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in ("bounded", "normal", "uniform", *INTEGERS_ONLY)])
+@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in NOT_OF_FLOATS])
 def test_special_floats(name, dtype):
     op = BY_NAME[name]
     arrays = _pairs(_special(dtype), len(op.arrays))

@@ -118,7 +118,7 @@ def test_errors():
         jtorch.from_numpy(np.array(["a"]))
     with pytest.raises(RuntimeError, match="negative dimension"):
         jtorch.zeros(2, -1)
-    with pytest.raises(RuntimeError, match="not compiled with CUDA"):
+    with pytest.raises(RuntimeError, match="Torch not compiled with CUDA enabled"):
         jtorch.zeros(2, device="cuda")
     with pytest.raises(ValueError, match="not numbers of one shape"):
         jtorch.tensor(["a"])

@@ -152,9 +152,9 @@ PARTS = st.one_of(
 @given(st.lists(PARTS, min_size=1, max_size=4))
 def test_any_item_reads_what_numpy_reads(parts):
     assume(parts.count(Ellipsis) < 2)  # an error in NumPy; in PyTorch the second one stands for nothing
-    if Ellipsis in parts:  # between arrays NumPy moves their axes to the front, PyTorch only if it stands for dims
+    if Ellipsis in parts:  # NumPy sends the axes of arrays around it to the front, even if it is empty
         k = parts.index(Ellipsis)
-        assume(not any(isinstance(p, list) for p in parts[:k]) or not any(isinstance(p, list) for p in parts[k:]))
+        assume(not all(any(isinstance(p, list) for p in side) for side in (parts[:k], parts[k:])))
     array = np.arange(3 * 3 * 3).reshape(3, 3, 3)
     item = tuple(parts)
     try:
@@ -200,13 +200,14 @@ def test_errors_say_what_is_wrong():
         x[::-1]
     with pytest.raises(IndexError):
         x[jtorch.tensor([5])]
-    with pytest.raises(RuntimeError, match="The expanded size of the tensor .3. must match"):
+    with pytest.raises(RuntimeError, match=r"The expanded size of the tensor .3. must match"):
         x[0] = jtorch.ones(5)
-    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape .5. cannot be broadcast"):
+    with pytest.raises(RuntimeError, match=r"shape mismatch: value tensor of shape .5. cannot be broadcast"):
         x[[0, 1]] = jtorch.ones(5)
 
 
-# -- every other kind of item ----------------------------------------------------------------------------------
+# -- every other kind of item
+# ----------------------------------------------------------------------------------
 
 OTHER_ITEMS = {
     "true": lambda L: True,
@@ -338,5 +339,5 @@ def test_a_uint8_tensor_is_a_mask():
 
 
 def test_assigned_words_are_refused():
-    with pytest.raises(TypeError, match="can't assign a str to a torch.FloatTensor"):
+    with pytest.raises(TypeError, match=r"can't assign a str to a torch.FloatTensor"):
         jtorch.zeros(2)[0:1] = "a"

@@ -87,7 +87,7 @@ def test_dropout_only_while_training():
 Z = (4, 2, 6)
 BAD_CALLS = [
     (lambda m, z: m(z(1, 1, 1, 6), z(*Z), z(*Z)), AssertionError, "but received 4-D query tensor"),
-    (lambda m, z: m(z(4, 6), z(*Z), z(*Z)), AssertionError, "expected `key` and `value` to be 2-D but found 3-D"),
+    (lambda m, z: m(z(4, 6), z(*Z), z(*Z)), AssertionError, "`key` and `value` to be 2-D but found 3-D"),
     (lambda m, z: m(z(*Z), z(*Z), z(*Z), z(4)), AssertionError, "`key_padding_mask` to be `None` or 2-D"),
     (lambda m, z: m(z(*Z), z(*Z), z(*Z), attn_mask=z(4)), AssertionError, "`None`, 2-D or 3-D but found 1-D"),
     (lambda m, z: m(z(*Z), z(*Z), z(*Z), attn_mask=z(4, 3)), RuntimeError, "of the 2D attn_mask is"),

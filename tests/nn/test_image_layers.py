@@ -1,4 +1,6 @@
-"""Convolution, pooling, normalisation, padding and upsampling layers against PyTorch, from the same weights."""
+"""Convolution, pooling, normalisation, padding and upsampling layers against PyTorch, from the same
+weights.
+"""
 
 from __future__ import annotations
 
@@ -146,14 +148,14 @@ def test_error_is_pytorchs(torch, case):
     name, args, options, shape = case
     messages = []
     for library in (torch, jtorch):
-        with pytest.raises(Exception) as error:  # noqa: PT011 - whatever PyTorch raises
+        with pytest.raises(Exception) as error:
             getattr(library.nn, name)(*args, **options)(library.ones(shape or (1,)))
         messages.append((type(error.value).__name__, str(error.value)))
     assert messages[0] == messages[1]
 
 
 def test_padding_mode_is_one_of_four():
-    with pytest.raises(ValueError, match="padding_mode must be one of .* but got padding_mode='foo'"):
+    with pytest.raises(ValueError, match=r"padding_mode must be one of .* but got padding_mode='foo'"):
         nn.Conv2d(4, 6, 3, padding_mode="foo")
 
 
@@ -207,7 +209,9 @@ def test_running_statistics_while_compiled(momentum):
         x = jtorch.tensor(np.random.default_rng(seed).standard_normal((5, 3)).astype(np.float32))
         np.testing.assert_allclose(step(x).detach().numpy(), plain(x).detach().numpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(compiled.running_var.numpy(), plain.running_var.numpy(), rtol=1e-5)
-    np.testing.assert_allclose(compiled.running_mean.numpy(), plain.running_mean.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        compiled.running_mean.numpy(), plain.running_mean.numpy(), rtol=1e-5, atol=1e-6
+    )
     assert compiled.num_batches_tracked.item() == 3
 
 
@@ -215,15 +219,20 @@ def test_a_compiled_training_step_equals_eager():
     def build():
         jtorch.manual_seed(3)
         return nn.Sequential(
-            nn.Conv2d(1, 3, 3, padding=1, padding_mode="reflect"), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Dropout2d(0.5), nn.ConvTranspose2d(3, 2, 2, stride=2), nn.GroupNorm(1, 2), nn.AdaptiveAvgPool2d(3),
+            nn.Conv2d(1, 3, 3, padding=1, padding_mode="reflect"), nn.BatchNorm2d(3), nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Dropout2d(0.5), nn.ConvTranspose2d(3, 2, 2, stride=2), nn.GroupNorm(1, 2),
+            nn.AdaptiveAvgPool2d(3),
             nn.Upsample(scale_factor=2, mode="bilinear"), nn.Flatten(),
         )  # fmt: skip
 
     def run(model, step):
         jtorch.manual_seed(5)
         for seed in range(3):
-            step(model, jtorch.tensor(np.random.default_rng(seed).standard_normal((4, 1, 6, 6)).astype(np.float32)))
+            step(
+                model,
+                jtorch.tensor(np.random.default_rng(seed).standard_normal((4, 1, 6, 6)).astype(np.float32)),
+            )
         return [t.numpy() for t in model.state_dict().values()]
 
     def step(model, x):

@@ -98,5 +98,41 @@ def test_seed_decides():
     assert nn.Linear(3, 3).weight.tolist() == first
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
 def test_empty_layer():
     assert nn.Linear(0, 2).weight.shape == (2, 0)
+
+
+def test_truncated_normal():
+    from scipy import stats
+
+    for mean, std, a, b in ((0.0, 1.0, -2.0, 2.0), (1.0, 0.5, 1.2, 3.0), (0.0, 1.0, 1.0, 2.0)):
+        x = init.trunc_normal_(jtorch.zeros(20000, dtype=jtorch.float64), mean, std, a, b).numpy()
+        assert a <= x.min() and x.max() <= b
+        expected = stats.truncnorm((a - mean) / std, (b - mean) / std, mean, std)
+        assert x.mean() == pytest.approx(expected.mean(), abs=0.02)
+        assert x.std() == pytest.approx(expected.std(), rel=0.03)
+    with pytest.warns(UserWarning, match=r"mean is more than 2 std from \[a, b\]"):
+        init.trunc_normal_(jtorch.zeros(2), mean=5.0)
+
+
+def test_sparse():
+    x = init.sparse_(jtorch.zeros(10, 4), 0.25).numpy()
+    assert ((x == 0).sum(0) == 3).all()
+    with pytest.raises(ValueError, match="Only tensors with 2 dimensions are supported"):
+        init.sparse_(jtorch.zeros(3), 0.1)
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((4, 3, 3), 1), ((4, 2, 3, 5), 2), ((6, 2, 3, 3, 2), 3)])
+def test_dirac(torch, shape, groups):
+    ours = init.dirac_(jtorch.ones(*shape), groups).numpy()
+    np.testing.assert_array_equal(ours, torch.nn.init.dirac_(torch.ones(*shape), groups).numpy())
+    with pytest.raises(ValueError, match="dim 0 must be divisible by groups"):
+        init.dirac_(jtorch.ones(*shape), 5)
+
+
+def test_older_names_and_empty_tensors_warn():
+    with pytest.warns(FutureWarning, match=r"`nn\.init\.constant` is now deprecated"):
+        assert init.constant(jtorch.zeros(2), 3.0).tolist() == [3.0, 3.0]
+    with pytest.warns(UserWarning, match="Initializing zero-element tensors is a no-op"):
+        init.kaiming_normal_(jtorch.zeros(0, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,7 +171,8 @@ def test_errors_are_pytorchs(name):
     assert str(ours.value) == str(theirs.value).partition("\nException raised")[0]
 
 
-# -- without PyTorch -------------------------------------------------------------------------------------------
+# -- without PyTorch
+# -------------------------------------------------------------------------------------------
 
 _SIZES = dict(zip("abcde", (2, 3, 1, 4, 2), strict=True))
 
@@ -188,7 +191,7 @@ def test_einsum_equals_numpys(terms, random):
 
 def test_chain_takes_the_cheapest_order():
     sizes = (40, 1, 40, 1)
-    matrices = [jtorch.ones(n, m, requires_grad=True) for n, m in zip(sizes, sizes[1:], strict=False)]
+    matrices = [jtorch.ones(n, m, requires_grad=True) for n, m in itertools.pairwise(sizes)]
     out = jtorch.linalg.multi_dot(matrices)
     left, right = (edge[0] for edge in out.grad_fn.next_functions)
     assert left.name() == "AccumulateGrad"  # a (b c): the middle product is one number

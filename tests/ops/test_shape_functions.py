@@ -115,6 +115,7 @@ VIEWS = {  # a view, or a copy, exactly where PyTorch makes one
     "repeat_interleave counts": (lambda L, x: x.repeat_interleave(L.tensor([0, 2, 1]), dim=0), [A]),
     "tril": (lambda L, x: x.tril(-1), [CUBE]),
     "triu": (lambda L, x: L.triu(x, 1), [CUBE]),
+    "tril bool": (lambda L, x: (x > 0).tril(), [A]),
     "select_scatter": (lambda L, x, y: L.select_scatter(x, y, 0, -1), [A, ROW]),
     "slice_scatter": (lambda L, x, y: x.slice_scatter(y, 0, 0, 3, 2), [A, SQUARE[:2].copy()]),
     "diagonal_scatter": (lambda L, x, y: x.diagonal_scatter(y, 1), [A, ROW[:3].copy()]),
@@ -203,6 +204,8 @@ ERRORS = {
     "repeat": lambda L, x: x.repeat(2),
     "stack": lambda L, x: L.stack([x, x[0]]),
     "stack none": lambda L, x: L.stack([]),
+    "cat none": lambda L, x: L.cat([]),
+    "flip twice": lambda L, x: x.flip(0, 0),
     "cat": lambda L, x: L.cat([x, x[:, :2]]),
     "diagonal": lambda L, x: x.diagonal(0, 1, -1),
     "diag": lambda L, x: L.diag(x[None]),
@@ -231,7 +234,8 @@ def test_errors_are_pytorchs(name):
     assert str(ours.value) == str(theirs.value).partition("\nException raised")[0]
 
 
-# -- without PyTorch -------------------------------------------------------------------------------------------
+# -- without PyTorch
+# -------------------------------------------------------------------------------------------
 
 
 def test_writes_go_through_views():

@@ -20,6 +20,7 @@ from jtorch.eager.functions import (
     einsum,
     gathering,
     joining,
+    metadata,
     ordering,
     parting,
     products,
@@ -32,8 +33,8 @@ from jtorch.eager.functions import (
 
 MODULES: tuple[Any, ...] = (
     activations, arithmetic, class_losses, comparison, complex_numbers, conversion, counting, cumulative,
-    decompositions, distances, einsum, gathering, joining, ordering, parting, products, reductions, shape,
-    solvers, statistics, triangles,
+    decompositions, distances, einsum, gathering, joining, metadata, ordering, parting, products,
+    reductions, shape, solvers, statistics, triangles,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {name: f for m in MODULES for name, f in m.FUNCTIONS.items()}
 METHODS: dict[str, Any] = {name: f for m in MODULES for name, f in m.METHODS.items()}

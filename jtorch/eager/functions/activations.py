@@ -12,7 +12,7 @@ from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor
-from jtorch.random import default_generator
+from jtorch.generator import default_generator
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -69,8 +69,7 @@ def _overwriting(name: str) -> Callable:
     return function
 
 
-FUNCTIONS: dict[str, Callable] = {"prelu": prelu, "rrelu": rrelu} | {
-    name: _overwriting(name)
-    for name in ("relu_", "celu_", "selu_", "threshold_", "rrelu_", "sigmoid_", "tanh_")
-}
+_IN_PLACE = ("relu_", "celu_", "selu_", "threshold_", "rrelu_", "sigmoid_", "tanh_")
+FUNCTIONS: dict[str, Callable] = {name: _overwriting(name) for name in _IN_PLACE}
+FUNCTIONS.update(prelu=prelu, rrelu=rrelu)
 METHODS: dict[str, Callable] = {"prelu": prelu, "rrelu_": in_place_function(rrelu)}

@@ -96,6 +96,15 @@ def frac(input: Tensor) -> Tensor:
     return input - APPLY["trunc"](input)
 
 
+def sgn(input: Tensor) -> Tensor:
+    """The sign; of complex numbers the number on the unit circle in their direction, 0 for 0."""
+    if not input.dtype.is_complex:
+        return APPLY["sign"](input)
+    size = input.abs()
+    zero = APPLY["eq"](size, 0)
+    return APPLY["where"](zero, input * 0, input / APPLY["where"](zero, 1.0, size))
+
+
 def positive(input: Tensor) -> Tensor:
     """+input: the tensor itself."""
     if input._data.dtype.kind == "b":
@@ -160,7 +169,7 @@ _ALIASES = {name: public_function(BY_NAME[op]) for name, op in _OP_ALIASES.items
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        add, sub, rsub, div, true_divide, clamp, square, frac, positive, ldexp, frexp, float_power,
+        add, sub, rsub, div, true_divide, clamp, square, frac, sgn, positive, ldexp, frexp, float_power,
         polygamma, mvlgamma,
     )
 } | _ALIASES | {"round": round_, "clip": clamp, "subtract": sub, "divide": div}  # fmt: skip
@@ -174,6 +183,6 @@ _OP_OF = {
     "clamp": "clamp_min", "clip": "clamp_min", **_OP_ALIASES,
 }  # fmt: skip
 METHODS |= {f"{name}_": in_place(BY_NAME[op], FUNCTIONS[name]) for name, op in _OP_OF.items()}
-_IN_PLACE = ("square", "frac", "ldexp", "float_power", "round", "mvlgamma")
+_IN_PLACE = ("square", "frac", "sgn", "ldexp", "float_power", "round", "mvlgamma")
 METHODS |= {f"{name}_": in_place_function(FUNCTIONS[name], f"{name}_") for name in _IN_PLACE}
 METHODS["polygamma_"] = in_place_function(METHODS["polygamma"], "polygamma_")

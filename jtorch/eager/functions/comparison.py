@@ -31,7 +31,7 @@ def isclose(
     if input._data.dtype.kind == "b":
         input, other = input.long(), other.long()
     distance = (input - other).abs()
-    near = APPLY["logical_and"](APPLY["isfinite"](distance), distance <= atol + (rtol * other).abs())
+    near = APPLY["logical_and"](APPLY["isfinite"](distance), distance <= (other * rtol).abs() + atol)
     return APPLY["logical_or"](close, near)
 
 

@@ -73,7 +73,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """(..., 2): real and imaginary parts along a new last dim."""
     if not input.is_complex():
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    from jtorch.eager.functions.shape import stack
+    from jtorch.eager.functions.joining import stack
 
     return stack([real(input), imag(input)], -1)
 

@@ -40,7 +40,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements lie in each of ``bins`` equal parts of [min, max] (of their own range if both are equal)."""
+    """How many elements lie in each of ``bins`` equal parts of [min, max], or of their own range."""
     if bins <= 0:
         raise RuntimeError(f"bins must be > 0, but got {bins}")
     if max < min:
@@ -57,7 +57,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 
 def _range(x: Tensor, min: Any, max: Any) -> tuple[Any, Any]:
-    """The limits as given, or those of the elements where both are equal, a unit around them if those are, too."""
+    """The limits as given; if they are equal those of the elements, widened where they are equal, too."""
     if min != max:
         return min, max
     if not x.numel():
@@ -70,7 +70,7 @@ def _range(x: Tensor, min: Any, max: Any) -> tuple[Any, Any]:
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
-    """(sums of weights between neighbouring edges, the edges); ``bins`` is a number of bins or their edges."""
+    """(sums of weights between neighbouring edges, the edges); ``bins`` is a number or edges."""
     if not input.is_floating_point():
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{long_name(input._data.dtype)}'")
     x = input.detach().reshape(-1)
@@ -112,8 +112,8 @@ def searchsorted(
         )
     if side == "left" and right:
         raise RuntimeError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was "
-            "True"
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
+            "was True"
         )
     number = not isinstance(input, Tensor)
     values = _full(input, sorted_sequence) if number else input
@@ -121,8 +121,8 @@ def searchsorted(
     if len(rows) != 1 and rows[:-1] != wanted[:-1]:
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
-            f"boundaries tensor and input value tensor must match, but we got boundaries tensor {list(rows)} and "
-            f"input value tensor {list(wanted)}"
+            "boundaries tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(rows)} and input value tensor {list(wanted)}"
         )
     if sorter is not None:
         sorted_sequence = sorted_sequence.gather(-1, sorter)

@@ -23,7 +23,7 @@ from jtorch.errors import LinAlgError
 _UPLO = ("L", "U", "l", "u")
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> Any:  # noqa: N803
+def eigh(A: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues in ascending order, eigenvectors as columns) of symmetric (..., n, n).
 
     Only the triangle that ``UPLO`` names is read. The gradient of the vectors is finite only where no two
@@ -32,7 +32,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Any:  # noqa: N803
     return return_types.linalg_eigh(*APPLY["eigh"](_triangle(A, UPLO)))
 
 
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric (..., n, n) in ascending order."""
     return APPLY["eigvalsh"](_triangle(A, UPLO))
 
@@ -66,7 +66,9 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 def _no_driver(name: str, driver: str | None) -> None:
     if driver is not None:
-        raise RuntimeError(f"{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+        raise RuntimeError(
+            f"{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
 
 
 def svd_old(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
@@ -89,7 +91,8 @@ def qr(A: Tensor, mode: str = "reduced") -> Any:
     check_matrices("linalg.qr", A, square=False, dtype=None)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
+            "'complete'"
         )
     if mode == "r":
         _, R = APPLY["qr"](A.detach(), complete=False)
@@ -108,7 +111,8 @@ def qr_old(input: Tensor, some: bool = True) -> Any:
     return return_types.qr(*qr(input, "reduced" if some else "complete"))
 
 
-# -- from singular values -------------------------------------------------------------------------------------------
+# -- from singular values
+# -------------------------------------------------------------------------------------------
 
 
 def _tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
@@ -125,7 +129,13 @@ def _wide(value: Any, dims: int) -> Any:
 
 
 def pinv(
-    A: Tensor, rtol_: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False, rcond: Any = None
+    A: Tensor,
+    rtol_: Any = None,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+    rcond: Any = None,
 ) -> Tensor:
     """The pseudo-inverses of (..., m, n): singular values up to max(atol, rtol * the largest) count as 0."""
     if A.ndim < 2 or not A.is_floating_point() or A.element_size() < 4:
@@ -188,7 +198,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         return APPLY["where"](regular, matrix_norm(A, p) * matrix_norm(inv(safe), p), math.inf)
 
 
-# -- powers -----------------------------------------------------------------------------------------------------------
+# -- powers
+# -----------------------------------------------------------------------------------------------------------
 
 
 def matrix_exp(A: Tensor) -> Tensor:
@@ -223,7 +234,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         square = matmul(square, square)
 
 
-# -- tensors as matrices -----------------------------------------------------------------------------------------------
+# -- tensors as matrices
+# -----------------------------------------------------------------------------------------------
 
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
@@ -233,8 +245,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     first, last = math.prod(A.shape[:ind]), math.prod(A.shape[ind:])
     if first != last:
         raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
-            f"{last} != {first}"
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but "
+            f"got {last} != {first}"
         )
     return inv(A.reshape(first, last)).reshape(*A.shape[ind:], *A.shape[:ind])
 
@@ -256,6 +268,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    "svd": svd_old, "qr": qr_old, "pinverse": pinverse, "matrix_power": matrix_power, "matrix_exp": matrix_exp,
+    "svd": svd_old, "qr": qr_old, "pinverse": pinverse, "matrix_power": matrix_power,
+    "matrix_exp": matrix_exp,
 }  # fmt: skip
 METHODS: dict[str, Any] = dict(FUNCTIONS)

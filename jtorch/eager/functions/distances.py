@@ -43,7 +43,7 @@ def _with_dims(x: Any, ndim: int) -> Any:
 
 
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
-    """``input`` over its ``p``-norm along ``dim`` (an int or several), which is taken to be at least ``eps``."""
+    """``input`` over its ``p``-norm along ``dim`` (an int or several), at least ``eps``."""
     if out is not None:
         raise NotImplementedError("normalize(out=...): assign the result instead")
     dims = (dim,) if isinstance(dim, int) else tuple(dim)

@@ -1,7 +1,7 @@
 """Sums of products in index notation.
 
-Every operand is reduced to the labels that matter (diagonals of repeated ones, sums of lonely ones); then pairs
-are contracted, the pair with the smallest result first, each as one batched matrix product.
+Every operand is reduced to the labels that matter (diagonals of repeated ones, sums of lonely ones); then
+pairs are contracted, the pair with the smallest result first, each as one batched matrix product.
 
 Source: https://docs.pytorch.org/docs/stable/generated/torch.einsum.html
 """
@@ -28,8 +28,8 @@ def einsum(*args: Any) -> Tensor:
     """``einsum("ij,jk->ik", x, y)``, or with lists of dims: ``einsum(x, [0, 1], y, [1, 2], [0, 2])``."""
     if not args:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            "subscripts list"
+            "einsum(): must specify the equation string and at least one operand, or at least one operand "
+            "and its subscripts list"
         )
     if isinstance(args[0], Tensor):
         inputs, output, operands = _of_sublists(args)
@@ -50,7 +50,8 @@ def einsum(*args: Any) -> Tensor:
     return _contract(parts, wanted)
 
 
-# -- notation --------------------------------------------------------------------------------------------------------
+# -- notation
+# --------------------------------------------------------------------------------------------------------
 
 
 def _parsed(equation: str) -> tuple[list[list[str]], list[str] | None]:
@@ -84,8 +85,8 @@ def _term(text: str, start: int, owner: str) -> list[str]:
             k += 1
         else:
             raise RuntimeError(
-                f"einsum(): invalid subscript given at index {start + k} in the equation string, subscripts must "
-                "be in [a-zA-Z]"
+                f"einsum(): invalid subscript given at index {start + k} in the equation string, subscripts "
+                "must be in [a-zA-Z]"
             )
     return found
 
@@ -175,7 +176,8 @@ def _check_sizes(parts: list[Part]) -> None:
             sizes[s] = max(seen, n) if 0 not in (seen, n) else 0
 
 
-# -- contraction -----------------------------------------------------------------------------------------------------
+# -- contraction
+# -----------------------------------------------------------------------------------------------------
 
 
 def _contract(parts: list[Part], wanted: tuple[Label, ...]) -> Tensor:

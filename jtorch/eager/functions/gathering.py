@@ -78,8 +78,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     for k, (n, m) in enumerate(zip(index.shape, input.shape, strict=True)):
         if n > m and k != axis:
             raise RuntimeError(
-                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than "
-                f"self {list(input.shape)} apart from dimension {axis}"
+                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger "
+                f"than self {list(input.shape)} apart from dimension {axis}"
             )
     return _place("gather", RuntimeError, input, index, axis=axis)
 
@@ -204,7 +204,7 @@ def _wrapped(index: Tensor, n: int) -> Tensor:
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of the flattened ``input`` at ``index``, in the shape of ``index``."""
     if index.dtype is not int64:
-        raise RuntimeError(f"take(): Expected a long tensor for index, but got {long_name(index._data.dtype)}")
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {_long_of(index)}")
     n = input.numel()
     flat = _wrapped(index.reshape(-1), n)
     try:
@@ -219,7 +219,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``input`` with its flattened elements at ``index`` replaced by ``source`` (or added to)."""
     if index.dtype is not int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {long_name(index._data.dtype)}")
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {_long_of(index)}")
     if source.dtype is not input.dtype:
         raise RuntimeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
@@ -244,7 +244,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return _put(input, index, source, accumulate)
 
 
-# -- one place per position of a dim ---------------------------------------------------------------------------
+# -- one place per position of a dim
+# ---------------------------------------------------------------------------
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -337,7 +338,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return APPLY["index_copy"](input, places, _filled(shape, value, input), axis=axis)
 
 
-# -- masks -----------------------------------------------------------------------------------------------------
+# -- masks
+# -----------------------------------------------------------------------------------------------------
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:

@@ -87,20 +87,21 @@ def block_diag(*tensors: Any) -> Tensor:
     for k, (block, given) in enumerate(zip(blocks, tensors, strict=True)):
         if block.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {given.ndim} "
-                "dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has "
+                f"{given.ndim} dimensions"
             )
     width = sum(b.shape[1] for b in blocks)
     rows, before = [], 0
     for block in blocks:
-        n, m = block.shape
+        m = block.shape[1]
         after = width - before - m
         rows.append(APPLY["pad"](block, low=(0, before), high=(0, after), interior=(0, 0)))
         before += m
     return _cat(rows, 0) if rows else Tensor(np.zeros((1, 0), np.float32))
 
 
-# -- broadcasting ------------------------------------------------------------------------------------------------
+# -- broadcasting
+# ------------------------------------------------------------------------------------------------
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
@@ -114,9 +115,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
                 raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
             if n != 1 and out[-k] not in (1, n):
                 raise RuntimeError(
-                    "Shape mismatch: objects cannot be broadcast to a single shape"
-                    if len(out) > 64
-                    else f"Attempting to broadcast a dimension of length {n} at {-k}! Mismatching argument at "
+                    f"Attempting to broadcast a dimension of length {n} at {-k}! Mismatching argument at "
                     f"index {given.index(shape)} had {shape}; but expected shape should be broadcastable to "
                     f"{out}"
                 )

@@ -26,7 +26,8 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Tensor:
 def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The ``ord``-norm over ``dim`` (all dims for None) of the elements as one vector; ``ord`` is any number."""
+    """The ``ord``-norm over ``dim`` (all dims for None) of the elements as one vector; ``ord`` is any "
+    "number."""
     x = _floating("linalg.vector_norm", x, dtype)
     axis = ax.many(dim, x.ndim)
     ord = float(ord)
@@ -34,13 +35,13 @@ def vector_norm(
         kind = "inf" if ord == math.inf else f"{ord:g}"
         if dim is None:
             raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {kind} norm on an empty tensor because the operation does "
-                "not have an identity"
+                f"linalg.vector_norm cannot compute the {kind} norm on an empty tensor because the operation "
+                "does not have an identity"
             )
         empty = next(a for a in axis if x.shape[a] == 0)
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {kind} norm on the dimension {empty} because this dimension "
-            "is empty and the operation does not have an identity"
+            f"linalg.vector_norm cannot compute the {kind} norm on the dimension {empty} because this "
+            "dimension is empty and the operation does not have an identity"
         )
     return APPLY["vector_norm"](x, order=ord, axis=axis, keepdims=keepdim)
 
@@ -87,7 +88,7 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
         if len(dims) not in (1, 2):
             raise RuntimeError(
-                "linalg.norm: If dim is specified, it must be of length 1 or 2. Got [" + ", ".join(map(str, dims)) + "]"
+                f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
             )
     elif A.ndim not in (1, 2):
         raise RuntimeError(

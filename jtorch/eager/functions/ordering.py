@@ -36,19 +36,9 @@ def _zero() -> Tensor:
     return Tensor(op_module.CONTEXT.get().xp.full(0, shape=(), dtype=_INT))
 
 
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """(the elements in order along ``dim``, where they came from)"""
     return _at(input, dim, argsort(input, dim, descending), "sort")
-
-
-def _sort(input: Tensor, *args: Any, stable: Any = False, dim: int = -1, descending: bool = False) -> Any:
-    """``sort`` in PyTorch's two signatures: ``stable`` is a keyword, or the first argument if it is a bool."""
-    if args and isinstance(args[0], bool):
-        stable, *rest = args
-        args = tuple(rest)
-    names = ("dim", "descending")
-    options: dict[str, Any] = {"dim": dim, "descending": descending} | dict(zip(names, args, strict=False))
-    return sort(input, stable=stable, **options)
 
 
 def _at(input: Tensor, dim: int, index: Tensor, name: str) -> Any:
@@ -87,7 +77,7 @@ def _single(input: Tensor, axis: int, index: Tensor, keepdim: bool, name: str) -
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The element in the middle, the lower one of two, NaN if there is any; along ``dim`` with where it is."""
+    """The element in the middle, the lower of two, NaN if there is any; along ``dim`` with its place."""
     return _middle(input, dim, keepdim, "median")
 
 
@@ -197,9 +187,7 @@ def _interpolated(line: Tensor, q: Tensor, interpolation: str, without_nan: bool
     numbers = APPLY["logical_not"](APPLY["isnan"](line.detach())).sum(-1, True)
     last = (numbers - 1).clamp(min=0).to(line.dtype) if without_nan else n - 1
     ranks = q * last
-    if without_nan:
-        ranks = ranks + 0.0 * line.detach().narrow(-1, 0, 1).new_zeros((*line.shape[:-1], 1))
-    else:  # NaN come last: any of them is the answer
+    if not without_nan:  # NaN come last: any of them is the answer
         ranks = APPLY["where"](numbers < n, float(n - 1), ranks)
     if interpolation in ("lower", "higher", "nearest"):
         rounded = {"lower": "floor", "higher": "ceil", "nearest": "round"}[interpolation]
@@ -213,7 +201,7 @@ def _interpolated(line: Tensor, q: Tensor, interpolation: str, without_nan: bool
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        argsort, msort, topk, kthvalue, median, nanmedian, mode, quantile, nanquantile,
+        argsort, sort, msort, topk, kthvalue, median, nanmedian, mode, quantile, nanquantile,
     )
-} | {"sort": _sort}  # fmt: skip
+}  # fmt: skip
 METHODS = FUNCTIONS

@@ -92,7 +92,8 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     axis, lengths = ax.one(dim, input.ndim), [int(k) for k in split_sizes]
     if any(k < 0 for k in lengths):
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={lengths}"
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={lengths}"
         )
     n = input.shape[axis]
     if sum(lengths) != n:
@@ -154,8 +155,8 @@ def _split_along(name: str, least: int, axis_of: Callable[[Tensor], int]) -> Cal
             n, sections = input.shape[axis], indices_or_sections
             if sections <= 0 or n % sections:
                 raise RuntimeError(
-                    f"torch.{name} attempted to split along dimension {axis}, but the size of the dimension {n} "
-                    f"is not divisible by the split_size {sections}!"
+                    f"torch.{name} attempted to split along dimension {axis}, but the size of the dimension "
+                    f"{n} is not divisible by the split_size {sections}!"
                 )
         return tensor_split(input, indices_or_sections, axis)
 
@@ -169,7 +170,8 @@ vsplit = _split_along("vsplit", 2, lambda t: 0)
 dsplit = _split_along("dsplit", 3, lambda t: 2)
 
 
-# -- a part replaced ---------------------------------------------------------------------------------------------
+# -- a part replaced
+# ---------------------------------------------------------------------------------------------
 
 
 def _write_part(input: Tensor, src: Tensor, start: Any, stop: Any, step: Any, name: str) -> Tensor:
@@ -229,8 +231,8 @@ def diagonal_scatter(
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        narrow, narrow_copy, select, unbind, split, split_with_sizes, chunk, tensor_split, hsplit, vsplit, dsplit,
-        select_scatter, slice_scatter, diagonal_scatter,
+        narrow, narrow_copy, select, unbind, split, split_with_sizes, chunk, tensor_split, hsplit, vsplit,
+        dsplit, select_scatter, slice_scatter, diagonal_scatter,
     )
 }  # fmt: skip
 METHODS = FUNCTIONS

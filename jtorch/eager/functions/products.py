@@ -28,12 +28,13 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.matmul.html
     """
-    if isinstance(input, Tensor) and isinstance(other, Tensor):
+    try:
         x, y = input._data, other._data
-        if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.shape[1] == y.shape[0] and x.dtype.kind != "b":
-            return _mm_unchecked(input, other)  # the hot case
-    else:
-        raise TypeError(f"matmul(): expected Tensors, got {type(input).__name__} and {type(other).__name__}")
+    except AttributeError:
+        names = f"{type(input).__name__} and {type(other).__name__}"
+        raise TypeError(f"matmul(): expected Tensors, got {names}") from None
+    if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.dtype.kind != "b":
+        return _mm_unchecked(input, other)  # the hot case
     n, m = input.ndim, other.ndim
     if n == 0 or m == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D")
@@ -56,7 +57,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return _bmm(a, b).reshape(*batch, input.shape[-2], other.shape[-1])
 
 
-# -- vectors -----------------------------------------------------------------------------------------------------
+# -- vectors
+# -----------------------------------------------------------------------------------------------------
 
 
 def _check_vectors(name: str, x: Tensor, y: Tensor) -> None:
@@ -70,8 +72,8 @@ def _check_vectors(name: str, x: Tensor, y: Tensor) -> None:
     n, m = x.numel(), y.numel()
     if n != m:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of elements, "
-            f"but got {n} and {m} elements respectively"
+            f"inconsistent tensor size, expected tensor [{n}] and src [{m}] to have the same number of "
+            f"elements, but got {n} and {m} elements respectively"
         )
 
 
@@ -119,13 +121,14 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         return input * other
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
-            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
-            f"{list(other.shape)}"
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} "
+            f"and {list(other.shape)}"
         )
     return tensordot(input, other, ([-1], [-1]))
 
 
-# -- products added to something -----------------------------------------------------------------------------------
+# -- products added to something
+# -----------------------------------------------------------------------------------
 
 
 def _added(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -164,7 +167,8 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return _added(input, _bmm(batch1, batch2).sum(0), beta, alpha)
 
 
-# -- other contractions -----------------------------------------------------------------------------------------------
+# -- other contractions
+# -----------------------------------------------------------------------------------------------
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
@@ -246,7 +250,8 @@ def trace(input: Tensor) -> Tensor:
     return input.diagonal().sum()
 
 
-# -- chains --------------------------------------------------------------------------------------------------------
+# -- chains
+# --------------------------------------------------------------------------------------------------------
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
@@ -264,8 +269,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         tensors[-1] = tensors[-1].unsqueeze(1)
     for k, t in enumerate(tensors):
         if t.ndim != 2:
-            ends = {0: "the first tensor must be 1D or 2D", len(tensors) - 1: "the last tensor must be 1D or 2D"}
-            raise RuntimeError(f"multi_dot(): {ends.get(k, f'tensor {k} must be 2D')} but got {t.ndim}D")
+            ends = {0: "the first tensor must be 1D or", len(tensors) - 1: "the last tensor must be 1D or"}
+            raise RuntimeError(f"multi_dot(): {ends.get(k, f'tensor {k} must be')} 2D but got {t.ndim}D")
     for k in range(len(tensors) - 1):
         if tensors[k].shape[1] != tensors[k + 1].shape[0]:
             raise RuntimeError(

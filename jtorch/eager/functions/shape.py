@@ -63,6 +63,7 @@ def _reinterpreted(self: Tensor, dtype: dt.dtype) -> Tensor:
     out = Tensor(data.view(dtype.numpy))
     out._cell = self._cell
     out._base = self if self._base is None else self._base
+    out._how = None
     return out
 
 
@@ -91,8 +92,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         if "invalid for" not in str(error):
             raise
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({n}) in the "
-            "input tensor"
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({n}) in "
+            "the input tensor"
         ) from None
     return view(input, *input.shape[:axis], *sizes, *input.shape[axis + 1 :])
 
@@ -110,10 +111,11 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
 
 def _only_contiguous(name: str, memory_format: Any) -> None:
     if memory_format is not None and "channels_last" in str(memory_format):
-        raise NotImplementedError(f"{name}(): memory_format={memory_format} is not there: memory is row by row")
+        raise NotImplementedError(f"{name}(): memory_format={memory_format}: memory is row by row")
 
 
-# -- order of dims ---------------------------------------------------------------------------------------------
+# -- order of dims
+# ---------------------------------------------------------------------------------------------
 
 
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
@@ -124,8 +126,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     )
     if len(source) != len(destination):
         raise RuntimeError(
-            "movedim: Invalid source or destination dims: source (" + f"{list(source)} dims) should contain the "
-            f"same number of dims as destination ({list(destination)} dims)"
+            "movedim: Invalid source or destination dims: source (" + f"{list(source)} dims) should contain "
+            f"the same number of dims as destination ({list(destination)} dims)"
         )
     old, new = ([ax.one(d, n) for d in dims] for dims in (source, destination))
     for given, dims, name in ((source, old, "source"), (destination, new, "destination")):
@@ -156,7 +158,8 @@ def adjoint(input: Tensor) -> Tensor:
     """The last two dims exchanged, and complex numbers conjugated."""
     if input.ndim < 2:
         raise RuntimeError(
-            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor."
+            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D "
+            "tensor."
         )
     turned = input.transpose(-2, -1)
     return turned.conj() if input.is_complex() else turned
@@ -180,7 +183,8 @@ def _hermitian(self: Tensor) -> Tensor:
     return adjoint(self) if self.ndim else self
 
 
-# -- order of elements -------------------------------------------------------------------------------------------
+# -- order of elements
+# -------------------------------------------------------------------------------------------
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -246,7 +250,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return input.flip(a, b) if turns == 2 else input.flip(a).transpose(a, b)
 
 
-# -- repeated elements -------------------------------------------------------------------------------------------
+# -- repeated elements
+# -------------------------------------------------------------------------------------------
 
 
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
@@ -314,8 +319,8 @@ def _check_counts(repeats: Tensor, n: int | None) -> None:
         raise RuntimeError("repeats has to be Long or Int tensor")
     if n is not None and repeats.numel() != n:
         raise RuntimeError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
-            f"input.size(0) = {n}"
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{repeats.numel()} and input.size(0) = {n}"
         )
     if (_concrete(repeats, "repeat_interleave()") < 0).any():
         raise RuntimeError("repeats can not be negative")
@@ -326,7 +331,8 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
     return input.expand(*size)
 
 
-# -- windows -----------------------------------------------------------------------------------------------------
+# -- windows
+# -----------------------------------------------------------------------------------------------------
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
@@ -392,7 +398,8 @@ def _offset(view_: Tensor, owner: Tensor) -> int:
     return (view_.data_ptr() - owner.data_ptr()) // owner.element_size()
 
 
-# -- more dims ---------------------------------------------------------------------------------------------------
+# -- more dims
+# ---------------------------------------------------------------------------------------------------
 
 
 def _at_least(tensors: tuple, shaped: Callable[[Tensor], Tensor]) -> Any:
@@ -426,8 +433,8 @@ def atleast_3d(*tensors: Any) -> Any:
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        flatten, unflatten, ravel, movedim, moveaxis, swapaxes, swapdims, adjoint, fliplr, flipud, roll, rot90,
-        tile, repeat_interleave, broadcast_to, as_strided, atleast_1d, atleast_2d, atleast_3d,
+        flatten, unflatten, ravel, movedim, moveaxis, swapaxes, swapdims, adjoint, fliplr, flipud, roll,
+        rot90, tile, repeat_interleave, broadcast_to, as_strided, atleast_1d, atleast_2d, atleast_3d,
     )
 }  # fmt: skip
 METHODS: dict[str, Any] = {k: f for k, f in FUNCTIONS.items() if not k.startswith("atleast")}

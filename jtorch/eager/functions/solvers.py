@@ -36,7 +36,8 @@ def check_matrices(name: str, A: Tensor, square: bool = True, dtype: str | None 
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if square and A.shape[-2] != A.shape[-1]:
         raise RuntimeError(
-            f"{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+            f"{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} "
+            "matrices"
         )
     check_floats(name, A, dtype)
 
@@ -104,14 +105,14 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     check_matrices("linalg.solve", A, dtype=None)
     if A.dtype is not B.dtype:
         raise RuntimeError(
-            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {long_of(A)} and B of "
-            f"type {long_of(B)} instead"
+            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {long_of(A)} and B "
+            f"of type {long_of(B)} instead"
         )
     vectors = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
     if vectors and not left:
         raise RuntimeError(
-            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this "
-            "case linalg.solve is equivalent to B / A.squeeze(-1)"
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In "
+            "this case linalg.solve is equivalent to B / A.squeeze(-1)"
         )
     X = B.unsqueeze(-1) if vectors else B
     if not left:
@@ -125,8 +126,8 @@ def _batched(name: str, A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
     """Both with equal batch dims. Raises where their rows don't match."""
     if A.shape[-2] != B.shape[-2]:
         raise RuntimeError(
-            f"{name}: Incompatible shapes of A and B for the equation AX = B ({A.shape[-2]}x{A.shape[-1]} and "
-            f"{B.shape[-2]}x{B.shape[-1]})"
+            f"{name}: Incompatible shapes of A and B for the equation AX = B ({A.shape[-2]}x{A.shape[-1]} "
+            f"and {B.shape[-2]}x{B.shape[-1]})"
         )
     if A.shape[:-2] == B.shape[:-2]:
         return A, B
@@ -148,8 +149,8 @@ def solve_triangular(
         raise RuntimeError("linalg.solve_triangular: The input tensor B must have at least 2 dimensions.")
     if A.dtype is not B.dtype:
         raise RuntimeError(
-            f"linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type {long_of(A)} "
-            f"and B of type {long_of(B)} instead"
+            "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type "
+            f"{long_of(A)} and B of type {long_of(B)} instead"
         )
     if not left:
         return solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
@@ -157,7 +158,8 @@ def solve_triangular(
     return APPLY["triangular_solve"](A, B, lower=not upper, unit=unitriangular)
 
 
-# -- Cholesky ----------------------------------------------------------------------------------------------------
+# -- Cholesky
+# ----------------------------------------------------------------------------------------------------
 
 
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
@@ -211,7 +213,8 @@ def _identity(like: Tensor) -> Tensor:
     return same.to(like.dtype)
 
 
-# -- LU -----------------------------------------------------------------------------------------------------------
+# -- LU
+# -----------------------------------------------------------------------------------------------------------
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
@@ -255,7 +258,8 @@ def lu_solve(
     return solve_triangular(LU, inner, upper=True)
 
 
-# -- least squares ------------------------------------------------------------------------------------------------
+# -- least squares
+# ------------------------------------------------------------------------------------------------
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:

@@ -12,20 +12,20 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import vector_norm
 from jtorch.eager.tensor import Tensor
 
+_DIMENSIONS = "{}(): expected input to have two or fewer dimensions but got an input with {} dimensions"
+
 
 def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     """The covariances of the rows (variables) over the columns (observations), weighted if asked."""
     if input.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+        raise RuntimeError(_DIMENSIONS.format("cov", input.ndim))
     x = input.reshape(1, -1) if input.ndim < 2 else input
     n = x.shape[1]
     weight: Any = None
     for given in (fweights, aweights):
         if given is not None:
             if tuple(given.shape) != (n,):
-                raise RuntimeError(
-                    f"cov(): expected weights to have one element per observation ({n}), got {list(given.shape)}"
-                )
+                raise RuntimeError(f"cov(): expected {n} weights, one a row of data, got {list(given.shape)}")
             weight = given if weight is None else weight * given
     total: Any = n if weight is None else weight.sum()
     mean = (x if weight is None else x * weight).sum(1, True) / total
@@ -43,7 +43,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: A
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of the rows (variables) over the columns (observations), within [-1, 1]."""
     if input.ndim > 2:
-        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+        raise RuntimeError(_DIMENSIONS.format("corrcoef", input.ndim))
     c = cov(input)
     if not c.ndim:
         return c / c
@@ -65,7 +65,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
     if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if compute_mode is not None and compute_mode not in _MODES:
@@ -83,7 +85,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     n = input.shape[0]
     after = [input.narrow(0, k + 1, n - k - 1) - input.narrow(0, k, 1) for k in range(n - 1)]
     if not after:
-        return input.new_zeros((0,))
+        return input.narrow(0, 0, 0).sum(1)
     return vector_norm(APPLY["cat"](*after, axis=0), p, 1)
 
 

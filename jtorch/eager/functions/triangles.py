@@ -25,7 +25,8 @@ def _triangle(input: Tensor, diagonal: int, name: str) -> Tensor:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     shape = input.shape[-2:]
     above = positions(shape, 1) - positions(shape, 0)
-    return APPLY["where"](above <= diagonal if name == "tril" else above >= diagonal, input, 0)
+    kept = above <= diagonal if name == "tril" else above >= diagonal
+    return APPLY["where"](kept, input, False if input._data.dtype.kind == "b" else 0)
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -91,7 +92,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers 0 to N-1 of a vector, as columns; the highest first unless ``increasing``."""
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
@@ -104,7 +105,8 @@ def powers(x: Tensor, count: int | None, increasing: bool) -> Tensor:
     """Powers 0 to ``count`` - 1 (the length of the last dim for None), in a new last dim."""
     count = x.shape[-1] if count is None else count
     exponents = positions((count,), 0)
-    exponents = exponents if increasing else count - 1 - exponents
+    if not increasing:
+        exponents = exponents.flip(0)
     x = x if x.is_floating_point() else x.to(dt.int64)
     return x.unsqueeze(-1) ** exponents
 

@@ -3,7 +3,6 @@
 Source: https://docs.pytorch.org/docs/stable/nn.functional.html
 """
 
-from jtorch.nn.functional.ctc import ctc_loss
 from jtorch.nn.functional.activation import (
     celu,
     celu_,
@@ -50,6 +49,15 @@ from jtorch.nn.functional.adaptive_pooling import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from jtorch.nn.functional.attention import (
+    _canonical_mask as _canonical_mask,
+)
+from jtorch.nn.functional.attention import (
+    multi_head_attention_forward as multi_head_attention_forward,
+)
+from jtorch.nn.functional.attention import (
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)
 from jtorch.nn.functional.convolution import (
     conv1d,
     conv2d,
@@ -57,9 +65,8 @@ from jtorch.nn.functional.convolution import (
     conv_transpose1d,
     conv_transpose2d,
     conv_transpose3d,
-    fold,
-    unfold,
 )
+from jtorch.nn.functional.ctc import ctc_loss
 from jtorch.nn.functional.distance import (
     cosine_similarity,
     normalize,
@@ -73,6 +80,16 @@ from jtorch.nn.functional.dropout import (
     dropout3d,
     feature_alpha_dropout,
 )
+from jtorch.nn.functional.embedding import (
+    embedding as embedding,
+)
+from jtorch.nn.functional.embedding import (
+    embedding_bag as embedding_bag,
+)
+from jtorch.nn.functional.embedding import (
+    one_hot as one_hot,
+)
+from jtorch.nn.functional.folding import fold, unfold
 from jtorch.nn.functional.linear import (
     bilinear,
     linear,
@@ -125,9 +142,6 @@ from jtorch.nn.functional.pooling import (
     max_pool2d_with_indices,
     max_pool3d,
     max_pool3d_with_indices,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
 )
 from jtorch.nn.functional.sampling import (
     affine_grid,
@@ -139,6 +153,7 @@ from jtorch.nn.functional.shuffling import (
     pixel_shuffle,
     pixel_unshuffle,
 )
+from jtorch.nn.functional.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from jtorch.nn.functional.upsampling import (
     interpolate,
     upsample,
@@ -150,21 +165,3 @@ from jtorch.nn.functional.upsampling import (
 def __getattr__(name: str) -> object:
     known = ", ".join(sorted(k for k, v in globals().items() if callable(v) and not k.startswith("_")))
     raise AttributeError(f"jtorch.nn.functional has no {name!r}; it offers {known}")
-from jtorch.nn.functional.attention import (
-    _canonical_mask as _canonical_mask,
-)
-from jtorch.nn.functional.attention import (
-    multi_head_attention_forward as multi_head_attention_forward,
-)
-from jtorch.nn.functional.attention import (
-    scaled_dot_product_attention as scaled_dot_product_attention,
-)
-from jtorch.nn.functional.embedding import (
-    embedding as embedding,
-)
-from jtorch.nn.functional.embedding import (
-    embedding_bag as embedding_bag,
-)
-from jtorch.nn.functional.embedding import (
-    one_hot as one_hot,
-)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import jtorch
+from jtorch.dtypes import int64
+from jtorch.eager.creation import arange, zeros
+from jtorch.eager.drawing import rand
 from jtorch.eager.functions.activations import prelu as prelu
 from jtorch.eager.functions.activations import rrelu as _rrelu
 from jtorch.eager.methods import FUNCTIONS
@@ -157,12 +159,12 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise: Any = -(-jtorch.rand(*logits.shape, dtype=logits.dtype).log()).log()
+    noise: Any = -(-rand(*logits.shape, dtype=logits.dtype).log()).log()
     soft: Any = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft
     largest = soft.detach().argmax(dim, keepdim=True)
-    places = jtorch.arange(logits.shape[dim]) if logits.ndim else jtorch.zeros((), dtype=jtorch.int64)
+    places = arange(logits.shape[dim]) if logits.ndim else zeros((), dtype=int64)
     if logits.ndim:
         places = places.reshape([-1 if k == dim % logits.ndim else 1 for k in range(logits.ndim)])
     return (places == largest).to(soft.dtype) - soft.detach() + soft

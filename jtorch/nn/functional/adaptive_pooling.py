@@ -1,4 +1,5 @@
-"""Pooling to a given output size: window ``i`` of ``m`` over ``n`` elements is [i n / m, (i + 1) n / m), widened.
+"""Pooling to a given output size: window ``i`` of ``m`` over ``n`` elements is [i n / m, (i + 1) n /
+m), widened.
 
 Source: https://docs.pytorch.org/docs/stable/nn.functional.html#pooling-functions
 """
@@ -32,7 +33,9 @@ def _target(name: str, rank: int, input: Tensor, output_size: Sizes) -> tuple[in
         raise RuntimeError(
             f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got{colon} {list(input.shape)}"
         )
-    asked = (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    asked = (
+        (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    )
     if len(asked) != rank:
         if rank == 1:
             raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(asked)})")
@@ -47,7 +50,8 @@ def _target(name: str, rank: int, input: Tensor, output_size: Sizes) -> tuple[in
     for dim in range(input.ndim - rank, input.ndim):
         if input.shape[dim] == 0:
             raise RuntimeError(
-                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+                "sizes "
                 f"{list(input.shape)} with dimension {dim} being empty"
             )
     return sizes
@@ -156,7 +160,8 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest elements of ``output_size`` windows of sequences, and with ``return_indices`` where they are.
+    """The largest elements of ``output_size`` windows of sequences, and with ``return_indices`` where
+    they are.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool1d.html
     """

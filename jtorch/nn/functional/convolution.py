@@ -1,13 +1,11 @@
-"""Convolutions, transposed convolutions, and the columns they are made of.
+"""Convolutions and transposed convolutions.
 
 Source: https://docs.pytorch.org/docs/stable/nn.functional.html#convolution-functions
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor
@@ -127,7 +125,9 @@ def _check_bias(weight: Tensor, bias: Tensor | None, wanted: int, given: str) ->
 def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     for name, other in (("weight", weight), ("bias", bias)):
         if other is not None and other.dtype is not input.dtype:
-            raise RuntimeError(f"Input type ({input.dtype}) and {name} type ({other.dtype}) should be the same")
+            raise RuntimeError(
+                f"Input type ({input.dtype}) and {name} type ({other.dtype}) should be the same"
+            )
 
 
 def _check_fits(
@@ -265,7 +265,8 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of ``conv2d`` to its input, as a layer: (N, C, H, W) with ``weight`` (C, O/groups, KH, KW).
+    """The gradient of ``conv2d`` to its input, as a layer: (N, C, H, W) with ``weight`` (C, O/groups,
+    KH, KW).
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html
     """
@@ -285,104 +286,3 @@ def conv_transpose3d(
     return _convolve_transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
-
-
-# -- columns ----------------------------------------------------------------------------------------------
-
-
-def _pair(value: Sizes) -> tuple[int, int]:
-    first, second = (value, value) if isinstance(value, int) else value
-    return int(first), int(second)
-
-
-def unfold(
-    input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
-) -> Tensor:
-    """The windows of images (N, C, H, W) as columns (N, C * KH * KW, windows); (C, H, W) likewise.
-
-    Raises RuntimeError where no window fits.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html
-    """
-    if input.ndim not in (3, 4):
-        raise RuntimeError(
-            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
-            f"for input, but got: {list(input.shape)}"
-        )
-    if input.ndim == 3:
-        return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
-    kernel, dilations, border, strides = map(_pair, (kernel_size, dilation, padding, stride))
-    counts = _window_counts(input.shape[2:], kernel, dilations, border, strides)
-    if min(counts) < 1:
-        raise RuntimeError(
-            f"Given input with spatial size ({input.shape[2]}, {input.shape[3]}), kernel_size={kernel}, "
-            f"dilation={dilations}, padding={border}, calculated shape of the array of sliding blocks as "
-            f"{counts}, but its components must be at least one."
-        )
-    edged = pad(input, [border[1], border[1], border[0], border[0]])
-    seen = APPLY["windows"](edged, kernel=kernel, stride=strides, dilation=dilations)
-    shape = (input.shape[0], input.shape[1] * math.prod(kernel), math.prod(counts))
-    return seen.permute(0, 1, 4, 5, 2, 3).reshape(shape)
-
-
-def fold(
-    input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
-    stride: Sizes = 1,
-) -> Tensor:  # fmt: skip
-    """Columns (N, C * KH * KW, windows) added up where ``unfold`` took them: (N, C, *output_size).
-
-    Raises RuntimeError where the columns don't fit the sizes.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fold.html
-    """
-    if input.ndim not in (2, 3):
-        raise RuntimeError(
-            f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
-            f"dimensions for input, but got: {list(input.shape)}"
-        )
-    if input.ndim == 2:
-        return fold(input.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0)
-    sizes, kernel, dilations, border, strides = map(
-        _pair, (output_size, kernel_size, dilation, padding, stride)
-    )
-    counts = _window_counts(sizes, kernel, dilations, border, strides)
-    _check_columns(input, sizes, kernel, dilations, border, strides, counts)
-    n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
-    windows = input.reshape(n, channels, *kernel, *counts).permute(0, 1, 4, 5, 2, 3)
-    whole = (n, channels, sizes[0] + 2 * border[0], sizes[1] + 2 * border[1])
-    out = APPLY["fold"](windows, shape=whole, kernel=kernel, stride=strides, dilation=dilations)
-    return pad(out, [-border[1], -border[1], -border[0], -border[0]])
-
-
-def _check_columns(
-    input: Tensor, sizes: Sizes, kernel: tuple[int, int], dilations: Sizes, border: Sizes, strides: Sizes,
-    counts: tuple[int, ...],
-) -> None:  # fmt: skip
-    if input.shape[1] % math.prod(kernel):
-        raise RuntimeError(
-            f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-            f"input.size(1)={input.shape[1]} and kernel_size={kernel}."
-        )
-    if input.shape[2] != math.prod(counts) or min(counts) < 1:
-        raise RuntimeError(
-            f"Given output_size={sizes}, kernel_size={kernel}, dilation={dilations}, padding={border}, "
-            f"stride={strides}, expected size of input's dimension 2 to match the calculated number of "
-            f"sliding blocks {counts[0]} * {counts[1]} = {math.prod(counts)}, but got "
-            f"input.size(2)={input.shape[2]}."
-        )
-
-
-def _window_counts(
-    sizes: Sequence[int], kernel: Sequence[int], dilations: Sequence[int], border: Sequence[int],
-    strides: Sequence[int],
-) -> tuple[int, ...]:  # fmt: skip
-    return tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, d, p, s in zip(sizes, kernel, dilations, border, strides, strict=True)
-    )
-
-
-FUNCTIONS: dict[str, Callable] = {
-    f.__name__: f
-    for f in (
-        *(conv1d, conv2d, conv3d), *(conv_transpose1d, conv_transpose2d, conv_transpose3d), unfold, fold,
-    )
-}  # fmt: skip

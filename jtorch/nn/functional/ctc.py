@@ -8,10 +8,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jtorch
+from jtorch.dtypes import int64
 from jtorch.eager.binding import APPLY
+from jtorch.eager.creation import arange, tensor, zeros, zeros_like
+from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.functional._reduction import chosen
+
+_where: Any = FUNCTIONS["where"]
+_cat: Any = FUNCTIONS["cat"]
+_stack: Any = FUNCTIONS["stack"]
 
 
 def ctc_loss(
@@ -25,9 +31,9 @@ def ctc_loss(
 ) -> Tensor:
     """-log of the probability of each label sequence, over all its alignments with the input.
 
-    ``log_probs`` is (T, N, C) or (T, C); ``targets`` (N, S), or all sequences one after the other; lengths are
-    (N,) tensors or tuples. "mean" divides each loss by its target's length first. Lengths in a tensor that
-    exceed T or S give NaN, as compiled code does not read them; in a tuple they raise RuntimeError.
+    ``log_probs`` is (T, N, C) or (T, C); ``targets`` (N, S), or all sequences one after the other; lengths
+    are (N,) tensors or tuples. "mean" divides each loss by its target's length first. Lengths in a tensor
+    that exceed T or S give NaN, as compiled code does not read them; in a tuple they raise RuntimeError.
     """
     reduction = chosen(reduction, None, None)
     alone = log_probs.ndim == 2
@@ -45,8 +51,8 @@ def ctc_loss(
     mass = _mass(log_probs, times)
     if zero_infinity:
         possible = losses.detach() != math.inf
-        zeros = jtorch.zeros_like(losses)
-        losses, mass = jtorch.where(possible, losses, zeros), jtorch.where(possible, mass, zeros)
+        zeros = zeros_like(losses)
+        losses, mass = _where(possible, losses, zeros), _where(possible, mass, zeros)
     losses = losses + (mass - mass.detach())
     if reduction == "none":
         return losses.squeeze(0) if alone else losses
@@ -61,13 +67,13 @@ def _mass(log_probs: Any, times: Any) -> Any:
     PyTorch's gradient is that of the scores before log_softmax: it has a term exp(log_probs), which
     log_softmax's own gradient leaves as it is. This sum, added and taken away again, brings it in.
     """
-    steps = jtorch.arange(log_probs.shape[0]).unsqueeze(1)
+    steps = arange(log_probs.shape[0]).unsqueeze(1)
     running = (steps < times).to(log_probs.dtype).unsqueeze(2)
     return (log_probs.exp() * running).sum((0, 2))
 
 
 def _as_tensor(lengths: Any) -> Any:
-    made = lengths if isinstance(lengths, Tensor) else jtorch.tensor(lengths, dtype=jtorch.int64)
+    made = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
     return made.reshape(-1).long()
 
 
@@ -97,6 +103,6 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
     longest, rows, start = max(sizes, default=0), [], 0
     for size in sizes:
         row = targets[start : start + size].long()
-        rows.append(jtorch.cat([row, jtorch.zeros(longest - size, dtype=jtorch.int64)]))
+        rows.append(_cat([row, zeros(longest - size, dtype=int64)]))
         start += size
-    return jtorch.stack(rows)
+    return _stack(rows)

@@ -13,7 +13,7 @@ from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import ones
 from jtorch.eager.tensor import Tensor
-from jtorch.random import default_generator
+from jtorch.generator import default_generator
 
 # what saturated SELU units give, -scale * alpha: Klambauer et al. 2017, arXiv:1706.02515
 _SELU_FLOOR = -1.7580993408473766
@@ -65,7 +65,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.ndim not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists "
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d "
+            "exists "
             "to provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an "
             "optional batch dimension (i.e. 2D or 3D inputs)."
         )
@@ -85,7 +86,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.ndim not in (3, 4):
         warnings.warn(
-            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an "
+            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will "
+            "result in an "
             "error in a future release. To retain the behavior and silence this warning, please use dropout "
             "instead. Note that dropout2d exists to provide channel-wise dropout on inputs with 2 spatial "
             "dimensions, a channel dimension, and an optional batch dimension (i.e. 3D or 4D inputs).",
@@ -93,8 +95,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         )
     if input.ndim == 3:
         warnings.warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
-            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will "
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is "
+            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
+            "will "
             "change in a future release to interpret the input as one without a batch dimension, i.e. shape "
             "(C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d "
             "instead.",
@@ -111,7 +115,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.ndim not in (4, 5):
         warnings.warn(
-            f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an "
+            f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will "
+            "result in an "
             "error in a future release. To retain the behavior and silence this warning, please use dropout "
             "instead. Note that dropout3d exists to provide channel-wise dropout on inputs with 3 spatial "
             "dimensions, a channel dimension, and an optional batch dimension (i.e. 4D or 5D inputs).",
@@ -127,10 +132,12 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def _saturated(input: Tensor, mask: Any, p: float) -> Tensor:
     """``input`` where ``mask`` is not 0, else SELU's floor; then scaled to mean 0 and variance 1 again."""
     if p == 1.0:
-        return input * 0.0
+        nothing: Any = input * 0.0
+        return nothing
     scale = 1.0 / math.sqrt((1.0 + p * _SELU_FLOOR**2) * (1.0 - p))
-    kept = mask * (1.0 - p)  # 0 or 1
-    return input * (kept * scale) + (1.0 - kept) * (_SELU_FLOOR * scale) - _SELU_FLOOR * scale * p
+    kept: Any = (mask != 0).to(input.dtype)
+    out: Any = input * (kept * scale) + (1.0 - kept) * (_SELU_FLOOR * scale) - _SELU_FLOOR * scale * p
+    return out
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html#sparse-functions
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 from jtorch import dtypes as dt
@@ -185,7 +186,7 @@ def _bounds(offsets: Tensor, n: int, include_last: bool) -> list[int]:
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {starts[-1]}"
         )
-    if any(a > b for a, b in zip(starts, starts[1:], strict=False)):
+    if any(a > b for a, b in pairwise(starts)):
         raise RuntimeError(f"embedding_bag: offsets must not decrease, but got {starts}")
     return starts if include_last else [*starts, n]
 
@@ -224,7 +225,7 @@ def _reduced_by_bag(rows: Any, counts: Any, bounds: list[int], mode: str) -> Ten
     if mode == "sum":
         return total
     if counts is None:
-        sizes = tensor([b - a for a, b in zip(bounds, bounds[1:], strict=False)], dtype=dt.int64)
+        sizes = tensor([b - a for a, b in pairwise(bounds)], dtype=dt.int64)
     else:
         sizes = _index_add(counts.long(), to, axes=(0,), shape=(bags,))
     return total / _at_least_one(sizes, rows)
@@ -233,7 +234,7 @@ def _reduced_by_bag(rows: Any, counts: Any, bounds: list[int], mode: str) -> Ten
 def _as_rectangle(rows: Any, counts: Any, bounds: list[int]) -> tuple[Any, Any]:
     """Bags as rows (B, longest, width), and which of them count (B, longest)."""
     n, bags = rows.shape[0], max(len(bounds) - 1, 0)
-    sizes = [b - a for a, b in zip(bounds, bounds[1:], strict=False)]
+    sizes = [b - a for a, b in pairwise(bounds)]
     longest = max(sizes, default=0)
     places = [[a + k if k < m else n for k in range(longest)] for a, m in zip(bounds, sizes, strict=False)]
     where = tensor(places, dtype=dt.int64).reshape(bags, longest)

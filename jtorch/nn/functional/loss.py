@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import jtorch
+from jtorch.eager.creation import ones_like
 from jtorch.eager.functions.class_losses import cross_entropy as _cross_entropy
 from jtorch.eager.functions.class_losses import nll_loss as _nll_loss
 from jtorch.eager.methods import FUNCTIONS
@@ -235,7 +235,7 @@ def gaussian_nll_loss(
     if isinstance(var, float):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = var * jtorch.ones_like(input)
+        var = var * ones_like(input)
     elif var.shape != input.shape:
         var = _variance_like(input, var)
     if reduction not in ("none", "mean", "sum"):

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jtorch
+from jtorch.eager.creation import arange, zeros_like
 from jtorch.eager.functions.distances import pairwise_distance
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.functional._reduction import chosen, reduced
+
+_where: Any = FUNCTIONS["where"]
+_minimum: Any = FUNCTIONS["minimum"]
 
 
 def soft_margin_loss(
@@ -55,8 +58,8 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """The input where target is 1, max(0, margin - input) where it is -1."""
     reduction = chosen(reduction, size_average, reduce)
-    apart = jtorch.where(target != 1, (margin - input).clamp(min=0), jtorch.zeros_like(input))
-    near = jtorch.where(target != -1, input, jtorch.zeros_like(input))
+    apart = _where(target != 1, (margin - input).clamp(min=0), zeros_like(input))
+    near = _where(target != -1, input, zeros_like(input))
     return reduced(apart + near, reduction)
 
 
@@ -85,9 +88,9 @@ def cosine_embedding_loss(
     along = (input1 * input2).sum(target.ndim)
     squares = ((input1 * input1).sum(target.ndim) + 1e-12) * ((input2 * input2).sum(target.ndim) + 1e-12)
     cosine = along / squares.sqrt()
-    zeros = jtorch.zeros_like(cosine)
-    near = jtorch.where(target == 1, 1 - cosine, zeros)
-    apart = jtorch.where(target == -1, (cosine - margin).clamp(min=0), zeros)
+    zeros = zeros_like(cosine)
+    near = _where(target == 1, 1 - cosine, zeros)
+    apart = _where(target == -1, (cosine - margin).clamp(min=0), zeros)
     return reduced(near + apart, reduction)
 
 
@@ -143,8 +146,8 @@ def multi_margin_loss(
     losses = losses * losses if p == 2 else losses
     if weight is not None:
         losses = losses * weight[classes].unsqueeze(1)
-    others = jtorch.arange(count) != classes.unsqueeze(1)
-    losses = jtorch.where(others, losses, jtorch.zeros_like(losses)).sum(1) / count
+    others = arange(count) != classes.unsqueeze(1)
+    losses = _where(others, losses, zeros_like(losses)).sum(1) / count
     return reduced(losses.reshape(target.shape) if input.ndim < 2 else losses, reduction)
 
 
@@ -178,12 +181,12 @@ def multilabel_margin_loss(
     targets = target.reshape(rows.shape)
     count = rows.shape[1]
     listed = (targets < 0).long().cumsum(1) == 0
-    safe = jtorch.where(listed, targets, jtorch.zeros_like(targets))
-    hits = (safe.unsqueeze(2) == jtorch.arange(count)).long() * listed.long().unsqueeze(2)
+    safe = _where(listed, targets, zeros_like(targets))
+    hits = (safe.unsqueeze(2) == arange(count)).long() * listed.long().unsqueeze(2)
     is_target = hits.sum(1) > 0
     losses = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     counted = listed.unsqueeze(2).logical_and(is_target.logical_not().unsqueeze(1))
-    losses = jtorch.where(counted, losses, jtorch.zeros_like(losses)).sum((1, 2)) / count
+    losses = _where(counted, losses, zeros_like(losses)).sum((1, 2)) / count
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
 
 
@@ -249,5 +252,5 @@ def _triplet(
 ) -> Tensor:
     near, apart = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        apart = jtorch.minimum(apart, distance(positive, negative))
+        apart = _minimum(apart, distance(positive, negative))
     return reduced((margin + near - apart).clamp(min=0), reduction)

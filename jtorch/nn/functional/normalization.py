@@ -21,7 +21,10 @@ layer_norm = FUNCTIONS["layer_norm"]
 
 
 def rms_norm(
-    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """The last dims, of ``normalized_shape``, over the root of their mean square; then scaled.
 
@@ -37,7 +40,8 @@ def rms_norm(
     first = input.ndim - len(shape)
     if first < 0 or tuple(input.shape[first:]) != shape or not shape:
         raise RuntimeError(
-            f"Given normalized_shape={list(shape)}, expected input with shape [*{', '.join(map(str, shape))}], but "
+            f"Given normalized_shape={list(shape)}, expected input with shape "
+            f"[*{', '.join(map(str, shape))}], but "
             f"got input of size{list(input.shape)}"
         )
     if eps is None:
@@ -46,7 +50,11 @@ def rms_norm(
 
 
 def group_norm(
-    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Each group of channels of (N, C, ...) to mean 0 and variance 1, then scaled and shifted per channel.
 
@@ -61,13 +69,15 @@ def group_norm(
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
     if shape[1] % num_groups:
         raise RuntimeError(
-            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {shape} "
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{shape} "
             f"and num_groups={num_groups}"
         )
     for name, t in (("weight", weight), ("bias", bias)):
         if t is not None and tuple(t.shape) != (shape[1],):
             raise RuntimeError(
-                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} "
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+                f"got {name} "
                 f"of shape {list(t.shape)} and input of shape {shape}"
             )
     return APPLY["group_norm"](input, weight, bias, groups=num_groups, eps=eps)
@@ -85,7 +95,12 @@ def _follow(running: Tensor, value: Any, momentum: Any) -> None:
 
 
 def _follow_statistics(
-    running_mean: Tensor | None, running_var: Tensor | None, mean: Any, variance: Any, count: int, momentum: Any
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Any,
+    variance: Any,
+    count: int,
+    momentum: Any,
 ) -> None:
     """``count`` values went into each variance, whose unbiased estimate is followed."""
     with no_grad():
@@ -101,7 +116,8 @@ def batch_norm(
 ) -> Tensor:  # fmt: skip
     """Each channel of (N, C, ...) to mean 0 and variance 1 over the batch, then scaled and shifted.
 
-    While ``training`` the running statistics follow the batch's by ``momentum`` (their variance is the unbiased
+    While ``training`` the running statistics follow the batch's by ``momentum`` (their variance is the
+    unbiased
     one); else they are used in its place. Raises ValueError for one value per channel in training.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
@@ -153,7 +169,9 @@ def instance_norm(
     shape = tuple(input.shape)
     if not use_input_stats:
         if running_mean is None or running_var is None:
-            raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+            raise RuntimeError(
+                "Expected running_mean and running_var to be defined when use_input_stats is false"
+            )
         return _with_statistics(input, running_mean, running_var, weight, bias, eps)
     if math.prod(shape[2:]) == 1:
         raise ValueError(
@@ -180,7 +198,8 @@ def local_response_norm(
     """
     if input.ndim < 3:
         raise ValueError(
-            f"Expected 3D or higher dimensionality                          input (got {input.ndim} dimensions)"
+            f"Expected 3D or higher dimensionality                          input (got {input.ndim} "
+            "dimensions)"
         )
     if math.prod(input.shape) == 0:
         return input

@@ -22,7 +22,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """``input`` with ``pad`` = (left, right, top, bottom, ...) elements around its last dims.
 
     ``mode`` is "constant" (``value``, 0 by default; negative widths take away), "reflect" (without
-    repeating the edge), "replicate" (the edge again) or "circular". Raises RuntimeError where the widths don't
+    repeating the edge),
+    "replicate" (the edge again) or "circular". Raises RuntimeError where the widths don't
     fit the input, NotImplementedError for numbers of dims that a mode does not pad.
     """
     widths = [int(n) for n in pad]

@@ -9,16 +9,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jtorch.dtypes import int64
 from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import arange, zeros
+from jtorch.eager.creation import arange
 from jtorch.eager.tensor import Tensor
 
 Sizes = int | Sequence[int]
 _COUNTED = {1: "one", 2: "two ints", 3: "three ints"}
 
 
-def _spread(name: str, what: str, value: Any, rank: int) -> tuple[int, ...]:
+def spread(name: str, what: str, value: Any, rank: int) -> tuple[int, ...]:
     """A number, or one per spatial dim, as ``rank`` numbers; an error says ``what`` has too many."""
     if isinstance(value, int):
         return (value,) * rank
@@ -57,10 +56,10 @@ def _geometry(
     ceil_mode: bool,
 ) -> dict[str, tuple[int, ...]]:  # fmt: skip
     """kernel, stride, padding, dilation and the number of windows, per spatial dim."""
-    kernel = _spread(name, "kernel_size", kernel_size, rank)
+    kernel = spread(name, "kernel_size", kernel_size, rank)
     omitted = stride is None or stride == () or stride == []
-    strides = kernel if omitted else _spread(name, "stride", stride, rank)
-    border, dilations = _spread(name, "padding", padding, rank), _spread(name, "dilation", dilation, rank)
+    strides = kernel if omitted else spread(name, "stride", stride, rank)
+    border, dilations = spread(name, "padding", padding, rank), spread(name, "dilation", dilation, rank)
     (_check_line if name == "max_pool1d" else _check_numbers)(rank, kernel, strides, border, dilations)
     places = tuple(
         _count(n, k, s, p, d, ceil_mode)
@@ -84,10 +83,12 @@ def _count(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
     return count - 1 if ceil_mode and (count - 1) * s >= n + p else count
 
 
-_Numbers = tuple[int, ...]
+Numbers = tuple[int, ...]
 
 
-def _check_numbers(rank: int, kernel: _Numbers, strides: _Numbers, border: _Numbers, dilations: _Numbers) -> None:
+def _check_numbers(
+    rank: int, kernel: Numbers, strides: Numbers, border: Numbers, dilations: Numbers
+) -> None:
     if min(strides) == 0:
         raise RuntimeError("stride should not be zero")
     if min(*kernel, *strides) < 0:
@@ -107,7 +108,9 @@ def _check_numbers(rank: int, kernel: _Numbers, strides: _Numbers, border: _Numb
             )
 
 
-def _check_line(rank: int, kernel: _Numbers, strides: _Numbers, border: _Numbers, dilations: _Numbers) -> None:
+def _check_line(
+    rank: int, kernel: Numbers, strides: Numbers, border: Numbers, dilations: Numbers
+) -> None:
     (k,), (s,), (p,), (d,) = kernel, strides, border, dilations
     for name, value in (("kernel_size", k), ("stride", s)):
         if value <= 0:
@@ -116,7 +119,8 @@ def _check_line(rank: int, kernel: _Numbers, strides: _Numbers, border: _Numbers
         raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {p}")
     if p > k // 2:
         raise RuntimeError(
-            f"max_pool1d() padding should be at most half of kernel size, but got padding={p} and kernel_size={k}"
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={p} and "
+            f"kernel_size={k}"
         )
     if d <= 0:
         raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {d}")
@@ -142,7 +146,7 @@ def _max_pool(
     return out, index.squeeze(0) if alone else index
 
 
-def _flat_index(place: Tensor, sizes: _Numbers, at: dict[str, _Numbers]) -> Tensor:
+def _flat_index(place: Tensor, sizes: Numbers, at: dict[str, Numbers]) -> Tensor:
     """Where in the flattened image an element is that has ``place`` in its window."""
     left: Any = place.long()
     index: Any = 0
@@ -210,86 +214,6 @@ def _with_indices(function: Callable) -> Callable:
     return both
 
 
-# -- back to where it was ---------------------------------------------------------------------------------
-
-
-def _max_unpool(
-    rank: int, input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any, padding: Sizes, output_size: Any
-) -> Tensor:
-    name = f"max_unpool{rank}d"
-    kernel = _spread(name, "kernel_size", kernel_size, rank)
-    strides = kernel if stride is None else _spread(name, "stride", stride, rank)
-    border = _spread(name, "padding", padding, rank)
-    if indices.dtype is not int64:
-        raise RuntimeError("elements in indices should be type int64")
-    if input.shape != indices.shape:
-        raise RuntimeError(
-            f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got "
-            f"indices tensor with shape: {list(indices.shape)}"
-        )
-    plain = tuple(
-        (n - 1) * s - 2 * p + k
-        for n, s, p, k in zip(input.shape[-rank:], strides, border, kernel, strict=True)
-    )
-    sizes = plain if output_size is None else _asked_sizes(tuple(output_size), plain, strides)
-    rows = math.prod(input.shape[:-rank])
-    flat = indices.reshape(rows, -1)
-    which = arange(rows).reshape(rows, 1).expand(flat.shape)
-    empty = zeros((rows, math.prod(sizes)), dtype=input.dtype)
-    out = APPLY["index_put"](empty, input.reshape(flat.shape), which, flat, axes=(0, 1))
-    return out.reshape(*input.shape[:-rank], *sizes)
-
-
-def _asked_sizes(asked: _Numbers, plain: _Numbers, strides: _Numbers) -> _Numbers:
-    rank = len(plain)
-    if len(asked) == rank + 2:
-        asked = asked[2:]
-    if len(asked) != rank:
-        raise ValueError(
-            f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length "
-            f"of '{len(asked)}'"
-        )
-    for dim, (n, m, s) in enumerate(zip(asked, plain, strides, strict=True)):
-        if not m - s < n < m + s:
-            raise ValueError(
-                f'invalid output_size "{asked}" (dim {dim} must be between {m - s} and {m + s})'
-            )
-    return asked
-
-
-def max_unpool1d(
-    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
-    output_size: Any = None,
-) -> Tensor:  # fmt: skip
-    """Zeros with the elements of ``input`` where ``max_pool1d(return_indices=True)`` found them.
-
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool1d.html
-    """
-    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
-
-
-def max_unpool2d(
-    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
-    output_size: Any = None,
-) -> Tensor:  # fmt: skip
-    """Zeros with the elements of ``input`` where ``max_pool2d(return_indices=True)`` found them.
-
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool2d.html
-    """
-    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
-
-
-def max_unpool3d(
-    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
-    output_size: Any = None,
-) -> Tensor:  # fmt: skip
-    """Zeros with the elements of ``input`` where ``max_pool3d(return_indices=True)`` found them.
-
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool3d.html
-    """
-    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
-
-
 # -- the mean ---------------------------------------------------------------------------------------------
 
 
@@ -298,7 +222,9 @@ def _avg_pool(
     count_include_pad: bool, divisor_override: int | None,
 ) -> Tensor:  # fmt: skip
     if not input.is_floating_point():
-        raise NotImplementedError(f"{name}(): the mean of {input.dtype} elements; convert to a float dtype first")
+        raise NotImplementedError(
+            f"{name}(): the mean of {input.dtype} elements; convert to a float dtype first"
+        )
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     _check_rank(name, rank, input)
@@ -352,10 +278,13 @@ def avg_pool3d(
 # -- the norm ---------------------------------------------------------------------------------------------
 
 
-def _lp_pool(rank: int, input: Tensor, norm_type: float, kernel_size: Sizes, stride: Any, ceil_mode: bool) -> Tensor:
+def _lp_pool(
+    rank: int, input: Tensor, norm_type: float, kernel_size: Sizes, stride: Any, ceil_mode: bool
+) -> Tensor:
     name = f"avg_pool{rank}d"
-    kernel = _spread(name, "kernel_size", kernel_size, rank)
-    mean: Any = _avg_pool(name, rank, input**norm_type, kernel, stride, 0, ceil_mode, True, None)
+    kernel = spread(name, "kernel_size", kernel_size, rank)
+    powers: Any = input**norm_type
+    mean: Any = _avg_pool(name, rank, powers, kernel, stride, 0, ceil_mode, True, None)
     # negative sums, of odd powers, count as 0
     return (mean.sign() * mean.abs().relu() * math.prod(kernel)) ** (1.0 / norm_type)
 

@@ -30,12 +30,14 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     rank = len(size) - 2
     if rank not in (2, 3):
         raise NotImplementedError(
-            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
+            "Got size "
             f"{list(size)}"
         )
     if theta.ndim != 3 or tuple(theta.shape[-2:]) != (rank, rank + 1):
         raise ValueError(
-            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {list(size)}. Got "
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size "
+            f"{list(size)}. Got "
             f"{list(theta.shape)}."
         )
     sizes = tuple(int(n) for n in size[2:])
@@ -59,7 +61,8 @@ def grid_sample(
 ) -> Tensor:  # fmt: skip
     """``input`` (N, C, H, W) at the places ``grid`` (N, OH, OW, 2) of (x, y) in [-1, 1]; volumes likewise.
 
-    ``mode`` is bilinear or nearest; ``padding_mode`` is zeros, border or reflection. Raises ValueError for others,
+    ``mode`` is bilinear or nearest; ``padding_mode`` is zeros,
+    border or reflection. Raises ValueError for others,
     RuntimeError for shapes that don't fit, NotImplementedError for bicubic.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
     """
@@ -127,12 +130,14 @@ def _check_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> 
         )
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(
-            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+            "but got: "
             f"'{padding_mode}'"
         )
     if input.ndim not in (4, 5) or input.ndim != grid.ndim:
         raise RuntimeError(
-            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with "
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
+            "input with "
             f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
         )
     if input.shape[0] != grid.shape[0]:
@@ -142,7 +147,8 @@ def _check_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> 
         )
     if grid.shape[-1] != input.ndim - 2:
         raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with "
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid "
+            "with "
             f"sizes {list(grid.shape)}"
         )
     if mode == "bicubic":

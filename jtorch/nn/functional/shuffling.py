@@ -11,7 +11,8 @@ from jtorch.eager.tensor import Tensor
 def _check_image(name: str, input: Tensor, what: str, factor: int) -> None:
     if input.ndim < 3:
         raise RuntimeError(
-            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} "
+            "dimension(s)"
         )
     if factor <= 0:
         raise RuntimeError(f"{name} expects a positive {what}, but got {factor}")
@@ -40,7 +41,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     for name, place, n in (("height", -2, h), ("width", -1, w)):
         if n % r:
             raise RuntimeError(
-                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({place})={n} "
+                f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
+                f"input.size({place})={n} "
                 f"is not divisible by {r}"
             )
     k = len(lead)
@@ -49,13 +51,17 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels of (N, C, ...) dealt out to ``groups`` in turn. Source: Zhang et al. 2017, arXiv:1707.01083."""
+    """Channels of (N, C, ...) dealt out to ``groups`` in turn. Source: Zhang et al. 2017,
+    arXiv:1707.01083.
+    """
     if input.ndim < 3:
         raise RuntimeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
         )
     if groups <= 0:
-        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
     n, c, *rest = input.shape
     if c % groups:
         raise RuntimeError(

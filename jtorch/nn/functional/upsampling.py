@@ -27,7 +27,8 @@ _NAMES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | n
 
 
 def interpolate(
-    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
+    input: Tensor, size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:  # fmt: skip
@@ -54,7 +55,8 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias:
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
-                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | "
+                "bicubic | "
                 "trilinear"
             )
         fits = input.ndim in (3, 4, 5)
@@ -67,13 +69,15 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias:
     if antialias:
         if mode not in ("bilinear", "bicubic") or input.ndim != 4:
             raise ValueError(
-                "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor "
+                "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a "
+                "4-D tensor "
                 "as input"
             )
         raise NotImplementedError("interpolate(antialias=True) is not there")
     if not fits:
         raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {_NAMES} "
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: "
+            f"{_NAMES} "
             f"(got {mode})"
         )
 
@@ -93,16 +97,20 @@ def _sizes(
         sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,) * rank
         if len(sizes) != rank:
             raise ValueError(
-                "Input and output must have the same number of spatial dimensions, but got input with spatial "
-                f"dimensions of {shape} and output size of {size}. Please provide input tensor in (N, C, d1, d2, "
+                "Input and output must have the same number of spatial dimensions, but got input with "
+                "spatial "
+                f"dimensions of {shape} and output size of {size}. Please provide input tensor in (N, C, "
+                "d1, d2, "
                 "...,dK) format and output size in (o1, o2, ...,oK) format."
             )
         return tuple(int(n) for n in sizes), (None,) * rank
     scales = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
     if len(scales) != rank:
         raise ValueError(
-            "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial "
-            f"dimensions of {shape} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, "
+            "Input and scale_factor must have the same number of spatial dimensions, but got input with "
+            "spatial "
+            f"dimensions of {shape} and scale_factor of shape {scale_factor}. Please provide input tensor "
+            "in (N, C, "
             "d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format."
         )
     sizes = tuple(math.floor(float(n) * s) for n, s in zip(shape, scales, strict=True))

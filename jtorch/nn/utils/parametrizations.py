@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import jtorch
+from jtorch import linalg
+from jtorch.eager.creation import eye, ones, zeros, zeros_like
+from jtorch.eager.drawing import randn
 from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
 from jtorch.nn.module import Module
 from jtorch.nn.utils.parametrize import register_parametrization
+
+_cat: Any = FUNCTIONS["cat"]
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Tensor:
@@ -79,7 +84,7 @@ class _SpectralNorm(Module):
             with no_grad():
                 matrix: Any = self._matrix(weight)
                 rows, columns = matrix.shape
-                u, v = jtorch.randn(rows, dtype=matrix.dtype), jtorch.randn(columns, dtype=matrix.dtype)
+                u, v = randn(rows, dtype=matrix.dtype), randn(columns, dtype=matrix.dtype)
                 self.register_buffer("_u", F.normalize(u, dim=0, eps=eps))
                 self.register_buffer("_v", F.normalize(v, dim=0, eps=eps))
                 self._iterate(matrix, 15)
@@ -136,7 +141,7 @@ class _Orthogonal(Module):
         if use_base:
             rows, columns = weight.shape[-2:]
             side = max(rows, columns)
-            self.register_buffer("base", jtorch.eye(side, dtype=weight.dtype))
+            self.register_buffer("base", eye(side, dtype=weight.dtype))
 
     def forward(self, x: Any) -> Tensor:
         wide = x.shape[-2] < x.shape[-1]
@@ -144,14 +149,14 @@ class _Orthogonal(Module):
         n, k = tall.shape[-2:]
         lower = tall.tril(-1)
         if n != k:
-            filling = jtorch.zeros(*tall.shape[:-2], n, n - k, dtype=x.dtype)
-            lower = jtorch.cat([lower, filling], dim=-1)
+            filling = zeros(*tall.shape[:-2], n, n - k, dtype=x.dtype)
+            lower = _cat([lower, filling], dim=-1)
         skew = lower - lower.mT
         if self.map_name == "matrix_exp":
-            q = jtorch.linalg.matrix_exp(skew)
+            q = linalg.matrix_exp(skew)
         else:
-            identity = jtorch.eye(n, dtype=x.dtype)
-            q = jtorch.linalg.solve(identity + skew * -0.5, identity + skew * 0.5)
+            identity = eye(n, dtype=x.dtype)
+            q = linalg.solve(identity + skew * -0.5, identity + skew * 0.5)
         if hasattr(self, "base"):
             q = self.base @ q
         q = q[..., :k]
@@ -165,12 +170,12 @@ class _Orthogonal(Module):
                 "use_trivialization=False."
             )
         tall = q.mT if q.shape[-2] < q.shape[-1] else q
-        full, _ = jtorch.linalg.qr(tall, mode="complete")
+        full, _ = linalg.qr(tall, mode="complete")
         k = tall.shape[-1]
         diagonal = ((full[..., :k] * tall).sum(-2) < 0).to(q.dtype) * -2 + 1
-        ones = jtorch.ones(*diagonal.shape[:-1], full.shape[-1] - k, dtype=q.dtype)
-        self.base.copy_(full * jtorch.cat([diagonal, ones], dim=-1).unsqueeze(-2))
-        return jtorch.zeros_like(q)
+        unchanged = ones(*diagonal.shape[:-1], full.shape[-1] - k, dtype=q.dtype)
+        self.base.copy_(full * _cat([diagonal, unchanged], dim=-1).unsqueeze(-2))
+        return zeros_like(q)
 
 
 def orthogonal(
@@ -182,8 +187,8 @@ def orthogonal(
 ) -> Module:
     """Keep a matrix orthogonal: a square one, or one with orthonormal rows or columns.
 
-    ``orthogonal_map`` is "matrix_exp" or "cayley"; "householder" raises NotImplementedError, and where none is
-    given wide or tall matrices take "matrix_exp", too.
+    ``orthogonal_map`` is "matrix_exp" or "cayley"; "householder" raises NotImplementedError, and where
+    none is given wide or tall matrices take "matrix_exp", too.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parametrizations.orthogonal.html
     """
     weight = getattr(module, name, None)

@@ -9,6 +9,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.Packed
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 from jtorch import dtypes as dt
@@ -147,7 +148,7 @@ def pack_padded_sequence(
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
-    if any(a < b for a, b in zip(numbers, numbers[1:], strict=False)):
+    if any(a < b for a, b in pairwise(numbers)):
         raise RuntimeError(_NOT_SORTED)
     if numbers[0] > steps:
         raise RuntimeError(f"Expected lengths of at most {steps}, the size of input, but got {numbers[0]}")

@@ -63,8 +63,8 @@ def _tied(places: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) 
         values = {id(given[n]): given[n] for n in shared if n in given}
         if len(values) > 1:
             raise ValueError(
-                f"functional_call got multiple values for keys {sorted(shared)}, which are tied. Consider using "
-                "tie_weights=False"
+                f"functional_call got multiple values for keys {sorted(shared)}, which are tied. Consider "
+                "using tie_weights=False"
             )
         for name in shared:
             for value in values.values():

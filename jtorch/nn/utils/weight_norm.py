@@ -29,7 +29,7 @@ class WeightNorm:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Module:
-    """Learn length and direction of ``module.<name>`` apart. ``parametrizations.weight_norm`` is the newer form."""
+    """Learn length and direction of a weight apart; ``parametrizations.weight_norm`` is the newer form."""
     warnings.warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of "
         "`torch.nn.utils.parametrizations.weight_norm`.",

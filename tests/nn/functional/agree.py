@@ -30,7 +30,7 @@ def agree_on_error(torch, call: Callable, arrays: Sequence[np.ndarray]) -> None:
     """``call(F, *tensors)`` raises the same error with the same sentence."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(Exception) as theirs:  # noqa: PT011 - whatever PyTorch raises
+        with pytest.raises(Exception) as theirs:
             call(torch.nn.functional, *map(torch.tensor, arrays))
         with pytest.raises(type(theirs.value)) as ours:
             call(jtorch.nn.functional, *map(jtorch.tensor, arrays))

@@ -16,12 +16,34 @@ A = np.linspace(-4.3, 4.1, 24).reshape(2, 4, 3)
 B = np.linspace(-3.1, 2.9, 32).reshape(4, 4, 2)
 EXACT = {"rtol": 1e-12, "atol": 1e-13}
 CALLS = [
-    ("relu", ()), ("relu6", ()), ("elu", (0.7,)), ("celu", (0.7,)), ("selu", ()), ("gelu", ()), ("silu", ()),
-    ("mish", ()), ("hardtanh", (-0.5, 2.0)), ("hardsigmoid", ()), ("hardswish", ()), ("hardshrink", (0.8,)),
-    ("softshrink", (0.8,)), ("tanhshrink", ()), ("threshold", (0.3, -2.0)), ("softplus", (1.5, 3.0)),
-    ("softsign", ()), ("tanh", ()), ("sigmoid", ()), ("logsigmoid", ()), ("glu", (1,)), ("softmin", (1,)),
-    ("softmax", (2,)), ("log_softmax", (-2,)), ("leaky_relu", (0.2,)), ("rrelu", ()), ("rrelu", (0.3, 0.3, True)),
-]  # fmt: skip
+    ("relu", ()),
+    ("relu6", ()),
+    ("elu", (0.7,)),
+    ("celu", (0.7,)),
+    ("selu", ()),
+    ("gelu", ()),
+    ("silu", ()),
+    ("mish", ()),
+    ("hardtanh", (-0.5, 2.0)),
+    ("hardsigmoid", ()),
+    ("hardswish", ()),
+    ("hardshrink", (0.8,)),
+    ("softshrink", (0.8,)),
+    ("tanhshrink", ()),
+    ("threshold", (0.3, -2.0)),
+    ("softplus", (1.5, 3.0)),
+    ("softsign", ()),
+    ("tanh", ()),
+    ("sigmoid", ()),
+    ("logsigmoid", ()),
+    ("glu", (1,)),
+    ("softmin", (1,)),
+    ("softmax", (2,)),
+    ("log_softmax", (-2,)),
+    ("leaky_relu", (0.2,)),
+    ("rrelu", ()),
+    ("rrelu", (0.3, 0.3, True)),
+]
 
 
 @pytest.mark.parametrize(("name", "args"), CALLS, ids=lambda v: v if isinstance(v, str) else "")
@@ -39,9 +61,20 @@ def test_equals_pytorch(torch, name, args):
 
 POINTS = np.array([math.nan, -3.0, 3.0, 0.0, -0.0, 0.5, -0.5, 6.0, 1.0, -1.0, math.inf])
 KINKS = [
-    "relu6", "elu", "celu", "selu", "hardtanh", "hardsigmoid", "hardswish", "hardshrink", "softshrink",
-    "leaky_relu", "threshold", "mish", "silu",
-]  # fmt: skip
+    "relu6",
+    "elu",
+    "celu",
+    "selu",
+    "hardtanh",
+    "hardsigmoid",
+    "hardswish",
+    "hardshrink",
+    "softshrink",
+    "leaky_relu",
+    "threshold",
+    "mish",
+    "silu",
+]
 
 
 @pytest.mark.parametrize("name", KINKS)
@@ -54,10 +87,20 @@ def test_at_kinks_and_for_nan(torch, name):
 
 
 INPLACE = [
-    ("relu", ()), ("relu6", ()), ("elu", (0.7,)), ("celu", (0.7,)), ("selu", ()), ("silu", ()), ("mish", ()),
-    ("hardtanh", (-0.5, 2.0)), ("hardsigmoid", ()), ("hardswish", ()), ("threshold", (0.3, -2.0)),
-    ("leaky_relu", (0.2,)), ("rrelu", ()),
-]  # fmt: skip
+    ("relu", ()),
+    ("relu6", ()),
+    ("elu", (0.7,)),
+    ("celu", (0.7,)),
+    ("selu", ()),
+    ("silu", ()),
+    ("mish", ()),
+    ("hardtanh", (-0.5, 2.0)),
+    ("hardsigmoid", ()),
+    ("hardswish", ()),
+    ("threshold", (0.3, -2.0)),
+    ("leaky_relu", (0.2,)),
+    ("rrelu", ()),
+]
 
 
 @pytest.mark.parametrize(("name", "args"), INPLACE, ids=lambda v: v if isinstance(v, str) else "")
@@ -87,7 +130,9 @@ def test_top_level_names(torch):
         assert callable(getattr(jtorch, name)) and callable(getattr(torch, name))
 
 
-@pytest.mark.parametrize(("shape", "count"), [((2, 4, 3), 4), ((2, 4), 1), ((5,), 1), ((), 1), ((2, 3, 2, 2), 3)])
+@pytest.mark.parametrize(
+    ("shape", "count"), [((2, 4, 3), 4), ((2, 4), 1), ((5,), 1), ((), 1), ((2, 3, 2, 2), 3)]
+)
 def test_prelu(torch, shape, count):
     x, weight = np.random.default_rng(0).standard_normal(shape), np.linspace(0.1, 0.4, count)
     compare(lambda lib, a, w: lib.prelu(a, w), F, torch.nn.functional, [np.asarray(x), weight], **EXACT)
@@ -98,7 +143,10 @@ ERRORS = [
     (lambda F, x: F.prelu(x.tensor(1.0), x.ones(2)), "Not allow zero-dim input tensor"),
     (lambda F, x: F.glu(x.ones(3, 3)), "Halving dimension must be even, but dimension 1 is size 3"),
     (lambda F, x: F.glu(x.tensor(1.0)), "glu does not support scalars because halving size must be even"),
-    (lambda F, x: F.rrelu(x.ones(2), 0.5, 0.1), "Lower bound should be less than or equal to the upper bound"),
+    (
+        lambda F, x: F.rrelu(x.ones(2), 0.5, 0.1),
+        "Lower bound should be less than or equal to the upper bound",
+    ),
     (lambda F, x: F.celu(x.ones(2), 0.0), "ZeroDivisionError: alpha cannot be 0 for CELU"),
     (lambda F, x: F.gelu(x.ones(2), approximate="no"), "approximate argument must be either none or tanh"),
     (lambda F, x: F.softmax(x.ones(2), 3), "Dimension out of range"),
@@ -160,14 +208,46 @@ def test_gumbel_softmax():
 
 
 MODULES = [
-    ("RReLU", ()), ("Hardtanh", ()), ("ReLU6", ()), ("Hardsigmoid", ()), ("Hardswish", ()), ("ELU", ()), ("CELU", ()),
-    ("SELU", ()), ("GLU", (1,)), ("GELU", ()), ("Hardshrink", ()), ("LeakyReLU", ()), ("LogSigmoid", ()), ("Softplus", ()),
-    ("Softshrink", ()), ("PReLU", ()), ("PReLU", (4, 0.5)), ("Softsign", ()), ("Tanhshrink", ()), ("Softmin", (1,)),
-    ("Softmax", (1,)), ("Softmax2d", ()), ("LogSoftmax", (2,)), ("Mish", ()), ("SiLU", ()), ("Threshold", (1, 2)),
-    ("ReLU", (True,)), ("SiLU", (True,)), ("ELU", (1.0, True)), ("LeakyReLU", (0.1, True)), ("ReLU6", (True,)),
-    ("Hardtanh", (-2.0, 3.0, True)), ("CELU", (1.0, True)), ("Threshold", (1, 2, True)), ("Mish", (True,)), ("Tanh", ()),
-    ("RReLU", (0.1, 0.2, True)), ("Sigmoid", ()), ("ReLU", ()),
-]  # fmt: skip
+    ("RReLU", ()),
+    ("Hardtanh", ()),
+    ("ReLU6", ()),
+    ("Hardsigmoid", ()),
+    ("Hardswish", ()),
+    ("ELU", ()),
+    ("CELU", ()),
+    ("SELU", ()),
+    ("GLU", (1,)),
+    ("GELU", ()),
+    ("Hardshrink", ()),
+    ("LeakyReLU", ()),
+    ("LogSigmoid", ()),
+    ("Softplus", ()),
+    ("Softshrink", ()),
+    ("PReLU", ()),
+    ("PReLU", (4, 0.5)),
+    ("Softsign", ()),
+    ("Tanhshrink", ()),
+    ("Softmin", (1,)),
+    ("Softmax", (1,)),
+    ("Softmax2d", ()),
+    ("LogSoftmax", (2,)),
+    ("Mish", ()),
+    ("SiLU", ()),
+    ("Threshold", (1, 2)),
+    ("ReLU", (True,)),
+    ("SiLU", (True,)),
+    ("ELU", (1.0, True)),
+    ("LeakyReLU", (0.1, True)),
+    ("ReLU6", (True,)),
+    ("Hardtanh", (-2.0, 3.0, True)),
+    ("CELU", (1.0, True)),
+    ("Threshold", (1, 2, True)),
+    ("Mish", (True,)),
+    ("Tanh", ()),
+    ("RReLU", (0.1, 0.2, True)),
+    ("Sigmoid", ()),
+    ("ReLU", ()),
+]
 
 
 @pytest.mark.parametrize(("name", "args"), MODULES, ids=lambda v: v if isinstance(v, str) else "")

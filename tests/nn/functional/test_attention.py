@@ -88,7 +88,7 @@ BAD_CALLS = [
     (lambda f, z: f(z(*Q), z(*Q), z(*Q), z(3, 3), is_causal=True), "Explicit attn_mask should not be set"),
     (lambda f, z: f(z(*Q), z(*Q), z(*Q), z(3, 3).long()), "Expected attn_mask dtype to be bool or float"),
     (lambda f, z: f(z(*Q), z(*Q), z(*Q).double()), "query, key, and value to have the same dtype"),
-    (lambda f, z: f(z(*Q), z(*Q), z(*Q), dropout_p=1.5), "probability has to be between 0 and 1, but got 1.5"),
+    (lambda f, z: f(z(*Q), z(*Q), z(*Q), dropout_p=1.5), "has to be between 0 and 1, but got 1.5"),
     (lambda f, z: f(z(4), z(*Q), z(*Q)), r"at least 2 dimensional, but got query.dim: 1 key.dim: 3"),
     (
         lambda f, z: f(z(1, 4, 3, 2), z(1, 3, 3, 2), z(1, 3, 3, 2), enable_gqa=True),

@@ -21,7 +21,10 @@ CALLS = {
     "2d valid": (lambda F, x, w: F.conv2d(x, w, padding="valid"), [IMAGE, (3, 4, 4, 3)]),
     "2d remainder": (lambda F, x, w: F.conv2d(x, w, stride=4), [IMAGE, (3, 4, 2, 1)]),
     "2d alone": (lambda F, x, w: F.conv2d(x, w, padding=1), [IMAGE[1:], (3, 4, 3, 3)]),
-    "2d one number in a list": (lambda F, x, w: F.conv2d(x, w, padding=[1], stride=[2]), [IMAGE, (3, 4, 3, 3)]),
+    "2d one number in a list": (
+        lambda F, x, w: F.conv2d(x, w, padding=[1], stride=[2]),
+        [IMAGE, (3, 4, 3, 3)],
+    ),
     "2d empty": (lambda F, x, w: F.conv2d(x, w), [(0, 4, 7, 6), (3, 4, 3, 3)]),
     "2d strided memory": (lambda F, x, w: F.conv2d(x.transpose(2, 3), w.flip(3)), [IMAGE, (3, 4, 3, 3)]),
     "3d": (lambda F, x, w, b: F.conv3d(x, w, b), [VOLUME, (3, 4, 2, 3, 2), (3,)]),

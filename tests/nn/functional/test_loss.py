@@ -70,14 +70,18 @@ CALLS = [
 
 def _call(name, options, reduction, library):
     def call(functions, *tensors):
-        made = {k: library(functions).tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+        made = {
+            k: library(functions).tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()
+        }
         return getattr(functions, name)(*tensors, **made, reduction=reduction)
 
     return call
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize(("name", "arrays", "options"), CALLS, ids=[f"{c[0]}-{k}" for k, c in enumerate(CALLS)])
+@pytest.mark.parametrize(
+    ("name", "arrays", "options"), CALLS, ids=[f"{c[0]}-{k}" for k, c in enumerate(CALLS)]
+)
 @pytest.mark.filterwarnings("ignore:reduction:UserWarning")
 def test_equals_pytorch(torch, name, arrays, options, reduction):
     def library(functions):
@@ -143,27 +147,65 @@ def test_older_arguments():
 
 def test_other_sizes_warn():
     for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
-        with pytest.warns(UserWarning, match=r"Using a target size \(torch.Size\(\[3\]\)\) that is different"):
+        with pytest.warns(
+            UserWarning, match=r"Using a target size \(torch.Size\(\[3\]\)\) that is different"
+        ):
             getattr(F, name)(jtorch.ones(2, 3), jtorch.ones(3))
 
 
 ERRORS = [
-    (lambda F, x: F.mse_loss(x.ones(2), x.ones(2), reduction="all"), "all is not a valid value for reduction"),
+    (
+        lambda F, x: F.mse_loss(x.ones(2), x.ones(2), reduction="all"),
+        "all is not a valid value for reduction",
+    ),
     (lambda F, x: F.gaussian_nll_loss(x.ones(2), x.ones(2), x.ones(3)), "var is of incorrect size"),
     (lambda F, x: F.gaussian_nll_loss(x.ones(2), x.ones(2), -1.0), "var has negative entry/entries"),
-    (lambda F, x: F.multi_margin_loss(x.ones(2, 3), x.tensor([0, 1]), p=3), "only p == 1 and p == 2 supported"),
-    (lambda F, x: F.multi_margin_loss(x.ones(2, 3), x.tensor([0])), r"Expected target size \[2\], but got \[1\]"),
-    (lambda F, x: F.triplet_margin_loss(x.ones(2), x.ones(2), x.ones(2), margin=0), "margin must be greater than 0"),
-    (lambda F, x: F.triplet_margin_loss(x.ones(2, 2), x.ones(2, 2), x.ones(2)), "anchor 2D, positive 2D, and negative 1D"),
-    (lambda F, x: F.margin_ranking_loss(x.ones(2, 2), x.ones(2), x.ones(2)), "All input tensors should have same dimension"),
-    (lambda F, x: F.cosine_embedding_loss(x.ones(2), x.ones(2), x.ones(2)), "1D target tensor expects 2D input tensors"),
-    (lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1]), label_smoothing=2.0), "must be between 0.0 and 1.0"),
-    (lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1, 2])), r"input batch_size \(2\) to match target batch_size \(3\)"),
-    (lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1]), weight=x.ones(2)), "for all 3 classes or no classes"),
-    (lambda F, x: F.smooth_l1_loss(x.ones(2), x.ones(2), beta=-1.0), "does not support negative values for beta"),
-    (lambda F, x: F.huber_loss(x.ones(2), x.ones(2), delta=0.0), "does not support non-positive values for delta"),
+    (
+        lambda F, x: F.multi_margin_loss(x.ones(2, 3), x.tensor([0, 1]), p=3),
+        "only p == 1 and p == 2 supported",
+    ),
+    (
+        lambda F, x: F.multi_margin_loss(x.ones(2, 3), x.tensor([0])),
+        r"Expected target size \[2\], but got \[1\]",
+    ),
+    (
+        lambda F, x: F.triplet_margin_loss(x.ones(2), x.ones(2), x.ones(2), margin=0),
+        "margin must be greater than 0",
+    ),
+    (
+        lambda F, x: F.triplet_margin_loss(x.ones(2, 2), x.ones(2, 2), x.ones(2)),
+        "anchor 2D, positive 2D, and negative 1D",
+    ),
+    (
+        lambda F, x: F.margin_ranking_loss(x.ones(2, 2), x.ones(2), x.ones(2)),
+        "All input tensors should have same dimension",
+    ),
+    (
+        lambda F, x: F.cosine_embedding_loss(x.ones(2), x.ones(2), x.ones(2)),
+        "1D target tensor expects 2D input tensors",
+    ),
+    (
+        lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1]), label_smoothing=2.0),
+        "must be between 0.0 and 1.0",
+    ),
+    (
+        lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1, 2])),
+        r"input batch_size \(2\) to match target batch_size \(3\)",
+    ),
+    (
+        lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1]), weight=x.ones(2)),
+        "for all 3 classes or no classes",
+    ),
+    (
+        lambda F, x: F.smooth_l1_loss(x.ones(2), x.ones(2), beta=-1.0),
+        "does not support negative values for beta",
+    ),
+    (
+        lambda F, x: F.huber_loss(x.ones(2), x.ones(2), delta=0.0),
+        "does not support non-positive values for delta",
+    ),
     (lambda F, x: F.binary_cross_entropy_with_logits(x.ones(2), x.ones(3)), "must be the same as input size"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("act", "text"), ERRORS, ids=[text[:30] for _, text in ERRORS])
@@ -239,7 +281,9 @@ def test_ctc_errors():
         F.ctc_loss(log_probs, targets, (9, 9, 9), (4, 3, 1), blank=5)
     with pytest.raises(RuntimeError, match="input_lengths must be of size batch_size"):
         F.ctc_loss(log_probs, targets, (9, 9), (4, 3, 1))
-    with pytest.raises(RuntimeError, match="Expected input_lengths to have value at most 9, but got value 10"):
+    with pytest.raises(
+        RuntimeError, match="Expected input_lengths to have value at most 9, but got value 10"
+    ):
         F.ctc_loss(log_probs, targets, (9, 9, 10), (4, 3, 1))
     with pytest.raises(RuntimeError, match="Expected tensor to have size 6 at dimension 0, but got size 5"):
         F.ctc_loss(log_probs, targets.reshape(-1)[:5], (9, 9, 9), (3, 2, 1))
@@ -251,16 +295,24 @@ def test_ctc_errors():
 
 ZEROED = X * (np.arange(6)[:, None] != 2)
 DISTANCES = [
-    ("pairwise_distance", [X, Y], {}), ("pairwise_distance", [X, Y[0]], {"p": 1.0, "keepdim": True}),
-    ("pairwise_distance", [X, Y], {"p": 3.0, "eps": 0.0}), ("pairwise_distance", [X, Y], {"p": math.inf}),
-    ("cosine_similarity", [X, Y], {}), ("cosine_similarity", [X, Y[:1]], {"dim": 0}),
-    ("cosine_similarity", [X[0], Y[0]], {"dim": -1}), ("cosine_similarity", [ZEROED, Y], {"eps": 0.1}),
-    ("normalize", [X], {}), ("normalize", [ZEROED], {"p": 3.0, "dim": 0}), ("normalize", [ZEROED], {"dim": (0, 1)}),
+    ("pairwise_distance", [X, Y], {}),
+    ("pairwise_distance", [X, Y[0]], {"p": 1.0, "keepdim": True}),
+    ("pairwise_distance", [X, Y], {"p": 3.0, "eps": 0.0}),
+    ("pairwise_distance", [X, Y], {"p": math.inf}),
+    ("cosine_similarity", [X, Y], {}),
+    ("cosine_similarity", [X, Y[:1]], {"dim": 0}),
+    ("cosine_similarity", [X[0], Y[0]], {"dim": -1}),
+    ("cosine_similarity", [ZEROED, Y], {"eps": 0.1}),
+    ("normalize", [X], {}),
+    ("normalize", [ZEROED], {"p": 3.0, "dim": 0}),
+    ("normalize", [ZEROED], {"dim": (0, 1)}),
     ("normalize", [ZEROED], {}),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("name", "arrays", "options"), DISTANCES, ids=[f"{c[0]}-{k}" for k, c in enumerate(DISTANCES)])
+@pytest.mark.parametrize(
+    ("name", "arrays", "options"), DISTANCES, ids=[f"{c[0]}-{k}" for k, c in enumerate(DISTANCES)]
+)
 def test_distances_equal_pytorch(torch, name, arrays, options):
     compare(lambda lib, *t: getattr(lib, name)(*t, **options), F, torch.nn.functional, arrays, **EXACT)
 

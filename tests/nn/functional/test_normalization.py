@@ -20,11 +20,13 @@ CALLS = {
     "batch": (lambda F, x, w, b: F.batch_norm(x, None, None, w, b, True), [IMAGE, (4,), (4,)]),
     "batch of rows": (lambda F, x: F.batch_norm(x, None, None, training=True, eps=0.1), [(5, 4)]),
     "batch evaluated": (
-        lambda F, x, m, w, b: F.batch_norm(x, m.detach(), m.detach() ** 2 + 0.5, w, b), [IMAGE, (4,), (4,), (4,)],
+        lambda F, x, m, w, b: F.batch_norm(x, m.detach(), m.detach() ** 2 + 0.5, w, b), [IMAGE, (4,),
+        (4,), (4,)],
     ),
     "instance": (lambda F, x, w, b: F.instance_norm(x, None, None, w, b), [IMAGE, (4,), (4,)]),
     "instance evaluated": (
-        lambda F, x, m: F.instance_norm(x, m.detach(), m.detach() ** 2 + 0.5, use_input_stats=False), [IMAGE, (4,)],
+        lambda F, x, m: F.instance_norm(x, m.detach(), m.detach() ** 2 + 0.5, use_input_stats=False),
+        [IMAGE, (4,)],
     ),
     "response": (lambda F, x: F.local_response_norm(x, 2), [IMAGE]),
     "response wide": (lambda F, x: F.local_response_norm(x, 3, 0.5, 0.6, 2.0), [(3, 4, 5)]),

@@ -59,8 +59,14 @@ CALLS = {
         lambda F, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=x.shape),
         [IMAGE],
     ),
-    "unpool 2d alone": (lambda F, x: F.max_unpool2d(*F.max_pool2d(x, 2, 2, 1, return_indices=True), 2, 2, 1), [(2, 6, 6)]),
-    "unpool 3d": (lambda F, x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2, output_size=(5, 4, 6)), [VOLUME]),
+    "unpool 2d alone": (
+        lambda F, x: F.max_unpool2d(*F.max_pool2d(x, 2, 2, 1, return_indices=True), 2, 2, 1),
+        [(2, 6, 6)],
+    ),
+    "unpool 3d": (
+        lambda F, x: F.max_unpool3d(*F.max_pool3d(x, 2, return_indices=True), 2, output_size=(5, 4, 6)),
+        [VOLUME],
+    ),
 }
 ERRORS = {
     f"{kind} {name}": (call, [(1, 2, *(5,) * rank)], kind, rank)

@@ -90,10 +90,10 @@ BAD_CALLS = [
     (lambda r, z: r.pack_padded_sequence(z(4, 3), [2, 4, 1]), "must be sorted in decreasing order"),
     (lambda r, z: r.pack_padded_sequence(z(4, 3), [2, 1, 0]), "has to be greater than 0"),
     (lambda r, z: r.pack_padded_sequence(z(4, 3), [2, 1]), r"but got 2 \(batch_size=3\)"),
-    (lambda r, z: r.pack_padded_sequence(z(4, 3), [[2, 1, 1]]), "should be a 1D CPU int64 tensor, but got 2D"),
+    (lambda r, z: r.pack_padded_sequence(z(4, 3), [[2, 1, 1]]), "be a 1D CPU int64 tensor, but got 2D"),
     (lambda r, z: r.pack_padded_sequence(z(0, 3), [2, 1, 1]), "Cannot pack empty tensors"),
     (lambda r, z: r.pad_sequence([]), "received an empty list of sequences"),
-    (lambda r, z: r.pad_sequence(3), "Expected iterable for input sequences, but got arg of type: <class 'int'"),
+    (lambda r, z: r.pad_sequence(3), "for input sequences, but got arg of type: <class 'int'"),
     (lambda r, z: r.pad_sequence([z(2)], padding_side="up"), "left or right, but got up"),
     (
         lambda r, z: r.pad_packed_sequence(r.pack_padded_sequence(z(4, 1), [3]), total_length=2),

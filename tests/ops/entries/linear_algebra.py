@@ -1,4 +1,5 @@
-"""Samples: solvers, decompositions, norms. Matrices are well conditioned, spectra without near repetitions."""
+"""Samples: solvers, decompositions, norms. Matrices are well conditioned, spectra without near "
+"repetitions."""
 
 from __future__ import annotations
 

@@ -19,9 +19,7 @@ def _(draw):
 
 @entry("mm")
 def _(draw):
-    return [
-        Sample((draw.floats(*a), draw.floats(*b))) for a, b in [((2, 3), (3, 4)), ((0, 3), (3, 2))]
-    ]
+    return [Sample((draw.floats(*a), draw.floats(*b))) for a, b in [((2, 3), (3, 4)), ((0, 3), (3, 2))]]
 
 
 @entry("bmm")

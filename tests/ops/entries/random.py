@@ -18,7 +18,7 @@ def _(draw):
     ]
 
 
-@entry("uniform", "normal")
+@entry("uniform", "normal", "exponential")
 def _(draw):
     return [
         Sample((_bits(draw, *s),), {"dtype": np.dtype(np.float64)})
@@ -34,3 +34,24 @@ def _(draw):
 @entry("dropout_with")
 def _(draw):
     return [Sample((draw.apart(3, 4), 7, 3, 0.4)), Sample((draw.apart(5), 7, 4, 0.0))]
+
+
+@entry("poisson_quantile")
+def _(draw):
+    return [
+        Sample((draw.rng.random(s), draw.rng.random(s) * 9)) for s in ((9,), (2, 3), (), (0,))
+    ]
+
+
+@entry("binomial_quantile")
+def _(draw):
+    return [
+        Sample((draw.rng.random(s), np.floor(draw.rng.random(s) * 9), draw.rng.random(s)))
+        for s in ((9,), (2, 3), (), (0,))
+    ]
+
+
+@entry("checked")
+def _(draw):
+    tests = ("probability", "weights", "mass", "deviation")
+    return [Sample((np.asarray(draw.rng.random((2, 3))),), {"test": t}) for t in tests]

@@ -1,0 +1,8 @@
+"""What scripts ask of, and set on, the libraries under PyTorch: truthful answers, switches without effect.
+
+Source: https://docs.pytorch.org/docs/stable/backends.html
+"""
+
+from jtorch.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
+
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]

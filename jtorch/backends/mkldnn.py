@@ -1,0 +1,5 @@
+"""oneDNN: not used by this build."""
+
+
+def is_available() -> bool:
+    return False

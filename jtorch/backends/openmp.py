@@ -1,0 +1,5 @@
+"""OpenMP: not used by this build."""
+
+
+def is_available() -> bool:
+    return False

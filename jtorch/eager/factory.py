@@ -1,0 +1,121 @@
+"""What all factories share: the keywords that say where, how and into what a tensor is made.
+
+Source: https://docs.pytorch.org/docs/stable/torch.html#creation-ops
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import devices
+from jtorch import dtypes as dt
+from jtorch import memory_formats as formats
+from jtorch.eager.binding import into
+from jtorch.eager.messages import long_name
+from jtorch.eager.tensor import Tensor
+from jtorch.ops import axes as ax
+
+
+def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``core(..., dtype=...)`` with the keywords of every factory.
+
+    ``out`` takes the result, ``device`` and ``layout`` must be ones this build has (the CPU, strided),
+    ``requires_grad`` starts recording on the result.
+    """
+    name = core.__name__
+
+    @functools.wraps(core)
+    def made(
+        *args: Any,
+        out: Tensor | None = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        **named: Any,
+    ) -> Tensor:
+        if device is not None:
+            devices.check(device)
+        if layout is not None or pin_memory:
+            check_layout(layout, pin_memory, name)
+        if out is not None:
+            dtype = _of_out(out, dtype)
+            result = into(out, core(*args, dtype=dtype, **named), name)
+        else:
+            result = core(*args, dtype=dtype, **named)
+        return result.requires_grad_() if requires_grad else result
+
+    return made
+
+
+def check_layout(layout: Any, pin_memory: bool, name: str) -> None:
+    """Raise for what memory can't be here: sparse, or pinned for a GPU."""
+    if layout is not None and layout is not formats.strided:
+        raise NotImplementedError(f"{name}(): layout={layout}: jtorch's tensors are strided")
+    if pin_memory:
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is "
+            "available on this system."
+        )
+
+
+def _of_out(out: Tensor, dtype: Any) -> dt.dtype:
+    wanted = dt.to_numpy(dtype)
+    if wanted is not None and wanted != out._data.dtype:
+        raise RuntimeError(
+            f"dtype {long_name(wanted)} does not match dtype of out tensor ({long_name(out._data.dtype)})"
+        )
+    return out.dtype
+
+
+def sizes(given: tuple, named: Any, name: str) -> tuple[int, ...]:
+    """The shape from ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``, or PyTorch's TypeError."""
+    if named is not None:
+        if given:
+            raise TypeError(f"{name}() got multiple values for argument 'size'")
+        given = (named,)
+    if not given:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    try:
+        shape = ax.sizes(given)
+    except (AttributeError, TypeError):
+        raise TypeError(_not_ints(given, name)) from None
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    return shape
+
+
+def size_named(named: dict[str, Any], name: str) -> Any:
+    """``size`` among the keywords: the only one that may be there."""
+    size = named.pop("size", None)
+    if named:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
+    return size
+
+
+def size_tuple(given: Any, name: str) -> tuple[int, ...]:
+    """The shape where only a tuple will do."""
+    if hasattr(given, "__index__"):
+        raise TypeError(
+            f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(given).__name__}"
+        )
+    return sizes((given,), None, name)
+
+
+def _not_ints(given: tuple, name: str) -> str:
+    place = f"{name}(): argument 'size' (position 1) must be tuple of ints"
+    if len(given) == 1 and not isinstance(given[0], (tuple, list)):
+        return f"{place}, not {type(given[0]).__name__}"
+    entries = given[0] if len(given) == 1 else given
+    k, wrong = next((k, v) for k, v in enumerate(entries) if not hasattr(v, "__index__"))
+    return f"{place}, but found element of type {type(wrong).__name__} at pos {k}"
+
+
+def number(value: Any) -> Any:
+    """A bound as a Python number: from a number, a tensor of one element or one of NumPy's."""
+    return value.item() if isinstance(value, (Tensor, np.generic)) else value

@@ -1,0 +1,161 @@
+"""Hooks on what the tape saves: ``pack`` when a tensor is saved, ``unpack`` each time it is needed.
+
+Nodes know nothing of it. While hooks are in force a watcher looks at each new node, packs the arrays that it
+saved, and gives it a class whose ``check_saved`` unpacks. Ops pay nothing when no hooks are in force.
+Source: https://docs.pytorch.org/docs/stable/autograd.html#hooks-for-saved-tensors
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.node import BACKWARD_TWICE, Node, complex_class, node_class, saved_arrays
+from jtorch.eager.tensor import Tensor, wrap
+from jtorch.eager.unusual import WATCHERS
+
+_WRITTEN = (
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
+    "be modified by in-place operations in order to avoid unexpected side-effects. Please open an issue if you "
+    "need to perform in-place operations on the input to a pack hook."
+)
+
+Pair = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
+
+_PAIRS: ContextVar[tuple[Pair, ...]] = ContextVar("jtorch_saved_tensors_hooks", default=())
+_DISABLED: ContextVar[str | None] = ContextVar("jtorch_saved_tensors_hooks_disabled", default=None)
+_lock = threading.Lock()
+_entered = 0  # blocks in force in any thread: the watcher is there while it is not 0
+
+
+class saved_tensors_hooks:  # noqa: N801
+    """``with saved_tensors_hooks(pack, unpack)``: what ops save is ``pack(tensor)``, undone by ``unpack``.
+
+    ``pack`` gets the tensor off the tape and may return anything; ``unpack`` must give back a tensor of the
+    same elements, and is called at each use. Of nested blocks the innermost counts. Changes in place of
+    saved tensors are not noticed then.
+    Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        message = _DISABLED.get()
+        if message is not None:
+            raise RuntimeError(message)
+        _PAIRS.set((*_PAIRS.get(), (self.pack_hook, self.unpack_hook)))
+        _count(+1)
+
+    def __exit__(self, *exception: Any) -> None:
+        _PAIRS.set(_PAIRS.get()[:-1])
+        _count(-1)
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Entering ``saved_tensors_hooks`` inside raises RuntimeError(error_message).
+
+    Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.disable_saved_tensors_hooks
+    """
+    if _PAIRS.get():
+        raise RuntimeError(error_message)
+    token = _DISABLED.set(error_message)
+    try:
+        yield
+    finally:
+        _DISABLED.reset(token)
+
+
+def _count(change: int) -> None:
+    global _entered
+    with _lock:
+        _entered += change
+        there = _pack_node in WATCHERS
+        if _entered and not there:
+            WATCHERS.append(_pack_node)
+        elif there and not _entered:
+            WATCHERS.remove(_pack_node)
+
+
+class Packed:
+    """One saved tensor in the form that ``pack`` gave it, with the ``unpack`` that was in force then."""
+
+    __slots__ = ("kept", "unpack")
+
+    def __init__(self, tensor: Tensor, pair: Pair) -> None:
+        with no_grad():
+            self.kept = pair[0](tensor)
+        if tensor._version:
+            raise RuntimeError(_WRITTEN)
+        self.unpack = pair[1]
+
+    def tensor(self) -> Tensor:
+        found = self.unpack(self.kept)
+        if not isinstance(found, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(found)}"
+            )
+        return found
+
+
+def pack(value: Any) -> Packed | None:
+    """The raw ``value`` packed by the hooks in force; None where there are none."""
+    pairs = _PAIRS.get()
+    return Packed(wrap(value), pairs[-1]) if pairs else None
+
+
+def _pack_node(node: Node) -> None:
+    pairs = _PAIRS.get()
+    if not pairs or node.foreign:  # custom Functions pack what they save themselves
+        return
+    saved = list(node.saved)
+    for position, _ in saved_arrays(node.op):
+        saved[position] = _packed_entry(saved[position], pairs[-1])
+    if any(new is not old for new, old in zip(saved, node.saved, strict=True)):
+        node.saved, node.versions = tuple(saved), ()
+        node.__class__ = _packed_class(type(node))
+
+
+def _packed_entry(value: Any, pair: Pair) -> Any:
+    if isinstance(value, tuple):  # a variadic argument
+        return tuple(_packed_entry(v, pair) for v in value)
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return value
+    return Packed(wrap(value), pair)
+
+
+def _unpacked_entry(entry: Any) -> Any:
+    if isinstance(entry, tuple):
+        return tuple(map(_unpacked_entry, entry))
+    return entry.tensor()._data if isinstance(entry, Packed) else entry
+
+
+_packed_classes: dict[type[Node], type[Node]] = {}
+
+
+def _packed_class(plain: type[Node]) -> type[Node]:
+    """The subclass of an op's node class for nodes whose saved arrays are packed."""
+    found = _packed_classes.get(plain)
+    if found is None:
+        facts: dict[str, Any] = {
+            "__slots__": (), "__module__": __name__, "check_saved": _check_saved, "backward": Node.backward,
+        }  # fmt: skip
+        real = node_class(plain.op)
+        found = type(plain.__name__, (real,), facts)
+        if plain is not real:  # of a complex result: conjugates what the packed node gives
+            found = complex_class(found)
+        _packed_classes[plain] = found
+    return found
+
+
+def _check_saved(self: Node) -> tuple:
+    if self.saved is None:
+        raise RuntimeError(BACKWARD_TWICE)
+    return tuple(map(_unpacked_entry, self.saved))

@@ -1,0 +1,46 @@
+"""Draws beside uniform and normal ones, and the tests of what is drawn from, which read all elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtorch.op import elementwise, opaque
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+@elementwise(
+    text="exponential_{to}({bits})",
+    integer_text="exponential_{to}({bits})",
+    dtype="static",
+    differentiable=False,
+    public=None,
+)
+def exponential(xp, bits, *, dtype):
+    """Exponential floats of rate 1."""
+    return xp.exponential(bits, dtype=dtype)
+
+
+@opaque(
+    shape=lambda u, rate: rate, dtype=lambda dtypes, statics: _FLOAT64, differentiable=False, public=None
+)
+def poisson_quantile(xp, u, rate):
+    """The Poisson count at ``u``, a float64 in (0, 1), for each rate of the same shape."""
+    return xp.poisson_quantile(u, rate)
+
+
+@opaque(
+    shape=lambda u, count, prob: u,
+    dtype=lambda dtypes, statics: _FLOAT64,
+    differentiable=False,
+    public=None,
+)
+def binomial_quantile(xp, u, count, prob):
+    """The number of successes in ``count`` tries at ``u``, a float64 in (0, 1)."""
+    return xp.binomial_quantile(u, count, prob)
+
+
+@opaque(shape=lambda x, test: x, dtype=lambda dtypes, statics: dtypes[0], differentiable=False, public=None)
+def checked(xp, x, *, test):
+    """``x``, or an error where its elements are not what ``test`` says."""
+    return xp.checked(x, test=test)

@@ -1,0 +1,75 @@
+"""The insides of floating-point numbers: sign, exponent, neighbours, and what is no number.
+
+Source: https://docs.pytorch.org/docs/stable/torch.html#pointwise-ops
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtorch.op import composite, elementwise, opaque
+
+
+@elementwise(dtype="float", in_place=True)
+def copysign(xp, x, y):
+    """|x| with the sign of y."""
+    return xp.copysign(x, y)
+
+
+@copysign.vjp
+def _(xp, g, x, y, out, needs):
+    zero = xp.eq(x, 0.0)
+    gx = xp.where(zero, 0.0, g * (out / xp.where(zero, 1.0, x))) if needs[0] else None
+    return gx, xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype) if needs[1] else None
+
+
+@elementwise(dtype="floating", differentiable=False, in_place=True)
+def nextafter(xp, x, y):
+    """The next number after x towards y."""
+    return xp.nextafter(x, y)
+
+
+_INT32 = np.dtype(np.int32)
+
+
+@opaque(
+    n_outputs=2,
+    shape=lambda x: (x, x),
+    dtype=lambda dtypes, statics: (dtypes[0], _INT32),
+    public=None,
+)
+def frexp(xp, x):
+    """(mantissa, exponent) with x = mantissa 2**exponent and 0.5 <= |mantissa| < 1"""
+    return xp.frexp(x)
+
+
+@frexp.vjp
+def _(xp, g, out1):
+    return g[0] * xp.exp2(xp.cast(-out1, dtype=g[0].dtype))
+
+
+@composite(dtype="as_is", in_place=True)
+def nan_to_num(xp, x, *, nan, posinf, neginf):
+    """x with numbers in place of NaN and the infinities."""
+    if x.dtype.kind != "f":
+        return xp.clone(x)
+    x = xp.where(xp.isnan(x), nan, x)
+    return xp.where(xp.gt(x, _LARGEST[x.dtype]), posinf, xp.where(xp.lt(x, -_LARGEST[x.dtype]), neginf, x))
+
+
+@nan_to_num.vjp
+def _(xp, g, x):
+    return xp.where(xp.isfinite(x), g, 0.0)
+
+
+_LARGEST = {np.dtype(k): float(np.finfo(k).max) for k in (np.float16, np.float32, np.float64)}
+
+
+@nan_to_num.face
+def _(input, nan=None, posinf=None, neginf=None):
+    most = _LARGEST.get(input.dtype.numpy, 0.0)
+    return (input,), {
+        "nan": 0.0 if nan is None else nan,
+        "posinf": most if posinf is None else posinf,
+        "neginf": -most if neginf is None else neginf,
+    }

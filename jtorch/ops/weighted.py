@@ -1,0 +1,72 @@
+"""Weighted sums: ``value`` and ``weight`` are numbers that may change from call to call.
+
+Source: https://docs.pytorch.org/docs/stable/generated/torch.lerp.html
+"""
+
+from __future__ import annotations
+
+from jtorch.op import composite
+
+
+@composite(in_place=True)
+def addcmul(xp, x, y, z, value):
+    """x + value y z"""
+    return x + (y * z if value.__class__ in (int, float) and value == 1 else value * (y * z))
+
+
+@addcmul.vjp
+def _(xp, g, y, z, value, needs):
+    scaled = g * value
+    return g, scaled * z if needs[1] else None, scaled * y if needs[2] else None, None
+
+
+@composite(in_place=True)
+def addcdiv(xp, x, y, z, value):
+    """x + value y / z"""
+    return x + value * (y / z)
+
+
+@addcdiv.vjp
+def _(xp, g, y, z, value, needs):
+    scaled = g * value / z
+    return g, scaled if needs[1] else None, -scaled * (y / z) if needs[2] else None, None
+
+
+@composite(in_place=True)
+def lerp(xp, x, end, weight):
+    """x + weight (end - x), from the nearer end, so that a weight of 1 gives ``end`` itself."""
+    step = end - x
+    if not hasattr(weight, "dtype"):
+        return x + weight * step if weight < 0.5 else end - step * (1.0 - weight)
+    return xp.where(xp.lt(weight, 0.5), x + weight * step, end - step * (1.0 - weight))
+
+
+@lerp.vjp
+def _(xp, g, x, end, weight, needs):
+    gx = g * (1.0 - weight) if needs[0] else None
+    gend = g * weight if needs[1] else None
+    return gx, gend, g * (end - x) if needs[2] else None
+
+
+@addcmul.face
+def _(input, tensor1, tensor2, *, value=1):
+    if value.__class__ is float and not any_floating(input, tensor1, tensor2):
+        value = int(value)  # as PyTorch takes it
+    return (input, tensor1, tensor2, value), {}
+
+
+@addcdiv.face
+def _(input, tensor1, tensor2, *, value=1):
+    if not any_floating(input, tensor1, tensor2):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
+            "perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "
+            "implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer "
+            "inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
+            "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+        )
+    return (input, tensor1, tensor2, value), {}
+
+
+def any_floating(*tensors):
+    return not {"f", "V", "c"}.isdisjoint(t.dtype.numpy.kind for t in tensors)

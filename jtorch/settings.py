@@ -1,0 +1,99 @@
+"""Switches of a whole process that scripts set first: threads, determinism, precision of products.
+
+jtorch's results are the same in every run and its products are computed in full precision, so these are
+kept and told back, and nothing depends on them.
+Source: https://docs.pytorch.org/docs/stable/torch.html#parallelism
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+_PRECISIONS = ("highest", "high", "medium")
+_state: dict[str, Any] = {
+    "threads": None, "interop": None, "deterministic": False, "warn_only": False, "precision": "highest",
+}  # fmt: skip
+
+
+def get_num_threads() -> int:
+    """The number set last, else that of the processors this process may use."""
+    return _state["threads"] or len(os.sched_getaffinity(0))
+
+
+def set_num_threads(num: int, /) -> None:
+    """Remember ``num``. NumPy's threads are set by the environment (OMP_NUM_THREADS) before it is imported."""
+    _state["threads"] = _positive(num, "set_num_threads")
+
+
+def get_num_interop_threads() -> int:
+    return _state["interop"] or len(os.sched_getaffinity(0))
+
+
+def set_num_interop_threads(num: int, /) -> None:
+    _state["interop"] = _positive(num, "set_num_interop_threads")
+
+
+def _positive(num: Any, name: str) -> int:
+    if not isinstance(num, int):
+        raise RuntimeError(f"{name} expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError(f"{name} expects a positive integer")
+    return num
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Remember ``mode``: all of jtorch's algorithms are deterministic."""
+    _state["deterministic"], _state["warn_only"] = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    return _state["deterministic"]
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return _state["warn_only"]
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """``use_deterministic_algorithms`` by number or name: 0 "default", 1 "warn", 2 "error"."""
+    names = {"default": 0, "warn": 1, "error": 2}
+    level = names.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if level not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    return (1 if _state["warn_only"] else 2) if _state["deterministic"] else 0
+
+
+def get_float32_matmul_precision() -> str:
+    """"highest", "high" or "medium", as it was set."""
+    return _state["precision"]
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow products of float32 to be less precise: remembered, they never are."""
+    if precision not in _PRECISIONS:
+        raise RuntimeError(f"{precision} is not one of 'highest', 'high', 'medium'")
+    _state["precision"] = precision
+
+
+def set_flush_denormal(mode: bool, /) -> bool:
+    """Whether denormals could be set to zero: they are kept, so True for False only."""
+    return not mode
+
+
+FUNCTIONS = {
+    f.__name__: f
+    for f in (
+        get_num_threads, set_num_threads, get_num_interop_threads, set_num_interop_threads,
+        use_deterministic_algorithms, are_deterministic_algorithms_enabled,
+        is_deterministic_algorithms_warn_only_enabled, set_deterministic_debug_mode,
+        get_deterministic_debug_mode, get_float32_matmul_precision, set_float32_matmul_precision,
+        set_flush_denormal,
+    )
+}  # fmt: skip

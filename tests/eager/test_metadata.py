@@ -1,0 +1,59 @@
+"""Questions about tensors, and in-place changes of shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+
+
+def test_questions():
+    x = jtorch.zeros(2, 3)
+    assert jtorch.numel(x) == 6
+    assert jtorch.is_tensor(x)
+    assert not jtorch.is_tensor(np.zeros(2))
+    assert jtorch.is_floating_point(x)
+    assert not jtorch.is_complex(x)
+    assert jtorch.is_nonzero(jtorch.tensor([2]))
+    assert not jtorch.is_nonzero(jtorch.tensor(0.0))
+    assert x.is_same_size(jtorch.ones(2, 3))
+    with pytest.raises(RuntimeError, match="Boolean value of Tensor with no values is ambiguous"):
+        jtorch.is_nonzero(jtorch.zeros(0))
+
+
+def test_unravel_index_is_numpys():
+    places = np.array([[0, 7], [11, 5]])
+    found = jtorch.unravel_index(jtorch.tensor(places), (3, 4))
+    for ours, theirs in zip(found, np.unravel_index(places, (3, 4)), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+def test_shape_changes_in_place_keep_memory_and_gradient():
+    x = jtorch.arange(6.0).reshape(2, 3).clone()
+    y = x
+    assert x.unsqueeze_(0) is y
+    assert x.shape == (1, 2, 3)
+    assert x.squeeze_(0).t_().shape == (3, 2)
+    assert x.transpose_(0, 1).swapaxes_(0, 1).shape == (3, 2)
+    leaf = jtorch.ones(3, requires_grad=True)
+    z = leaf * 2
+    z.unsqueeze_(1)
+    (z * jtorch.tensor([[1.0], [2.0], [3.0]])).sum().backward()
+    assert leaf.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_shape_changes_in_place_are_refused_where_the_tape_would_be_wrong():
+    leaf = jtorch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        leaf.unsqueeze_(0)
+    with pytest.raises(NotImplementedError, match="has views"):
+        (leaf * 2)[:2].unsqueeze_(0)
+
+
+def test_fill_diagonal():
+    x = jtorch.zeros(3, 4)
+    np.testing.assert_array_equal(x.fill_diagonal_(5).numpy(), 5 * np.eye(3, 4))
+    cube = jtorch.zeros(2, 2, 2).fill_diagonal_(1)
+    assert cube.sum().item() == 2
+    assert cube[1, 1, 1].item() == 1

@@ -1,0 +1,151 @@
+"""Sorting and counting against PyTorch and NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from tests.ops.oracle import compare
+from tests.ops.support import HAS_TORCH, needs_torch
+
+if HAS_TORCH:
+    import torch
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((3, 5))
+HOLES = A.copy()
+HOLES[0, 1] = HOLES[1, 3] = np.nan
+INTS = RNG.integers(-3, 4, (3, 5))
+SMALL = RNG.integers(0, 6, 12)
+LINE = np.sort(A[0])
+ROWS = np.sort(A, 1)
+SCALAR = np.array(1.5)
+
+CALLS = {
+    "sort": (lambda L, x: tuple(x.sort()), [A]),
+    "sort down": (lambda L, x: tuple(L.sort(x, 0, True)), [A]),
+    "sort stable": (lambda L, x: tuple(L.sort(x, stable=True, dim=0, descending=True)), [INTS]),
+    "sort nan": (lambda L, x: tuple(L.sort(x.detach(), descending=True)), [HOLES]),
+    "sort 0-d": (lambda L, x: tuple(x.sort()), [SCALAR]),
+    "sort bools": (lambda L, x: tuple(L.sort(x > 0, stable=True)), [INTS]),
+    "argsort": (lambda L, x: L.argsort(x, dim=0, descending=True, stable=True), [INTS]),
+    "msort": (lambda L, x: L.msort(x), [A]),
+    "topk": (lambda L, x: tuple(L.topk(x, 2)), [A]),
+    "topk small": (lambda L, x: tuple(x.topk(2, 0, largest=False)), [A]),
+    "topk none": (lambda L, x: tuple(x.topk(0)), [A]),
+    "topk 0-d": (lambda L, x: tuple(x.topk(1)), [SCALAR]),
+    "kthvalue": (lambda L, x: tuple(L.kthvalue(x, 2, 0, keepdim=True)), [A]),
+    "kthvalue last": (lambda L, x: tuple(x.kthvalue(5)), [A]),
+    "unique": (lambda L, x: L.unique(x), [INTS]),
+    "unique all": (lambda L, x: L.unique(x, return_inverse=True, return_counts=True), [INTS]),
+    "unique dim": (
+        lambda L, x: x.unique(return_inverse=True, return_counts=True, dim=1), [INTS[:, [0, 1, 0, 2]]],
+    ),
+    "unique floats": (lambda L, x: L.unique(x.detach()), [INTS / 2]),
+    "consecutive": (lambda L, x: L.unique_consecutive(x, True, True), [np.array([1, 1, 2, 2, 3, 1, 1])]),
+    "consecutive dim": (lambda L, x: x.unique_consecutive(dim=0), [INTS[[0, 0, 1, 0]]]),
+    "bincount": (lambda L, x: L.bincount(x), [SMALL]),
+    "bincount weights": (lambda L, x, w: x.bincount(w.detach(), 9), [SMALL, A.ravel()[:12]]),
+    "bincount empty": (lambda L, x: L.bincount(x, minlength=3), [SMALL[:0]]),
+    "histc": (lambda L, x: L.histc(x.detach(), 5), [A]),
+    "histc limits": (lambda L, x: x.detach().histc(7, -1, 1), [A.astype(np.float32)]),
+    "histc one value": (lambda L, x: L.histc(x.detach(), 4), [np.ones(3)]),
+    "histogram": (lambda L, x: tuple(L.histogram(x.detach(), 5)), [A]),
+    "histogram range": (lambda L, x: tuple(x.detach().histogram(4, range=(-1.0, 1.0), density=True)), [A]),
+    "histogram edges": (
+        lambda L, x, e, w: tuple(L.histogram(x.detach(), e.detach(), weight=w.detach())),
+        [A, np.array([-1.0, 0.0, 0.4]), np.abs(A)],
+    ),
+    "searchsorted": (lambda L, s, x: L.searchsorted(s, x), [LINE, A]),
+    "searchsorted rows": (lambda L, s, x: L.searchsorted(s, x, right=True), [ROWS, A[:, :2].copy()]),
+    "searchsorted number": (lambda L, s: L.searchsorted(s, 0.1, side="right"), [LINE]),
+    "searchsorted equal": (lambda L, s: L.searchsorted(s, s, out_int32=True), [LINE]),
+    "searchsorted sorter": (
+        lambda L, s, x: L.searchsorted(s, x, sorter=L.argsort(s)), [A[0].copy(), A[1].copy()],
+    ),
+    "bucketize": (lambda L, x, b: L.bucketize(x, b, right=True), [INTS, np.array([-1, 0, 2])]),
+}  # fmt: skip
+
+
+@needs_torch
+@pytest.mark.parametrize("name", CALLS)
+def test_equals_pytorch(name):
+    call, arrays = CALLS[name]
+    compare(call, jtorch, torch, arrays, rtol=1e-6 if arrays[0].dtype == np.float32 else 1e-12, atol=1e-13)
+
+
+def test_against_numpy():
+    x = jtorch.tensor(HOLES)
+    values, order = jtorch.sort(x, 1)
+    np.testing.assert_array_equal(values.numpy(), np.sort(HOLES, 1))
+    np.testing.assert_array_equal(order.numpy(), np.argsort(HOLES, 1, kind="stable"))
+    counts, edges = jtorch.histogram(jtorch.tensor(A), 4)
+    expected, expected_edges = np.histogram(A, 4)
+    np.testing.assert_array_equal(counts.numpy(), expected)
+    np.testing.assert_allclose(edges.numpy(), expected_edges, rtol=1e-14)
+    found = jtorch.searchsorted(jtorch.tensor(LINE), x[1])
+    np.testing.assert_array_equal(found.numpy(), np.searchsorted(LINE, HOLES[1]))
+
+
+def test_sort_gives_gradients_to_where_values_came_from():
+    x = jtorch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    (x.sort()[0] * jtorch.tensor([10.0, 20.0, 30.0])).sum().backward()
+    assert x.grad.tolist() == [30.0, 10.0, 20.0]
+
+
+def test_sort_inside_compiled_code():
+    def function(x):
+        values, indices = x.sort(1, descending=True)
+        return values * 2, indices, x.cumsum(0), x.median(1).values, x.topk(2).values
+
+    compiled = jtorch.compile(function)
+    x = jtorch.tensor(A)
+    for a, b in zip(compiled(x), function(x), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_results_can_be_written_into_tensors():
+    values, indices = jtorch.empty(3), jtorch.zeros(3, dtype=jtorch.int64)
+    found = jtorch.sort(jtorch.tensor([3.0, 1.0, 2.0]), out=(values, indices))
+    assert found.values is values
+    assert (values.tolist(), indices.tolist()) == ([1.0, 2.0, 3.0], [1, 2, 0])
+
+
+def test_results_have_names():
+    found = jtorch.tensor([1, 2]).max(0)
+    assert repr(found) == "jtorch.return_types.max(\nvalues=tensor(2),\nindices=tensor(1))"
+    assert found.values.item() == 2
+    assert found.indices is found[1]
+    assert isinstance(found, jtorch.return_types.max)
+    assert jtorch.compile(lambda x: x.sort())(jtorch.tensor([2, 1])).values.tolist() == [1, 2]
+
+
+ERRORS = {
+    "topk": (lambda x, i: x.topk(9), RuntimeError, "selected index k out of range"),
+    "kthvalue": (lambda x, i: x.kthvalue(9), RuntimeError, "selected number k out of range for dimension 1"),
+    "bincount": (lambda x, i: i.bincount(), RuntimeError, "only supports 1-d non-negative integral inputs"),
+    "bincount floats": (
+        lambda x, i: x[0].bincount(), NotImplementedError, '"bincount_cpu" not implemented for',
+    ),
+    "searchsorted": (
+        lambda x, i: jtorch.searchsorted(x, x[0]), RuntimeError, "boundaries tensor should be 1 dim",
+    ),
+    "sides": (lambda x, i: jtorch.searchsorted(x[0], x, side="left", right=True), RuntimeError, "opposites"),
+    "bucketize": (lambda x, i: jtorch.bucketize(x, x), RuntimeError, "must be 1 dimension"),
+    "histc": (lambda x, i: i.histc(), NotImplementedError, '"histogram_cpu" not implemented for \'Long\''),
+    "mode": (lambda x, i: x[:, :0].mode(), IndexError, "Expected reduction dim 1 to have non-zero size"),
+    "sort dim": (lambda x, i: x.sort(2), IndexError, "Dimension out of range"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    call, kind, sentence = ERRORS[name]
+    with pytest.raises(kind, match=sentence):
+        call(jtorch.tensor(A), jtorch.tensor(INTS))
+
+
+def test_sizes_that_depend_on_elements_are_an_error_while_compiling():
+    with pytest.raises(jtorch.errors.CompileError, match="unique"):
+        jtorch.compile(lambda x: x.unique() * 2)(jtorch.tensor([1, 2, 2]))

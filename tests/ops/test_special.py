@@ -1,0 +1,91 @@
+"""``jtorch.special`` against PyTorch and SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+import jtorch
+from tests.ops.oracle import compare
+from tests.ops.support import HAS_TORCH, needs_torch
+
+if HAS_TORCH:
+    import torch
+
+X = np.random.default_rng(0).uniform(0.05, 0.95, (3, 4))
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0])
+DIFFERENTIABLE = (
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0",
+    "i0e", "i1",
+    "i1e", "log1p", "log_ndtr", "logit", "ndtr", "ndtri", "psi", "round", "sinc",
+)  # fmt: skip
+WITHOUT = (
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_i0", "modified_bessel_i1",
+    "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1",
+    "spherical_bessel_j0",
+)  # fmt: skip
+BINARY = ("xlog1py", "xlogy", "zeta", "gammainc", "gammaincc")
+
+
+@needs_torch
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_functions_and_gradients(name):
+    rtol = 1e-9 if name in ("digamma", "psi") else 1e-11  # PyTorch's trigamma has nine digits
+    for x in (X, X[0, 0], X[:0]):
+        call = lambda L, x: getattr(L.special, name)(x)  # noqa: E731
+        compare(call, jtorch, torch, [np.asarray(x)], rtol=rtol, atol=1e-13)
+    compare(call, jtorch, torch, [X.astype(np.float32)])
+
+
+@needs_torch
+@pytest.mark.parametrize("name", [*DIFFERENTIABLE, *WITHOUT])
+def test_special_numbers(name):
+    a = getattr(jtorch.special, name)(jtorch.tensor(SPECIAL))
+    b = getattr(torch.special, name)(torch.tensor(SPECIAL))
+    rtol = 1e-5 if name == "airy_ai" else 1e-10  # of negative numbers PyTorch's has six digits
+    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=rtol)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", WITHOUT)
+def test_functions_without_a_gradient(name):
+    compare(lambda L, x: getattr(L.special, name)(x.detach()), jtorch, torch, [X * 5], rtol=1e-11)
+    compare(lambda L, x: getattr(L.special, name)(x.detach()), jtorch, torch, [X.astype(np.float32)])
+
+
+@needs_torch
+@pytest.mark.parametrize("name", BINARY)
+def test_two_arguments(name):
+    def call(L, x, y):
+        given = (x + 1.5, y) if name == "zeta" else (x, y)
+        if not name.startswith("xlog"):
+            given = tuple(t.detach() for t in given)
+        return getattr(L.special, name)(*given)
+
+    compare(call, jtorch, torch, [X, X[0] + 1], rtol=1e-11)
+
+
+@needs_torch
+def test_more_signatures():
+    compare(lambda L, x: L.special.polygamma(1, x), jtorch, torch, [X], rtol=1e-8)
+    compare(lambda L, x: L.special.multigammaln(x, 2), jtorch, torch, [X + 1], rtol=1e-9)
+    compare(lambda L, x: L.special.logsumexp(x, 1), jtorch, torch, [X], rtol=1e-11)
+    compare(lambda L, x: L.special.softmax(x, 1), jtorch, torch, [X], rtol=1e-11)
+    compare(lambda L, x: L.special.log_softmax(x, dim=0), jtorch, torch, [X], rtol=1e-11)
+    compare(lambda L, x: L.special.expit(x), jtorch, torch, [np.arange(4)])
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [("ndtr", special.ndtr), ("log_ndtr", special.log_ndtr), ("i1", special.i1), ("erfcx", special.erfcx),
+     ("gammaln", special.gammaln), ("entr", special.entr), ("bessel_y1", special.y1)],
+)  # fmt: skip
+def test_against_scipy(name, reference):
+    found = getattr(jtorch.special, name)(jtorch.tensor(X))
+    np.testing.assert_allclose(found.numpy(), reference(X), rtol=1e-13)
+
+
+def test_unknown_names_say_what_there_is():
+    with pytest.raises(AttributeError, match="it offers airy_ai"):
+        _ = jtorch.special.no_such_function
