@@ -10,7 +10,7 @@ _keep_freed_memory()  # before the first array
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
 from jtorch import autograd
-from jtorch.devices import device
+from jtorch.devices import device, get_default_device, set_default_device
 from jtorch.dtypes import (
     bfloat16,
     complex64,
@@ -39,6 +39,7 @@ from jtorch.eager.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
+    is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
@@ -49,8 +50,12 @@ from jtorch.memory_formats import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    layout,
     memory_format,
     preserve_format,
+    sparse_coo,
+    sparse_csr,
+    strided,
 )
 from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
@@ -87,3 +92,57 @@ from jtorch.nn.functional import (  # noqa: E402 - also top-level names in PyTor
     pixel_unshuffle,
     rms_norm,
 )
+
+from math import e, inf, nan, pi  # noqa: E402
+
+from jtorch import (  # noqa: E402
+    accelerator,
+    amp,
+    backends,
+    cpu,
+    cuda,
+    jit,
+    mps,
+    random,
+    version,
+    xpu,
+)
+from jtorch.amp import (  # noqa: E402
+    autocast,
+    get_autocast_dtype,
+    is_autocast_enabled,
+)
+from jtorch.legacy import TYPES as _TYPES  # noqa: E402
+from jtorch.legacy import set_default_tensor_type  # noqa: E402
+from jtorch.settings import (  # noqa: E402
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    get_float32_matmul_precision,
+    get_num_interop_threads,
+    get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    set_float32_matmul_precision,
+    set_flush_denormal,
+    set_num_interop_threads,
+    set_num_threads,
+    use_deterministic_algorithms,
+)
+from jtorch.type_info import (  # noqa: E402
+    can_cast,
+    finfo,
+    iinfo,
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_storage,
+    is_tensor,
+    numel,
+    promote_types,
+    result_type,
+    typename,
+)
+
+globals().update(_TYPES)
+newaxis = None
+__version__ = version.__version__

@@ -34,6 +34,18 @@ class CompileError(RuntimeError):
     """A program that cannot be captured as it is written. The text names the line and the rewrite."""
 
 
+class RetraceError(CompileError):
+    """A function compiled with ``on_retrace="raise"`` would have been recorded again."""
+
+
+class RetraceWarning(UserWarning):
+    """A function compiled with ``on_retrace="warn"`` was recorded again."""
+
+
+class VerifyError(AssertionError):
+    """A replay and an eager run of one call differ: a fault of the compiler. The text names the equation."""
+
+
 class GraphError(AssertionError):
     """A graph that breaks the rules of the IR: a fault of a pass, never of the user."""
 

@@ -86,14 +86,3 @@ def set_flush_denormal(mode: bool, /) -> bool:
     """Whether denormals could be set to zero: they are kept, so True for False only."""
     return not mode
 
-
-FUNCTIONS = {
-    f.__name__: f
-    for f in (
-        get_num_threads, set_num_threads, get_num_interop_threads, set_num_interop_threads,
-        use_deterministic_algorithms, are_deterministic_algorithms_enabled,
-        is_deterministic_algorithms_warn_only_enabled, set_deterministic_debug_mode,
-        get_deterministic_debug_mode, get_float32_matmul_precision, set_float32_matmul_precision,
-        set_flush_denormal,
-    )
-}  # fmt: skip

@@ -1,40 +1,107 @@
-"""docs/how_it_works.md: its blocks run in order, and print what stands under them."""
+"""The pages of docs/: their blocks run in order, and print what stands under them.
+
+A page's blocks follow from each other. Those of docs/differences.md stand alone: each is run with jtorch as
+``torch``, and with PyTorch where that is installed, and a text with a title says what each of them prints.
+"""
 
 import contextlib
 import io
 import re
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "how_it_works.md"
+import pytest
+
+import jtorch
+
+DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+PAGES = [p.name for p in sorted(DOCS.glob("*.md")) if p.name != "differences.md" and BLOCK.search(p.read_text())]
+
+TITLED = r'(?:\n```text title="{}"\n(.*?)^```\n)?'
+COMPARED = re.compile(
+    r"^```python\n(.*?)^```\n" + TITLED.format("jtorch") + TITLED.format("PyTorch"), re.MULTILINE | re.DOTALL
+)
+DIFFERENCES = COMPARED.findall((DOCS / "differences.md").read_text())
 
 
-def run_blocks():
-    """(source, what it printed, what the document shows) of each block."""
-    namespace = {"__name__": "how_it_works"}
-    for match in BLOCK.finditer(DOCUMENT.read_text()):
+def run_blocks(page):
+    """(source, what it printed, what the page shows) of each block."""
+    namespace = {"__name__": page.removesuffix(".md")}
+    for match in BLOCK.finditer((DOCS / page).read_text()):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(match[1], "how_it_works.py", "exec"), namespace)
+            exec(compile(match[1], f"{namespace['__name__']}.py", "exec"), namespace)
         yield match[1], printed.getvalue(), match[2] or ""
 
 
-def test_every_block_prints_what_the_document_shows():
-    for source, printed, shown in run_blocks():
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_prints_what_the_page_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for those that write files
+    for source, printed, shown in run_blocks(page):
         assert printed.rstrip() == shown.rstrip(), source
+
+
+def printed_with(torch, source):
+    """What a block prints, and the last line of the traceback if it ends in one."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(source, "differences.py", "exec"), {"torch": torch})
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}")
+    return printed.getvalue().rstrip()
+
+
+@pytest.mark.parametrize("block", DIFFERENCES, ids=range(len(DIFFERENCES)))
+def test_what_jtorch_prints(block):
+    source, ours, _ = block
+    assert printed_with(jtorch, source) == ours.rstrip()
+
+
+@pytest.mark.parametrize("block", [b for b in DIFFERENCES if b[2]], ids=lambda b: b[0].splitlines()[0][:40])
+@pytest.mark.filterwarnings("ignore")
+def test_what_pytorch_prints(block):
+    torch = pytest.importorskip("torch", reason="torch is not installed: nothing to compare with")
+    source, _, theirs = block
+    assert printed_with(torch, source) == theirs.rstrip()
+
+
+def test_links_between_the_pages_lead_somewhere():
+    for page in DOCS.rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_table_of_ops_is_current():
+    from tools import ops_page
+
+    assert ops_page.FILE.read_text() == ops_page.text(), "python -m tools.ops_page writes it anew"
+
+
+def test_pytorch_has_what_the_table_of_ops_links_to():
+    torch = pytest.importorskip("torch", reason="torch is not installed: nothing to compare with")
+    from jtorch.op import TABLE
+    from tools.ops_page import pytorch_name
+
+    names = [name for op in TABLE if (name := pytorch_name(op))]
+    assert len(names) > 100
+    for name in names:
+        found = torch
+        for part in name.split(".")[1:]:
+            found = getattr(found, part)
 
 
 def update():
     """Put what the blocks print today under them: ``python tests/test_docs.py`` after a look at the diff."""
-    text = DOCUMENT.read_text()
-    outputs = iter([printed for _, printed, _ in run_blocks()])
+    for page in PAGES:
+        outputs = iter([printed for _, printed, _ in run_blocks(page)])
 
-    def replace(match):
-        printed = next(outputs).rstrip()
-        block = f"```python\n{match[1]}```\n"
-        return block + (f"\n```text\n{printed}\n```\n" if printed else "")
+        def replace(match, outputs=outputs):
+            printed = next(outputs).rstrip()
+            block = f"```python\n{match[1]}```\n"
+            return block + (f"\n```text\n{printed}\n```\n" if printed else "")
 
-    DOCUMENT.write_text(BLOCK.sub(replace, text))
+        (DOCS / page).write_text(BLOCK.sub(replace, (DOCS / page).read_text()))
 
 
 if __name__ == "__main__":

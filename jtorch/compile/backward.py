@@ -60,7 +60,8 @@ class CompiledFunctionBackward(Node):
 class Backward:
     """The backward pass of one capture."""
 
-    def __init__(self, capture: Capture, leaves: list[Any]) -> None:
+    def __init__(self, capture: Capture, leaves: list[Any], interpreted: bool = False) -> None:
+        self.interpreted = interpreted
         self.name = capture.name
         self.capture = capture
         self.results = capture.differentiable
@@ -137,7 +138,9 @@ class Backward:
         dynamic |= {Place("result", k): n + k for k in range(len(graph.outputs))}
         targets = [Target("result", k) for k in range(len(graph.outputs))]
         self.types = [_type(a) for a in graph.outputs]
-        return compile_graph(graph, targets, {}, dynamic, n + len(targets), {}, self.timings)
+        return compile_graph(
+            graph, targets, {}, dynamic, n + len(targets), {}, self.timings, interpreted=self.interpreted
+        )
 
 
 def _type(atom: Var | Literal) -> Type:

@@ -12,7 +12,7 @@ small step does. For a step of two tensors it reads
         status = run(d0, d1, r0, s0)
         if status: fail(status)
         clock.count += 1
-        return Tensor(r0)
+        return wrap(r0)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jtorch import watch
 from jtorch.compile.inputs import ArrayInput, GradInput, ScalarInput
 from jtorch.compile.tree import unflatten
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, leaf, wrap
 from jtorch.op import Context
 
 MISS = object()  # the answer of a plan whose guards don't hold
@@ -59,16 +59,19 @@ class _Caller:
         self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "EAGER": EAGER, "WATCH": watch.structure, "MISS": MISS,
-            "Tensor": Tensor, "plan": plan, "empty": np.empty, "run": plan.replay.run,
+            "Tensor": Tensor, "wrap": wrap, "leaf": leaf, "plan": plan, "empty": np.empty, "run": plan.replay.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
             "in_order": np.ascontiguousarray, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
 
     def source(self) -> str:
         self._guards()
+        self.add("# marshal")  # these comments are where ``stats`` looks at the clock
         arguments = [self._argument(entry) for entry in self.plan.wiring.order]
         self._counters()
+        self.add("# kernels")
         self._run(f"run({', '.join(arguments)})")
+        self.add("# wrap")
         self._after()
         self.add(f"return {self._returned()}")
         return "def call(leaves):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
@@ -303,7 +306,7 @@ class _Caller:
         for k, flag in self.plan.capture.toggled.items():
             self.add(f"a{k}.requires_grad_({flag})")
         for k, index in self.plan.grad_outputs:
-            self.add(f"a{k}.grad = Tensor(r{index})")
+            self.add(f"a{k}.grad = wrap(r{index})")
         for tensor in self.plan.cleared:
             self.add(f"{self.tensor(tensor)}.grad = None")
 
@@ -329,7 +332,7 @@ class _Caller:
 
     def _result(self, result: Any) -> str:
         if result.kind == "tensor":
-            return f"Tensor(r{result.index}, True)" if result.is_leaf else f"Tensor(r{result.index})"
+            return f"leaf(r{result.index})" if result.is_leaf else f"wrap(r{result.index})"
         if result.kind == "argument":
             return f"a{result.index}"
         if result.kind == "again":
@@ -365,7 +368,7 @@ def view_of_array(array: np.ndarray, chain: tuple, cell: list, base: Any) -> Ten
     """Memory through a chain of views: a result that aliases ``base``, whose version it shares."""
     for op, statics in chain:
         array = op.body(EAGER.xp, array, **statics)
-    out = Tensor(array)
+    out = wrap(array)
     out._cell, out._base, out._how = cell, base, None
     return out
 

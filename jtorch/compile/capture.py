@@ -20,7 +20,7 @@ from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import engine
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import CompileError
 from jtorch.op import Context
 from jtorch.generator import default_generator
@@ -162,7 +162,7 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) 
 def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
     """``leaf`` while traced: off its outside graph, which is not this function's to walk."""
     twin = object.__new__(type(leaf))
-    Tensor.__init__(twin, array, leaf._requires_grad)
+    twin.hold(array, leaf._requires_grad)
     twin._cell, twin._base, twin._hooks = leaf._cell, leaf._base, leaf._hooks
     twin._how = None
     twin._grad = EAGER.get_grad(leaf)
@@ -250,7 +250,7 @@ def _differentiate(
     for out in outputs:
         var = Var(Type(out._data.dtype, tuple(out._data.shape)), "g")
         cotangents.append(var)
-    seeds = [Tensor(tracer._fresh(v)) for v in cotangents]
+    seeds = [wrap(tracer._fresh(v)) for v in cotangents]
     run = engine._Run(False, True)
     hooks = [t._hooks for t in leaves]
     try:

@@ -81,7 +81,12 @@ def _in_order(array: np.ndarray) -> bool:
 class CompiledPlan:
     """A capture made executable. ``call(leaves)`` runs it, or answers ``caller.MISS``."""
 
-    def __init__(self, capture: Capture, leaves: list[Any], context: Context, timings: Timings) -> None:
+    facts: Any = None  # the situation it was recorded in, in words: see ``situation.py``
+
+    def __init__(
+        self, capture: Capture, leaves: list[Any], context: Context, timings: Timings,
+        interpreted: bool = False,
+    ) -> None:  # fmt: skip
         self.capture = capture
         self.timings = timings
         self.gradients = Gradients()
@@ -91,12 +96,12 @@ class CompiledPlan:
         self.grad_writes: list[tuple[GradInput, int]] = []  # gradients changed in place, result index
         self.cleared: list[Any] = []  # tensors whose grad the function leaves None
         # for a capture whose results are differentiated outside
-        self.backward = Backward(capture, leaves) if capture.differentiable else None
+        self.backward = Backward(capture, leaves, interpreted) if capture.differentiable else None
         self.targets = self._targets()
         graph = capture.graph if self.backward is None else self.backward.split.forward
         self.program: Program = compile_graph(
             graph, self.targets, self.wiring.fixed, self.wiring.dynamic, len(self.wiring.order),
-            self.wiring.numbers, timings,
+            self.wiring.numbers, timings, interpreted=interpreted,
         )  # fmt: skip
         self.replay = self.program.replay
         self.gradients.move = lambda k, address: self.replay.move(Place("grad", k), address)

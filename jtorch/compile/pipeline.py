@@ -14,6 +14,7 @@ from jtorch.compile.fuse import fuse
 from jtorch.compile.ir import Graph, check
 from jtorch.compile.memory import Place, Plan, Target, plan_memory
 from jtorch.compile.passes import Fuel, optimise
+from jtorch.compile.runtime.interpreted import Interpreted
 from jtorch.compile.runtime.replay import Replay
 from jtorch.compile.runtime.unjitted import Unjitted
 from jtorch.compile.timings import Timings
@@ -25,7 +26,7 @@ class Program:
 
     graph: Graph
     plan: Plan
-    replay: Replay | Unjitted
+    replay: Replay | Unjitted | Interpreted
 
 
 def compile_graph(
@@ -37,9 +38,12 @@ def compile_graph(
     numbers: dict[int, int],
     timings: Timings,
     dump: debug.Dump | None = None,
+    interpreted: bool = False,
 ) -> Program:
     """Compile ``graph``. ``fixed`` has the addresses of places known now, ``dynamic`` the position of those
-    that come with each call, ``numbers`` the words that runtime scalars are stored to."""
+    that come with each call, ``numbers`` the words that runtime scalars are stored to. ``interpreted`` plans
+    it all and then runs the graph as it came."""
+    recorded = graph
     dump = dump or debug.Dump(graph.name)
     fuel = Fuel(int(config.get("FUEL")))
     dump("trace", lambda: str(graph))
@@ -55,8 +59,12 @@ def compile_graph(
     dump("plan", lambda: debug.plan_text(plan))
     dump("kernels", lambda: debug.kernel_text(plan), "py")
     with timings.measure("build"):
-        runner = Replay if config.get("JIT") else Unjitted
-        replay = runner(plan, fixed, dynamic, n_arguments, numbers)
+        replay: Replay | Unjitted | Interpreted
+        if interpreted:
+            replay = Interpreted(recorded, plan, fixed, dynamic, numbers)
+        else:
+            runner = Replay if config.get("JIT") else Unjitted
+            replay = runner(plan, fixed, dynamic, n_arguments, numbers)
         timings.kernels_compiled += replay.compiled
     return Program(graph, plan, replay)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from jtorch.compile.ir import Type
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.lazy_grad import LazyGrad
 
 
@@ -38,19 +38,22 @@ class PlanVersion:
         self.clocks: list[Clock] = []
 
     def __int__(self) -> int:
-        return self.base + sum(c.count for c in self.clocks)
+        total = self.base
+        for clock in self.clocks:  # nearly always one: a generator would cost four times this
+            total += clock.count
+        return total
 
     __index__ = __int__
 
     def __add__(self, other: int) -> int:
-        return int(self) + other
+        return self.__int__() + other
 
     def __iadd__(self, other: int) -> PlanVersion:
         self.base += other
         return self
 
     def __eq__(self, other: object) -> bool:
-        return int(self) == other
+        return self.__int__() == other
 
     def __hash__(self) -> int:
         return id(self)
@@ -86,7 +89,7 @@ class PlanGrad(LazyGrad):
 
     def resolve(self) -> Tensor:
         if self.view is None:
-            self.view = Tensor(self.buffer)
+            self.view = wrap(self.buffer)
             self.escaped = True
             self.owner.stale = True
         return self.view

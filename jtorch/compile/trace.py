@@ -339,7 +339,7 @@ class Tracer(Evaluator):
         return found[2]
 
     def _grad_at_entry(self, tensor: Any) -> Any:
-        from jtorch.eager.tensor import Tensor
+        from jtorch.eager.tensor import wrap
 
         grad = EAGER.get_grad(tensor)
         entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None, self.places.get(id(tensor)))
@@ -347,7 +347,7 @@ class Tracer(Evaluator):
         if grad is None:
             return None
         entry.sym = self._fresh(entry.var)
-        return Tensor(entry.sym)
+        return wrap(entry.sym)
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
         self._check_stranger(tensor)

@@ -17,8 +17,9 @@ from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager import messages
 from jtorch.eager.node import node_class
-from jtorch.eager.source import apply_source, faced_source, named_source, out_source, spelled_out
-from jtorch.eager.tensor import Tensor, wrap_number
+from jtorch.eager.signatures import accepting_source
+from jtorch.eager.source import apply_source, faced_source, named_source
+from jtorch.eager.tensor import Tensor, wrap, wrap_number
 from jtorch.eager.unusual import WATCHERS, expect_complex, look_at
 from jtorch.op import BY_NAME, TABLE, Kind, Op
 from jtorch.ops import axes
@@ -36,7 +37,7 @@ def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
         out = context.table[op.index](*values, **statics)
     except Exception as error:
         raise explain(op, values, error) from None
-    result = Tensor(context.evaluator.as_value(out))
+    result = wrap(context.evaluator.as_value(out))
     tensors = [t for t in inputs if isinstance(t, Tensor)]
     if not (context.grad and op.vjp_function and any(t._requires_grad for t in tensors)):
         return result
@@ -222,13 +223,13 @@ def public_function(op: Op) -> Callable:
     return function
 
 
-def accepting_out(function: Callable) -> Callable:
-    """``function`` with PyTorch's keyword ``out``: a tensor that the result is written to."""
+def accepting(function: Callable, out: bool = True) -> Callable:
+    """``function`` with the keywords more that PyTorch's functions take: ``out``, and NumPy's names."""
 
     def make(namespace: dict[str, Any]) -> tuple[str, str]:
-        signature, passed = spelled_out(function, namespace)
         namespace.update(function=function, into=into)
-        return out_source(function.__name__, signature, passed), f"<jtorch out {function.__name__}>"
+        name = function.__name__.rstrip("_") or function.__name__
+        return accepting_source(name, function, namespace, out), f"<jtorch keywords of {name}>"
 
     made: Any = lazily(function.__name__, make, function.__doc__)
     made.__wrapped__ = function

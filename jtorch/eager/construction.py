@@ -25,7 +25,7 @@ def constructed(args: tuple, dtype: dt.dtype | None, device: Any = None) -> Tens
     Sizes give zeros, where PyTorch leaves memory as it is. Raises TypeError for what is neither.
     """
     devices.check(device)
-    if len(args) == 1 and not hasattr(args[0], "__index__"):
+    if len(args) == 1 and _is_data(args[0]):
         return _of_data(args[0], dtype)
     if len(args) == 1 and isinstance(args[0], Tensor):
         return _alias(args[0], dtype)
@@ -36,6 +36,11 @@ def constructed(args: tuple, dtype: dt.dtype | None, device: Any = None) -> Tens
                 f'tuple of ints,but got {type(size).__name__}"'
             )
     return creation.empty(args or (0,), dtype=dtype)
+
+
+def _is_data(given: Any) -> bool:
+    """Whether it is no size: what has no ``__index__``, and arrays, which all have one."""
+    return given.ndim > 0 if isinstance(given, np.ndarray) else not hasattr(given, "__index__")
 
 
 def _of_data(data: Any, dtype: dt.dtype | None) -> Tensor:

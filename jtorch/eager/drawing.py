@@ -17,6 +17,7 @@ from jtorch import op as op_module
 from jtorch.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY, into
 from jtorch.eager.factory import factory, number, size_named, size_tuple, sizes
+from jtorch.eager.functions.complex_numbers import view_as_complex
 from jtorch.eager.messages import broadcast_mismatch, long_name
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.generator import Generator, default_generator
@@ -40,7 +41,7 @@ def draw(kind: str, shape: tuple[int, ...], generator: Generator | None, target:
     """Floats of a transform of bits ("uniform", "normal", "exponential") in the dtype ``target``."""
     if target.kind == "c":
         parts = draw(kind, (*shape, 2), generator, dt.of(target).to_real().numpy)
-        return (parts * math.sqrt(0.5) if kind == "normal" else parts).view_as_complex()
+        return view_as_complex(parts * math.sqrt(0.5) if kind == "normal" else parts)
     exact = target if target in (_FLOAT32, _FLOAT64) else _FLOAT32
     out = APPLY[kind](bits(shape, generator), dtype=exact)
     if target is exact:

@@ -26,6 +26,7 @@ from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import complex_is_expected
 from jtorch.op import Context
+from jtorch.ops import axes
 
 NON_SCALAR = "grad can be implicitly created only for scalar outputs"
 NOT_REAL = "grad can be implicitly created only for real scalar outputs but got torch.{dtype}"
@@ -313,7 +314,7 @@ class _Run:
         return wrap(z) if self.create_graph else z
 
     def as_tensor(self, g: Any) -> Tensor:
-        return g if isinstance(g, Tensor) else Tensor(self.context.evaluator.as_value(g))
+        return g if isinstance(g, Tensor) else wrap(self.context.evaluator.as_value(g))
 
     # -- where gradients end -----------------------------------------------------------------------------
 
@@ -346,9 +347,9 @@ class _Run:
         if self.create_graph:
             total = self.as_tensor(g) if before is None else before + self.as_tensor(g)
         elif before is None:
-            total = Tensor(evaluator.own(evaluator.as_value(g), self.given))
+            total = wrap(evaluator.own(evaluator.as_value(g), self.given))
         else:
-            total = Tensor(evaluator.as_value(before._data + g))
+            total = wrap(evaluator.as_value(before._data + g))
         evaluator.set_grad(leaf, total)
 
     # -- only what is wanted -----------------------------------------------------------------------------
@@ -452,6 +453,8 @@ def _slot(target: Any, left: int) -> list:
 def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...]) -> Any:
     """Sum ``g`` over the axes that broadcasting added or stretched to reach its shape."""
     new = len(g.shape) - len(shape)
+    if new > 0 and g.shape[new:] == shape:  # rows only: nearly all cases
+        return xp.sum(g, axis=axes.ALL[new], keepdims=False)
     if new < 0 or any(n != 1 and m != n for n, m in zip(shape, g.shape[new:], strict=True)):
         raise AssertionError(f"a gradient of shape {tuple(g.shape)} for a tensor of shape {shape}")
     if new:

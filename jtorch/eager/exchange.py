@@ -17,7 +17,7 @@ from jtorch import devices
 from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data
+from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data, wrap
 
 # -- in ----------------------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
             "reallocate the memory."
         )
-    return Tensor(_plain_array(array, dtype))
+    return wrap(_plain_array(array, dtype))
 
 
 def _plain_array(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -95,7 +95,7 @@ def frombuffer(
             "not be "
             f"greater than actual buffer length ({length} bytes)"
         )
-    return Tensor(np.frombuffer(buffer, target, count, offset)).requires_grad_(requires_grad)
+    return wrap(np.frombuffer(buffer, target, count, offset)).requires_grad_(requires_grad)
 
 
 class _Capsule:
@@ -144,7 +144,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def _copied(data: Any, dtype: Any) -> Tensor:
-    return Tensor(op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype)))
+    return wrap(op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype)))
 
 
 def asarray(

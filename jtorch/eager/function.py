@@ -27,8 +27,8 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
-from jtorch.eager.saved_hooks import Packed, pack
 from jtorch.eager.rebase import move
+from jtorch.eager.saved_hooks import Packed, pack
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, look_at
 
@@ -124,7 +124,7 @@ def _saved(tensor: Tensor | None, output: int | None) -> _Saved | _PackedSaved |
     """What the context keeps of ``tensor``, which is the ``output``-th output if that is no None."""
     if tensor is None:
         return None
-    packed = pack(tensor._data)
+    packed = pack(tensor)
     if packed is None:
         return _Saved(tensor, output)
     place = (tensor._node or tensor, tensor._index) if tensor._requires_grad else None
@@ -201,8 +201,8 @@ class FunctionNode(Node):
 
 def _tensors(g: Any, as_value: Callable) -> Any:
     if isinstance(g, list):
-        return [p if p is None else Tensor(as_value(p)) for p in g]
-    return Tensor(as_value(g))
+        return [p if p is None else wrap(as_value(p)) for p in g]
+    return wrap(as_value(g))
 
 
 class Function(FunctionCtx):

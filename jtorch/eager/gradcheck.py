@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.eager.engine import grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, leaf, wrap
 
 
 class GradcheckError(RuntimeError):
@@ -89,7 +89,7 @@ def _analytical(output: Tensor, wanted: list[Tensor]) -> list[np.ndarray]:
         found = grad(
             output,
             wanted,
-            Tensor(seed.reshape(output._data.shape)),
+            wrap(seed.reshape(output._data.shape)),
             retain_graph=True,
             allow_unused=True,
         )
@@ -156,4 +156,4 @@ def gradgradcheck(
 
 def _random_like(tensor: Tensor, rng: np.random.Generator) -> Tensor:
     values = rng.uniform(0.5, 1.5, tensor._data.shape).astype(tensor._data.dtype)
-    return Tensor(np.asarray(values), requires_grad=True)
+    return leaf(np.asarray(values))

@@ -17,7 +17,7 @@ import numpy as np
 
 from jtorch.dtypes import bool_, int64, uint8
 from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data
+from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data, wrap
 
 _NON_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
@@ -52,7 +52,7 @@ def _entry(part: Any) -> Any:
         data = as_tensor_data(list(part) if isinstance(part, range) else part)
         if not isinstance(part, np.ndarray) and not data.size:
             data = data.astype(np.int64)
-        part = Tensor(data)
+        part = wrap(data)
     if isinstance(part, np.bool_):
         return bool(part)
     if isinstance(part, str):
@@ -117,7 +117,7 @@ def basic(self: Tensor, item: Any, view_only: bool = False) -> tuple[Tensor, Adv
         if part is None or part.__class__ is bool:
             new.append(place)
             if part is not None:  # one new axis of size 1, read once or not at all
-                advanced.append((place, Tensor(np.zeros(int(part), np.int64))))
+                advanced.append((place, wrap(np.zeros(int(part), np.int64))))
             place += 1
         elif isinstance(part, Tensor) and part.ndim:
             advanced.append((place, part))
@@ -181,7 +181,7 @@ def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tu
         if _is_mask(part):
             _check_mask(view, axis, part)
             places = np.nonzero(_concrete(part, "indexing with a boolean mask"))
-            arrays += [Tensor(p) for p in places]
+            arrays += [wrap(p) for p in places]
             axes += range(axis, axis + part.ndim)
         else:
             arrays.append(_wrapped(part, view.shape[axis]))

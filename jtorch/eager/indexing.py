@@ -14,7 +14,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import basic, gathered, out_of_range, position
 from jtorch.eager.messages import long_name
 from jtorch.eager.rebase import VIEW_OF_LEAF
-from jtorch.eager.tensor import Tensor, as_tensor_data
+from jtorch.eager.tensor import Tensor, as_tensor_data, wrap
 
 _WHOLE = slice(None)
 _select_unchecked = APPLY["select"]
@@ -84,7 +84,7 @@ def setitem(self: Tensor, item: Any, value: Any) -> None:
 def _as_value(self: Tensor, value: Any) -> Tensor:
     if isinstance(value, str):
         raise TypeError(f"can't assign a str to a torch.{long_name(self._data.dtype)}Tensor")
-    return Tensor(as_tensor_data(value, self.dtype))
+    return wrap(as_tensor_data(value, self.dtype))
 
 
 def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager import construction, drawing, exchange, functions, indexing, inplace, placement, storage
-from jtorch.eager.binding import APPLY, accepting_out, public_function
+from jtorch.eager.binding import APPLY, accepting, public_function
 from jtorch.eager.functions import products
 from jtorch.eager.tensor import Tensor
 from jtorch.op import BY_NAME, TABLE
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
-FUNCTIONS.update({name: accepting_out(f) for name, f in functions.FUNCTIONS.items()})
+FUNCTIONS.update({name: accepting(f) for name, f in functions.FUNCTIONS.items()})
 FUNCTIONS.update(exchange.FUNCTIONS)
 
 _OPERATORS = {
@@ -57,6 +57,11 @@ def _install_operators() -> None:
         setattr(Tensor, f"__{symbol}__", function)
 
 
+def _takes_dim(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and "dim" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 def _install_methods() -> None:
     for op in TABLE:
         if op.public is None:
@@ -68,7 +73,7 @@ def _install_methods() -> None:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
     for module in (functions, exchange, storage, placement, drawing, construction):
         for name, function in module.METHODS.items():
-            setattr(Tensor, name, function)
+            setattr(Tensor, name, accepting(function, out=False) if _takes_dim(function) else function)
     for symbol, name in _OPERATORS.items():
         setattr(Tensor, f"__i{symbol}__", inplace.in_place(BY_NAME[name], APPLY[name]))
     setattr(Tensor, "__getitem__", indexing.getitem)  # noqa: B010 - a plain assignment is a type error
@@ -79,3 +84,4 @@ def _install_methods() -> None:
 
 _install_operators()
 _install_methods()
+FUNCTIONS.update({f"{op.public}_": getattr(Tensor, f"{op.public}_") for op in TABLE if op.in_place})

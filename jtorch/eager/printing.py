@@ -7,6 +7,8 @@ wide, the middle of large tensors left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -54,11 +56,27 @@ def set_printoptions(
     OPTIONS.sci_mode = sci_mode
 
 
+def get_printoptions() -> dict[str, Any]:
+    """The options now, as keywords for ``set_printoptions``."""
+    return dict(vars(OPTIONS))
+
+
+@contextmanager
+def printoptions(**options: Any) -> Iterator[None]:
+    """Other options in the ``with`` block."""
+    before = get_printoptions()
+    set_printoptions(**options)
+    try:
+        yield
+    finally:
+        set_printoptions(**before)
+
+
 class _Formatter:
     """One width and notation for all elements of a tensor."""
 
     def __init__(self, data: np.ndarray) -> None:
-        self.floating = data.dtype.kind == "f"
+        self.floating = data.dtype.kind in "fV"
         self.whole = True  # all elements are integers: print "1." for 1.0
         self.scientific = False
         self.width = 1
@@ -96,6 +114,22 @@ class _Formatter:
         return text.rjust(self.width)
 
 
+class _ComplexFormatter:
+    """The two parts of complex elements, each with a width and notation of its own."""
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.real, self.imag = _Formatter(data.real), _Formatter(data.imag)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value: complex) -> str:
+        imag = (self.imag(value.imag) + "j").lstrip()
+        return self.real(value.real) + ("" if imag[0] in "+-" else "+") + imag
+
+
+def _formatter(data: np.ndarray) -> Any:
+    return (_ComplexFormatter if data.dtype.kind == "c" else _Formatter)(data)
+
+
 def _ends(data: np.ndarray) -> np.ndarray:
     """``data`` with the middle of each long axis left out: what is printed when summarising."""
     edge = OPTIONS.edgeitems
@@ -106,9 +140,11 @@ def _ends(data: np.ndarray) -> np.ndarray:
     return data
 
 
-def _row(data: np.ndarray, indent: int, summarize: bool, form: _Formatter) -> str:
+def _row(data: np.ndarray, indent: int, summarize: bool, form: Any) -> str:
     edge = OPTIONS.edgeitems
-    if summarize and len(data) > 2 * edge:
+    if summarize and not edge:
+        texts = ["..."]
+    elif summarize and len(data) > 2 * edge:
         first = [form(v) for v in data[:edge].tolist()]
         texts = [*first, " ...", *(form(v) for v in data[len(data) - edge :].tolist())]
     else:
@@ -118,7 +154,7 @@ def _row(data: np.ndarray, indent: int, summarize: bool, form: _Formatter) -> st
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def _nested(data: np.ndarray, indent: int, summarize: bool, form: _Formatter) -> str:
+def _nested(data: np.ndarray, indent: int, summarize: bool, form: Any) -> str:
     if data.ndim == 0:
         return form(data.item())
     if data.ndim == 1:
@@ -149,9 +185,18 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
     return text + ")"
 
 
+def _prefix(tensor: Any) -> str:
+    kind = type(tensor)
+    plain = kind.__name__ in ("Tensor", "Parameter", "Buffer") and kind.__module__.split(".")[0] in _OWN
+    return "tensor(" if plain else f"{kind.__name__}("
+
+
+_OWN = ("jtorch", "torch")
+
+
 def tensor_text(tensor: Any) -> str:
     """What ``repr(tensor)`` is. A traced tensor has no elements: its shape and dtype stand for them."""
-    data, prefix = tensor._data, "tensor("
+    data, prefix = tensor._data, _prefix(tensor)
     if data.__class__ is not np.ndarray:
         return f"{prefix}..., shape={tuple(data.shape)}, dtype={tensor.dtype})"
     suffixes = []
@@ -163,11 +208,11 @@ def tensor_text(tensor: Any) -> str:
         if tensor.dtype is not default:
             suffixes.append(f"dtype={tensor.dtype}")
     else:
-        if tensor.dtype not in (default, dt.int64, dt.bool_):
+        plain_complex = dt.complex128 if default is dt.float64 else dt.complex64
+        if tensor.dtype not in (default, plain_complex, dt.int64, dt.bool_):
             suffixes.append(f"dtype={tensor.dtype}")
         summarize = data.size > OPTIONS.threshold
-        form = _Formatter(_ends(data) if summarize else data)
-        body = _nested(data, len(prefix), summarize, form)
+        body = _nested(data, len(prefix), summarize, _formatter(_ends(data) if summarize else data))
     if tensor.grad_fn is not None:
         suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:

@@ -105,10 +105,10 @@ class Packed:
         return found
 
 
-def pack(value: Any) -> Packed | None:
-    """The raw ``value`` packed by the hooks in force; None where there are none."""
+def pack(tensor: Tensor) -> Packed | None:
+    """``tensor`` packed by the hooks in force; None where there are none."""
     pairs = _PAIRS.get()
-    return Packed(wrap(value), pairs[-1]) if pairs else None
+    return Packed(wrap(tensor._data), pairs[-1]) if pairs else None
 
 
 def _pack_node(node: Node) -> None:

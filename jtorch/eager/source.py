@@ -28,6 +28,7 @@ import inspect
 from typing import Any
 
 from jtorch.eager.node import watched
+from jtorch.eager.signatures import extended, spelled_out
 from jtorch.op import Kind, Op
 
 _CASTING = ("promote", "float", "compare", "where", "floating", "sum")  # rules that cast arguments
@@ -295,11 +296,11 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
     """
     assert op.face_function is not None
     parameters, passed = spelled_out(op.face_function, namespace)
-    signature = with_out(parameters)
+    signature, aliases = extended(parameters, namespace, op.public or op.name)
     if op.variadic:
         call = "*arrays, " + ", ".join(f"{s}=statics[{s!r}]" for s in op.statics)
         return (
-            f"def function({signature}):\n"
+            f"def function({signature}):\n{aliases}"
             f"    arrays, statics = face({passed})\n"
             "    if out is not None:\n"
             f"        return into(out, apply({call}), {op.public!r})\n"
@@ -314,49 +315,4 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
     else:
         prologue = [f"    ({_listed(list(op.arrays))}), statics = face({passed})"]
         prologue += [f"    {s} = statics[{s!r}]" for s in op.statics]
-    return _function(op, signature, [*prologue, *_out_lines(op)])
-
-
-def out_source(name: str, signature: list[str], passed: str) -> str:
-    """A function before ``function`` that takes its arguments and ``out=``."""
-    if any(s == "out" or s.startswith("out=") for s in signature):
-        return f"def accepting({', '.join(signature)}):\n    return function({passed})\n"
-    return (
-        f"def accepting({with_out(signature)}):\n"
-        "    if out is not None:\n"
-        f"        return into(out, function({passed}), {name!r})\n"
-        f"    return function({passed})\n"
-    )
-
-
-def spelled_out(function: Any, namespace: dict[str, Any]) -> tuple[list[str], str]:
-    """(the parameters of ``function`` as source, how to pass them on); defaults go into ``namespace``."""
-    signature, passed, star = [], [], False
-    for p in inspect.signature(function).parameters.values():
-        if p.kind is p.KEYWORD_ONLY and not star:
-            signature.append("*")
-            star = True
-        if p.kind is p.VAR_POSITIONAL:
-            signature.append(f"*{p.name}")
-            star = True
-        elif p.kind is p.VAR_KEYWORD:
-            signature.append(f"**{p.name}")
-        elif p.default is p.empty:
-            signature.append(p.name)
-        else:
-            namespace[f"{p.name}_default"] = p.default
-            signature.append(f"{p.name}={p.name}_default")
-        only: dict[Any, str] = {
-            p.KEYWORD_ONLY: f"{p.name}={p.name}", p.VAR_POSITIONAL: f"*{p.name}",
-            p.VAR_KEYWORD: f"**{p.name}",
-        }  # fmt: skip
-        passed.append(only.get(p.kind, p.name))
-    return signature, ", ".join(passed)
-
-
-def with_out(signature: list[str]) -> str:
-    """The signature with a keyword ``out`` more."""
-    star = any(s.startswith("*") and not s.startswith("**") for s in signature)
-    last = [s for s in signature if s.startswith("**")]
-    rest = [s for s in signature if not s.startswith("**")]
-    return ", ".join([*rest, *([] if star else ["*"]), "out=None", *last])
+    return _function(op, signature, [*aliases.splitlines(), *prologue, *_out_lines(op)])

@@ -356,13 +356,23 @@ def _on_output(hook: Callable, index: int) -> Callable:
 
 
 def wrap(value: Any, edge: Any = None) -> Tensor:
-    """A Tensor over a raw value, hung on the tape at ``edge``."""
+    """A Tensor over a raw value, hung on the tape at ``edge``. In one call: what a compiled step pays."""
     tensor = object.__new__(Tensor)
-    tensor.hold(value)
+    tensor._data = value
+    tensor._requires_grad = False
+    tensor._node = tensor._grad = tensor._hooks = tensor._base = None
+    tensor._index = 0
+    tensor._cell = [0]
     if edge is not None:
-        target, index = edge
+        tensor._node, tensor._index = edge
         tensor._requires_grad = True
-        tensor._node, tensor._index = target, index
+    return tensor
+
+
+def leaf(value: Any, requires_grad: bool = True) -> Tensor:
+    """A leaf over a raw value."""
+    tensor = wrap(value)
+    tensor._requires_grad = requires_grad
     return tensor
 
 

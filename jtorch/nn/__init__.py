@@ -3,7 +3,7 @@
 Source: https://docs.pytorch.org/docs/stable/nn.html
 """
 
-from jtorch.nn import functional, init, modules, parameter, utils
+from jtorch.nn import functional, init, modules, parallel, parameter, utils
 from jtorch.nn.activation import (
     CELU,
     ELU,
@@ -135,6 +135,7 @@ from jtorch.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from jtorch.nn.parallel import DataParallel
 from jtorch.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from jtorch.nn.parameter_container import ParameterDict, ParameterList
 from jtorch.nn.pooling import (

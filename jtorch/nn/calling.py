@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager.node import Node
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.nn import global_hooks as every
 
 
@@ -180,7 +180,7 @@ def _through_identity(values: tuple, pre_hook: Callable) -> tuple[tuple, list[in
     node.register_prehook(pre_hook)
     passed = list(values)
     for index, (k, t) in enumerate(zip(places, tensors, strict=True)):
-        out = Tensor(t._data)
+        out = wrap(t._data)
         out._requires_grad, out._node, out._index = True, node, index
         out._cell, out._base, out._how = t._cell, t if t._base is None else t._base, None
         passed[k] = out

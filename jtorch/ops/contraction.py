@@ -161,6 +161,9 @@ def linear(xp, x, weight, bias):
 
 @linear.vjp
 def _(xp, g, x, weight, needs):
+    if x.ndim == 2:
+        gx = xp.matmul(g, weight) if needs[0] else None
+        return gx, xp.matmul(xp.permute(g, axes=(1, 0)), x) if needs[1] else None, g
     gx = gw = None
     if needs[0]:
         gx = xp.matmul(g if g.ndim > 1 else _rows(xp, g), weight)
@@ -170,7 +173,13 @@ def _(xp, g, x, weight, needs):
     return gx, gw, g  # the engine sums the bias gradient over the rows
 
 
-@linear.face
+@linear.lean_face(
+    usual=(
+        "weight._data.ndim == 2 and input._data.shape[-1:] == weight._data.shape[1:] and "
+        "input._data.dtype is weight._data.dtype",
+        "input, weight, bias",
+    )
+)
 def _(input, weight, bias=None):
     if weight.ndim != 2 or input.shape[-1:] != weight.shape[1:]:
         rows = 1
@@ -184,4 +193,4 @@ def _(input, weight, bias=None):
         raise RuntimeError(
             f"mat1 and mat2 must have the same dtype, but got {input.dtype} and {weight.dtype}"
         )
-    return (input, weight, bias), {}
+    return input, weight, bias

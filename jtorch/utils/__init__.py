@@ -1,3 +1,3 @@
 """Helpers around training: data loading, and memory shared with other libraries."""
 
-from jtorch.utils import data, dlpack
+from jtorch.utils import checkpoint, data, dlpack

@@ -39,7 +39,7 @@ def binomial_quantile(u: Array, count: Array, prob: Array) -> Array:
     safe_count, safe_prob = np.where(inner, count, 1.0), np.where(inner, prob, 0.5)
     found = np.clip(np.ceil(special.bdtrik(u, safe_count, safe_prob)), 0, safe_count)
     lower = np.maximum(found - 1, 0.0)
-    found = np.where(special.bdtr(lower, safe_count, safe_prob) >= u, lower, found)
+    found = np.where(special.bdtr(lower, safe_count.astype(np.int64), safe_prob) >= u, lower, found)
     return np.where(inner, found, np.where(prob == 1, count, 0.0))
 
 

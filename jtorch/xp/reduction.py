@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ Shape = tuple[int, ...]
 
 
 _FEW = 256  # so few that the order of adding up cannot matter
+_SOME = 2048  # so few that it matters little: BLAS adds up in 16 to 64 lanes
 _ONES = {np.dtype(d): [np.ones((n, 1), d) for n in range(_FEW + 1)] for d in (np.float32, np.float64)}
 _add_up: Any = np.add.reduce
 _multiply_up: Any = np.multiply.reduce
@@ -23,9 +26,35 @@ _every: Any = np.logical_and.reduce
 def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
     n = x.size
     if n <= _FEW and not keepdims and len(axis) == x.ndim and x.dtype in _ONES and n:
-        # a reduction starts in 0.8 us and gives a scalar to wrap, a product with ones in 0.4 us
+        # a reduction starts in 0.8 us and gives a scalar to wrap, a product with ones in 0.3 us
         return (x if len(axis) == 1 else x.ravel()).dot(_ONES[x.dtype][n]).reshape(())
+    if 0 < len(axis) < x.ndim and x.dtype in _ONES and x.flags.c_contiguous:
+        out = _sum_by_product(x, axis)
+        if out is not None:
+            return out.reshape([1 if k in axis else m for k, m in enumerate(x.shape)]) if keepdims else out
     return _add_up(x, axis, x.dtype, None, keepdims)
+
+
+def _sum_by_product(x: Array, axis: Shape) -> Array | None:
+    """The sum over leading or trailing axes as a product with ones: 2,048 rows of 64 take 7 us, not 55.
+
+    None for other axes, and where so many are added up that NumPy's pairwise order is worth its time.
+    """
+    k, shape = len(axis), x.shape
+    if axis[0] == 0 and axis[-1] == k - 1:
+        count = math.prod(shape[:k])
+        if 0 < count <= _SOME:
+            return _ones(count, x.dtype).dot(x.reshape(count, -1)).reshape(shape[k:])
+    elif axis[0] == len(shape) - k:
+        count = math.prod(shape[-k:])
+        if 0 < count <= _SOME:
+            return x.reshape(-1, count).dot(_ones(count, x.dtype)).reshape(shape[:-k])
+    return None
+
+
+@functools.cache
+def _ones(count: int, dtype: np.dtype) -> Array:
+    return np.ones(count, dtype)
 
 
 def prod(x: Array, *, axis: Shape, keepdims: bool) -> Array:

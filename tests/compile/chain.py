@@ -27,7 +27,7 @@ from jtorch.compile.pipeline import address_of
 from jtorch.compile.runtime.replay import Replay
 from jtorch.compile.runtime.unjitted import Unjitted
 from jtorch.compile.tree import flatten
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, leaf
 
 GARBAGE = 0xCB  # as a float a huge negative number, as an integer far out of every range
 
@@ -97,7 +97,7 @@ def values_of(outs: Any) -> list[np.ndarray]:
 
 def copies(leaves: Sequence[Any]) -> list[Any]:
     """The same arguments in memory of their own."""
-    return [Tensor(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves]
+    return [leaf(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves]
 
 
 def targets_of(made: Capture) -> list[Target]:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, leaf, wrap
 
 UNARY = {
     "neg": lambda x: -x,
@@ -81,7 +81,7 @@ class Program:
 
     def leaves(self, seed: int = 0, requires_grad: bool = False) -> list[Tensor]:
         rng = np.random.default_rng(seed)
-        return [Tensor(np.asarray(rng.normal(size=s), np.float32), requires_grad) for s in self.shapes]
+        return [leaf(np.asarray(rng.normal(size=s), np.float32), requires_grad) for s in self.shapes]
 
     def __repr__(self) -> str:
         lines = [f"v{k}: {s}" for k, s in enumerate(self.shapes)]
@@ -98,7 +98,7 @@ SHAPES = ((3, 4), (3, 4), (4,), (3, 1), (1, 4), (), (2, 3, 4), (4, 3), (3, 3), (
 def programs(draw: Any, max_size: int = 14, in_place: bool = False) -> Program:
     """A program of up to ``max_size`` instructions over a few small arrays."""
     shapes = tuple(draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4)))
-    values = [Tensor(np.ones(s, np.float32)) for s in shapes]
+    values = [wrap(np.ones(s, np.float32)) for s in shapes]
     instructions: list[Instruction] = []
     for _ in range(draw(st.integers(1, max_size))):
         found = draw(_instruction([tuple(v.shape) for v in values]))

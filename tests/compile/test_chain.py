@@ -7,7 +7,7 @@ import pytest
 
 import jtorch
 from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import leaf
 from jtorch.op import BY_NAME, TABLE, Kind
 from tests.compile.chain import assert_chain
 from tests.ops.samples import samples
@@ -28,7 +28,7 @@ def _program(name, sample):
 
 
 def _leaves(arrays, requires_grad=False):
-    return [Tensor(np.array(a), requires_grad and a.dtype.kind == "f") for a in arrays]
+    return [leaf(np.array(a), requires_grad and a.dtype.kind == "f") for a in arrays]
 
 
 def _compiles(k, dtype):

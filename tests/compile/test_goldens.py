@@ -17,7 +17,7 @@ import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch.compile import debug
 from jtorch.compile.finalise import finalise
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, leaf
 from tests.compile.chain import optimised, planned, trace
 
 FOLDER = Path(__file__).parent / "goldens"
@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parent / "goldens"
 
 def floats(*shape: int, seed: int = 0, requires_grad: bool = False) -> Tensor:
     values = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-    return Tensor(np.asarray(values), requires_grad)
+    return leaf(np.asarray(values), requires_grad)
 
 
 def softmax():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, leaf
 from jtorch.op import BY_NAME, TABLE
 from tests.ops.samples import Sample, samples
 
@@ -20,7 +20,7 @@ needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="PyTorch, the oracle, is 
 def tensors(sample: Sample, requires_grad: bool = False) -> list[Any]:
     """The arguments with arrays as Tensors of their own memory; floats require grad if asked."""
     return [
-        Tensor(np.array(a), requires_grad and a.dtype.kind == "f")
+        leaf(np.array(a), requires_grad and a.dtype.kind == "f")
         if isinstance(a, np.ndarray)
         else a
         for a in sample.args

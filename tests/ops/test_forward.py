@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.op import BY_NAME, Kind, infer
 from tests.ops.samples import samples
 from tests.ops.support import CASES, call, tensors
@@ -59,7 +59,7 @@ def _spread(array):
 @pytest.mark.parametrize(("name", "k"), CASES)
 def test_layout_of_inputs_does_not_matter(name, k):
     sample = samples(name)[k]
-    spread = [Tensor(_spread(a)) if isinstance(a, np.ndarray) else a for a in sample.args]
+    spread = [wrap(_spread(a)) if isinstance(a, np.ndarray) else a for a in sample.args]
     expected = call(name, tensors(sample), sample)
     for a, b in zip(call(name, spread, sample), expected, strict=True):
         np.testing.assert_allclose(a._data, b._data, rtol=1e-12, atol=1e-14)

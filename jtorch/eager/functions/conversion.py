@@ -27,5 +27,6 @@ FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {
     "half": _to(dt.float16), "float": _to(dt.float32), "double": _to(dt.float64), "char": _to(dt.int8),
     "short": _to(dt.int16), "int": _to(dt.int32), "long": _to(dt.int64), "byte": _to(dt.uint8),
-    "bool": _to(dt.bool_), "type_as": type_as,
+    "bool": _to(dt.bool_), "bfloat16": _to(dt.bfloat16), "cfloat": _to(dt.complex64),
+    "cdouble": _to(dt.complex128), "type_as": type_as,
 }  # fmt: skip

@@ -16,7 +16,7 @@ from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.ops import axes as ax
 from jtorch.return_types import ALL as RESULTS
 
@@ -31,7 +31,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if weights is None:
-        return Tensor(np.bincount(array, None, minlength).astype(np.int64))
+        return wrap(np.bincount(array, None, minlength).astype(np.int64))
     if weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     wide = weights if weights.dtype is dt.float32 else weights.to(dt.float64)
@@ -88,13 +88,13 @@ def histogram(
 
 
 def _ones(x: Tensor) -> Tensor:
-    return Tensor(op_module.CONTEXT.get().xp.full(1, shape=tuple(x.shape), dtype=x.dtype.numpy))
+    return wrap(op_module.CONTEXT.get().xp.full(1, shape=tuple(x.shape), dtype=x.dtype.numpy))
 
 
 def _edges(x: Tensor, bins: int, range: Any) -> Tensor:
     low, high = _range(x, *(range or (0, 0)))
     steps = op_module.CONTEXT.get().xp.iota(shape=(bins + 1,), axis=0, dtype=x.dtype.numpy)
-    line = Tensor(steps) / bins
+    line = wrap(steps) / bins
     return APPLY["lerp"](line * 0 + low, line * 0 + high, line)
 
 
@@ -132,7 +132,7 @@ def searchsorted(
 
 def _full(number: Any, like: Tensor) -> Tensor:
     kind = like.dtype.numpy if like.is_floating_point() else dt.of_number(number)
-    return Tensor(op_module.CONTEXT.get().xp.full(number, shape=(), dtype=kind))
+    return wrap(op_module.CONTEXT.get().xp.full(number, shape=(), dtype=kind))
 
 
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
@@ -179,9 +179,9 @@ def unique_consecutive(
 
 
 def _chosen(values: Any, inverse: Any, counts: Any, with_inverse: bool, with_counts: bool) -> Any:
-    found = [Tensor(np.ascontiguousarray(values))]
-    found += [Tensor(inverse.astype(np.int64))] if with_inverse else []
-    found += [Tensor(counts.astype(np.int64))] if with_counts else []
+    found = [wrap(np.ascontiguousarray(values))]
+    found += [wrap(inverse.astype(np.int64))] if with_inverse else []
+    found += [wrap(counts.astype(np.int64))] if with_counts else []
     return tuple(found) if len(found) > 1 else found[0]
 
 

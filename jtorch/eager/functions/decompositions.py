@@ -17,7 +17,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import matrix_norm
 from jtorch.eager.functions.products import matmul
 from jtorch.eager.functions.solvers import _identity, check_floats, check_matrices, inv, long_of
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import LinAlgError
 
 _UPLO = ("L", "U", "l", "u")
@@ -103,7 +103,7 @@ def qr(A: Tensor, mode: str = "reduced") -> Any:
 
 
 def _empty(like: Tensor) -> Tensor:
-    return Tensor(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=like._data.dtype))
+    return wrap(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=like._data.dtype))
 
 
 def qr_old(input: Tensor, some: bool = True) -> Any:

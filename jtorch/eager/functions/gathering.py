@@ -19,7 +19,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.indexing import index_put, index_put_
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.ops import axes as ax
 from jtorch.ops.placing import extreme_of
 
@@ -28,7 +28,7 @@ _INT = np.dtype(np.int64)
 
 def positions(shape: Any, axis: int) -> Tensor:
     """The position along ``axis``, in ``shape``."""
-    return Tensor(op_module.CONTEXT.get().xp.iota(shape=tuple(shape), axis=axis, dtype=_INT))
+    return wrap(op_module.CONTEXT.get().xp.iota(shape=tuple(shape), axis=axis, dtype=_INT))
 
 
 def _long(index: Tensor, name: str, words: str = "Expected dtype int32/int64 for index") -> Tensor:
@@ -124,7 +124,7 @@ def _filled(shape: Any, value: Any, like: Tensor) -> Tensor:
     if isinstance(value, Tensor):
         return value.to(like.dtype).expand(*shape)
     xp = op_module.CONTEXT.get().xp
-    return Tensor(xp.full(value, shape=tuple(shape), dtype=like._data.dtype))
+    return wrap(xp.full(value, shape=tuple(shape), dtype=like._data.dtype))
 
 
 def scatter(
@@ -388,17 +388,17 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         raise RuntimeError("Number of elements of source < number of ones in mask")
     values = source.reshape(-1)[: places.size]
     flat = input.expand(*shape).reshape(-1)
-    return APPLY["index_copy"](flat, Tensor(places), values, axis=0).reshape(shape)
+    return APPLY["index_copy"](flat, wrap(places), values, axis=0).reshape(shape)
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The positions of elements that are not 0: (count, ndim) of int64, or one vector a dim."""
     found = np.nonzero(np.atleast_1d(_concrete(input, "nonzero()")))
     if as_tuple:
-        return tuple(Tensor(p) for p in found)
+        return tuple(wrap(p) for p in found)
     if not input.ndim:
-        return Tensor(np.zeros((found[0].size, 0), _INT))
-    return Tensor(np.stack(found, 1)) if input.ndim else Tensor(found[0][:, None])
+        return wrap(np.zeros((found[0].size, 0), _INT))
+    return wrap(np.stack(found, 1)) if input.ndim else wrap(found[0][:, None])
 
 
 def argwhere(input: Tensor) -> Tensor:
@@ -424,7 +424,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         )
         condition = condition.to(bool_)
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):  # two numbers alone are not weak
-        input = Tensor(np.full((), input, dt.promote((), (input, other))))
+        input = wrap(np.full((), input, dt.promote((), (input, other))))
     return APPLY["where"](condition, input, other)
 
 
@@ -433,9 +433,9 @@ def isin(
 ) -> Tensor:
     """Whether each of ``elements`` is among ``test_elements``; either may be one number."""
     if not isinstance(elements, Tensor):
-        elements = Tensor(np.asarray(elements))
+        elements = wrap(np.asarray(elements))
     if not isinstance(test_elements, Tensor):
-        test_elements = Tensor(np.asarray(test_elements))
+        test_elements = wrap(np.asarray(test_elements))
     found = APPLY["isin"](elements, test_elements)
     return APPLY["logical_not"](found) if invert else found
 

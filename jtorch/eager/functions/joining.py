@@ -15,7 +15,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.shape import atleast_1d, atleast_2d, atleast_3d
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.tensor import Size, Tensor, wrap
 from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
 
@@ -97,7 +97,7 @@ def block_diag(*tensors: Any) -> Tensor:
         after = width - before - m
         rows.append(APPLY["pad"](block, low=(0, before), high=(0, after), interior=(0, 0)))
         before += m
-    return _cat(rows, 0) if rows else Tensor(np.zeros((1, 0), np.float32))
+    return _cat(rows, 0) if rows else wrap(np.zeros((1, 0), np.float32))
 
 
 # -- broadcasting
@@ -191,10 +191,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return Tensor(op_module.CONTEXT.get().xp.full(0, shape=(0,), dtype=input._data.dtype))
+        return wrap(op_module.CONTEXT.get().xp.full(0, shape=(0,), dtype=input._data.dtype))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    return input[Tensor(op_module.CONTEXT.get().evaluator.new(rows))]
+    return input[wrap(op_module.CONTEXT.get().evaluator.new(rows))]
 
 
 FUNCTIONS: dict[str, Callable] = {

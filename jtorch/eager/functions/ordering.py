@@ -13,7 +13,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 from jtorch.return_types import ALL as RESULTS
 
@@ -33,7 +33,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 def _zero() -> Tensor:
-    return Tensor(op_module.CONTEXT.get().xp.full(0, shape=(), dtype=_INT))
+    return wrap(op_module.CONTEXT.get().xp.full(0, shape=(), dtype=_INT))
 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
@@ -110,7 +110,7 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, name: str) -> Any:
 
 def _lowest(input: Tensor) -> Tensor:
     info: Any = np.iinfo(input.dtype.numpy)
-    return Tensor(op_module.CONTEXT.get().xp.full(int(info.min), shape=(), dtype=input.dtype.numpy))
+    return wrap(op_module.CONTEXT.get().xp.full(int(info.min), shape=(), dtype=input.dtype.numpy))
 
 
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
@@ -178,7 +178,7 @@ def _shares(name: str, q: Any, input: Tensor) -> Tensor:
         return q
     if not 0 <= q <= 1:
         raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
-    return Tensor(op_module.CONTEXT.get().xp.full(q, shape=(), dtype=input.dtype.numpy))
+    return wrap(op_module.CONTEXT.get().xp.full(q, shape=(), dtype=input.dtype.numpy))
 
 
 def _interpolated(line: Tensor, q: Tensor, interpolation: str, without_nan: bool) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from jtorch import dtypes as dt
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
 
@@ -60,7 +60,7 @@ def _reinterpreted(self: Tensor, dtype: dt.dtype) -> Tensor:
             raise RuntimeError(
                 f"self.size(-1) must be divisible by {new // old} {names}, but got {data.shape[-1]}"
             )
-    out = Tensor(data.view(dtype.numpy))
+    out = wrap(data.view(dtype.numpy))
     out._cell = self._cell
     out._base = self if self._base is None else self._base
     out._how = None
@@ -288,7 +288,7 @@ def repeat_interleave(
     """
     if repeats is None:
         _check_counts(input, None)
-        return Tensor(np.repeat(np.arange(input.numel()), _concrete(input, "repeat_interleave()")))
+        return wrap(np.repeat(np.arange(input.numel()), _concrete(input, "repeat_interleave()")))
     if dim is None:
         input, dim = input.reshape(-1), 0
     axis = ax.one(dim, input.ndim)
@@ -306,7 +306,7 @@ def repeat_interleave(
     places = np.repeat(np.arange(input.shape[axis]), _concrete(repeats, "repeat_interleave()"))
     if output_size is not None and places.size != output_size:
         raise RuntimeError("allocated size does not match required size")
-    return APPLY["index_select"](input, Tensor(places), axis=axis)
+    return APPLY["index_select"](input, wrap(places), axis=axis)
 
 
 def _check_counts(repeats: Tensor, n: int | None) -> None:

@@ -19,7 +19,7 @@ from jtorch.eager.functions.gathering import positions
 from jtorch.eager.functions.joining import _common
 from jtorch.eager.functions.products import matmul
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.errors import LinAlgError
 
 
@@ -70,7 +70,7 @@ def inverse(input: Tensor) -> Tensor:
 
 def _info(A: Tensor, value: int) -> Tensor:
     xp = op_module.CONTEXT.get().xp
-    return Tensor(xp.full(value, shape=tuple(A.shape[:-2]), dtype=int32.numpy))
+    return wrap(xp.full(value, shape=tuple(A.shape[:-2]), dtype=int32.numpy))
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
@@ -283,13 +283,13 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
         rcond = float(np.finfo(A._data.dtype).eps) * max(m, n)
     solution = matmul(APPLY["pinv"](A, 0.0, rcond), X)
     values = APPLY["svdvals"](A.detach())
-    empty = Tensor(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=A._data.dtype))
+    empty = wrap(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=A._data.dtype))
     rank = APPLY["gt"](values, values[..., :1] * rcond).sum(-1)
     residuals = empty
     if m > n and driver != "gelsy" and (_concrete(rank, "linalg.lstsq()") == n).all():
         residuals = ((matmul(A, solution) - X) ** 2).sum(-2)
     shown = values if driver in ("gelsd", "gelss") else empty
-    ranks = Tensor(np.zeros((0,), np.int64)) if driver == "gels" else rank.to(int64)
+    ranks = wrap(np.zeros((0,), np.int64)) if driver == "gels" else rank.to(int64)
     return return_types.linalg_lstsq(solution.squeeze(-1) if vectors else solution, residuals, ranks, shown)
 
 

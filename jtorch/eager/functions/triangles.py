@@ -16,7 +16,7 @@ from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.gathering import positions
 from jtorch.eager.inplace import in_place_function
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
 
@@ -46,7 +46,7 @@ def _indices(row: int, col: int, offset: int, dtype: Any, device: Any, upper: bo
         raise RuntimeError(f"{name} must be non-negative, got{name}={n}".replace("got", "got "))
     found = np.triu_indices(row, offset, col) if upper else np.tril_indices(row, offset, col)
     array = np.stack(found).astype(dt.to_numpy(dtype) or np.int64)
-    return Tensor(op_module.CONTEXT.get().evaluator.new(array))
+    return wrap(op_module.CONTEXT.get().evaluator.new(array))
 
 
 def tril_indices(
@@ -72,7 +72,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     width = input.shape[-1] + abs(offset)
     outer = iter(input.shape[:-1])
     shape = tuple(width if k in (axis1, axis2) else next(outer) for k in range(n))
-    zeros = Tensor(op_module.CONTEXT.get().xp.full(0, shape=shape, dtype=input._data.dtype))
+    zeros = wrap(op_module.CONTEXT.get().xp.full(0, shape=shape, dtype=input._data.dtype))
     return APPLY["diagonal_put"](zeros, input, offset=offset, axis1=axis1, axis2=axis2)
 
 

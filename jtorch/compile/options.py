@@ -1,0 +1,93 @@
+"""What ``jtorch.compile`` may be told: PyTorch's keywords, and those of our own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "interpret")
+BACKENDS = ("jtorch", "inductor", "aot_eager", "eager")
+POLICIES = (None, "warn", "raise", "eager")
+KNOWN_OPTIONS = ("budget", "on_retrace", "verify")
+
+_log = logging.getLogger("jtorch.compile")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How one function is compiled.
+
+    ``verify_every`` is 0 for never, -1 for the first replay of each plan, else every so many calls.
+    ``budget`` has, by dtype name, the relative error that verification allows where its default does not suit.
+    """
+
+    disabled: bool = False
+    interpreted: bool = False
+    verify_every: int = 0
+    on_retrace: str | None = None
+    budget: Mapping[str, float] = field(default_factory=dict)
+
+
+def parse(
+    fullgraph: bool, dynamic: bool | None, backend: Any, mode: str | None,
+    options: Mapping[str, Any] | None, disable: bool, verify: str, on_retrace: str | None,
+) -> Options:  # fmt: skip
+    """The keywords of ``jtorch.compile``, checked. Raises TypeError, ValueError and RuntimeError.
+
+    A function is always recorded whole and kernels always serve all sizes, so ``fullgraph`` and ``dynamic`` ask
+    for what holds anyway; the modes other than "interpret" ask for speed alone and change nothing.
+    """
+    if not isinstance(fullgraph, bool) or dynamic not in (None, True, False):
+        raise TypeError(f"fullgraph is a bool, dynamic a bool or None; got {fullgraph!r} and {dynamic!r}")
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    given = _checked_options(options or {})
+    verify = given.get("verify", verify)
+    on_retrace = given.get("on_retrace", on_retrace)
+    if on_retrace not in POLICIES:
+        raise ValueError(f"on_retrace={on_retrace!r}, should be one of: {', '.join(map(str, POLICIES))}")
+    return Options(
+        disabled=disable or _is_eager(backend),
+        interpreted=mode == "interpret",
+        verify_every=_period(verify),
+        on_retrace=on_retrace,
+        budget=dict(given.get("budget", {})),
+    )
+
+
+def _checked_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in options:
+        if name not in KNOWN_OPTIONS:
+            raise RuntimeError(
+                f"Unexpected optimization option {name}, known options are {list(KNOWN_OPTIONS)}"
+            )
+    return options
+
+
+def _is_eager(backend: Any) -> bool:
+    if callable(backend):
+        raise NotImplementedError(
+            "a backend that is a function gets PyTorch's graphs, which jtorch does not make: leave backend out"
+        )
+    if backend not in BACKENDS:
+        raise ValueError(f"Invalid backend: {backend!r}, should be one of: {', '.join(BACKENDS)}")
+    if backend not in ("jtorch", "eager"):
+        _log.info("backend=%r is PyTorch's; jtorch compiles with its own", backend)
+    return backend == "eager"
+
+
+def _period(verify: str) -> int:
+    if verify == "off":
+        return 0
+    if verify == "first":
+        return -1
+    word, _, number = str(verify).partition(":")
+    if word == "every" and number.isdecimal() and int(number) > 0:
+        return int(number)
+    raise ValueError(f'verify={verify!r}, should be "off", "first" or "every:N" with N from 1')

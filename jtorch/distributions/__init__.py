@@ -1,0 +1,27 @@
+"""``jtorch.distributions``: probability distributions to draw from and to differentiate.
+
+Source: https://docs.pytorch.org/docs/stable/distributions.html
+"""
+
+from jtorch.distributions import constraints, utils
+from jtorch.distributions.bernoulli import Bernoulli
+from jtorch.distributions.categorical import Categorical
+from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.exponential import Exponential
+from jtorch.distributions.geometric import Geometric
+from jtorch.distributions.gumbel import Gumbel
+from jtorch.distributions.independent import Independent
+from jtorch.distributions.kl import kl_divergence, register_kl
+from jtorch.distributions.laplace import Laplace
+from jtorch.distributions.log_normal import LogNormal
+from jtorch.distributions.multivariate_normal import MultivariateNormal
+from jtorch.distributions.normal import Normal
+from jtorch.distributions.one_hot_categorical import OneHotCategorical, OneHotCategoricalStraightThrough
+from jtorch.distributions.poisson import Poisson
+from jtorch.distributions.uniform import Uniform
+
+__all__ = [
+    "Bernoulli", "Categorical", "Distribution", "Exponential", "Geometric", "Gumbel", "Independent", "Laplace",
+    "LogNormal", "MultivariateNormal", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough",
+    "Poisson", "Uniform", "constraints", "kl_divergence", "register_kl", "utils",
+]  # fmt: skip

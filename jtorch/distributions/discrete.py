@@ -1,0 +1,43 @@
+"""What distributions over ``probs`` or ``logits`` share: either is given, the other computed when asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.utils import logits_to_probs, probs_to_logits
+from jtorch.eager.tensor import Tensor
+
+
+def one_of(probs: Any, logits: Any) -> None:
+    """Raise ValueError unless exactly one is given."""
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+
+
+class ByProbabilities(Distribution):
+    """Keeps ``probs`` or ``logits``, whichever was given. ``_binary`` says what logits mean."""
+
+    _binary = True
+
+    def __getattr__(self, name: str) -> Any:
+        held = vars(self)
+        if name == "logits" and "probs" in held:
+            self.logits = probs_to_logits(self.probs, self._binary)
+            return self.logits
+        if name == "probs" and "logits" in held:
+            self.probs = logits_to_probs(self.logits, self._binary)
+            return self.probs
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    @property
+    def _parameter(self) -> Tensor:
+        """The one that was given."""
+        return getattr(self, self._given)
+
+    @property
+    def param_shape(self) -> Any:
+        return self._parameter.size()
+
+    def _expand_rest(self, new: Any) -> None:
+        new._given = self._given

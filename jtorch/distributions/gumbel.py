@@ -1,0 +1,63 @@
+"""Gumbel. Source: https://docs.pytorch.org/docs/stable/distributions.html#gumbel"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jtorch
+from jtorch.distributions import constraints
+from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.utils import broadcast_all, uniform
+from jtorch.eager.tensor import Tensor
+
+EULER = 0.57721566490153286060
+
+
+class Gumbel(Distribution):
+    """The law of the largest of many."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc + self.scale * EULER
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        return (math.pi / math.sqrt(6)) * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.stddev.pow(2)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        u = uniform(self._extended_shape(sample_shape), self.loc)
+        return self.loc - self.scale * (-u.log()).log()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        y = (self.loc - value) / self.scale
+        return (y - y.exp()) - self.scale.log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return jtorch.exp(-jtorch.exp((self.loc - value) / self.scale))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc - self.scale * (-value.log()).log()
+
+    def entropy(self) -> Tensor:
+        return self.scale.log() + (1 + EULER)

@@ -1,0 +1,61 @@
+"""Laplace. Source: https://docs.pytorch.org/docs/stable/distributions.html#laplace"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jtorch
+from jtorch.distributions import constraints
+from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.utils import broadcast_all, uniform
+from jtorch.eager.tensor import Tensor
+
+
+class Laplace(Distribution):
+    """Exponential to both sides of ``loc``."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale.pow(2)
+
+    @property
+    def stddev(self) -> Tensor:
+        return 2**0.5 * self.scale
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        u = 2 * uniform(self._extended_shape(sample_shape), self.loc) - 1
+        return self.loc - self.scale * u.sign() * jtorch.log1p(-u.abs())
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -jtorch.log(2 * self.scale) - jtorch.abs(value - self.loc) / self.scale
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = value - self.loc
+        return 0.5 - 0.5 * distance.sign() * jtorch.expm1(-distance.abs() / self.scale)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * jtorch.log1p(-2 * term.abs())
+
+    def entropy(self) -> Tensor:
+        return 1 + jtorch.log(2 * self.scale)

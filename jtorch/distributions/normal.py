@@ -1,0 +1,61 @@
+"""Normal. Source: https://docs.pytorch.org/docs/stable/distributions.html#normal"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jtorch
+from jtorch.distributions import constraints
+from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.utils import broadcast_all
+from jtorch.eager.tensor import Tensor
+
+
+class Normal(Distribution):
+    """The bell curve of mean ``loc`` and standard deviation ``scale``."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.stddev.pow(2)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        noise = jtorch.randn(tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype)
+        return self.loc + noise * self.scale
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        distance = (value - self.loc) ** 2 / (2 * self.scale**2)
+        return -distance - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return 0.5 * (1 + jtorch.erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc + self.scale * jtorch.erfinv(2 * value - 1) * math.sqrt(2)
+
+    def entropy(self) -> Tensor:
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()

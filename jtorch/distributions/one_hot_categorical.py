@@ -1,0 +1,92 @@
+"""OneHotCategorical. Source: https://docs.pytorch.org/docs/stable/distributions.html#onehotcategorical"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jtorch
+from jtorch.distributions import constraints
+from jtorch.distributions.categorical import Categorical
+from jtorch.distributions.distribution import Distribution
+from jtorch.eager.tensor import Size, Tensor
+
+
+class OneHotCategorical(Distribution):
+    """``Categorical`` whose values are rows of zeros with a 1 in the place of the index."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        super().__init__(
+            self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args
+        )
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return self._one_hot(self.probs.argmax(-1))
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+    def _one_hot(self, indices: Tensor) -> Tensor:
+        places = jtorch.arange(self._event_shape[0])
+        return (indices.unsqueeze(-1) == places).to(self._categorical._parameter.dtype)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        return self._one_hot(self._categorical.sample(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Tensor:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        n = self._event_shape[0]
+        values = jtorch.eye(n, dtype=self._categorical._parameter.dtype)
+        values = values.view((n, *(1,) * len(self._batch_shape), n))
+        return values.expand((n, *self._batch_shape, n)) if expand else values
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = type(self).__new__(type(self))
+        new._categorical = self._categorical.expand(batch_shape)
+        new._validate_args = self._validate_args
+        new._batch_shape, new._event_shape = Size(batch_shape), self._event_shape
+        return new
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """The same, with samples whose gradient is that of ``probs``."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        samples = self.sample(sample_shape)
+        return samples + (self.probs - self.probs.detach())

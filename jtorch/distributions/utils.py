@@ -1,0 +1,64 @@
+"""What several distributions share: broadcast parameters, probabilities and logits, random uniforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jtorch
+from jtorch.eager.tensor import Tensor
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """``values`` as tensors of one shape; numbers get the dtype of the tensors beside them.
+
+    Raises ValueError for anything but numbers and tensors.
+    """
+    if not all(isinstance(v, (Tensor, int, float)) for v in values):
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
+            "__torch_function__."
+        )
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    floats = [t.dtype for t in tensors if t.is_floating_point()]
+    dtype = floats[0] if floats else jtorch.get_default_dtype()
+    made = [v if isinstance(v, Tensor) else jtorch.full((), v, dtype=dtype) for v in values]
+    return tuple(jtorch.broadcast_tensors(*made))
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """``probs`` kept off 0 and 1 by one rounding step, where logarithms are taken."""
+    tiny = {jtorch.float64: 2.0**-52, jtorch.float16: 2.0**-10}.get(probs.dtype, 2.0**-23)
+    return probs.clamp(min=tiny, max=1 - tiny)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """The logarithms of ``probs``; for a binary variable the log of the odds."""
+    safe = clamp_probs(probs)
+    return safe.log() - jtorch.log1p(-safe) if is_binary else safe.log()
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    return jtorch.sigmoid(logits) if is_binary else jtorch.softmax(logits, -1)
+
+
+def uniform(shape: Any, like: Tensor) -> Tensor:
+    """Random numbers in (0, 1): both ends are left out, so that logarithms are finite."""
+    u = jtorch.rand(tuple(shape), dtype=like.dtype)
+    tiny = {jtorch.float64: 2.0**-54}.get(like.dtype, 2.0**-25)
+    return jtorch.where(u == 0, jtorch.full_like(u, tiny), u)
+
+
+class lazy_property:  # noqa: N801
+    """A property that is computed at its first use and then is an attribute."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with jtorch.enable_grad():
+            value = self.function(instance)
+        setattr(instance, self.function.__name__, value)
+        return value

@@ -1,0 +1,84 @@
+"""Signatures as source: a function's own, with the keywords more that PyTorch's functions take.
+
+These are ``out=``, and NumPy's ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+_ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+
+
+class _Required:
+    """The default of an argument that only became optional because an alias may stand in for it."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+REQUIRED = _Required()
+
+
+def accepting_source(name: str, function: Any, namespace: dict[str, Any], out: bool) -> str:
+    """A function before ``function`` that takes its arguments and the keywords more."""
+    parameters, passed = spelled_out(function, namespace)
+    out = out and "out" not in map(_name, parameters)
+    signature, aliases = extended(parameters, namespace, name, out)
+    write = f"    if out is not None:\n        return into(out, function({passed}), {name!r})\n"
+    return f"def accepting({signature}):\n{aliases}{write if out else ''}    return function({passed})\n"
+
+
+def spelled_out(function: Any, namespace: dict[str, Any]) -> tuple[list[str], str]:
+    """(the parameters of ``function`` as source, how to pass them on); defaults go into ``namespace``."""
+    signature, passed, star = [], [], False
+    for p in inspect.signature(function).parameters.values():
+        if p.kind is p.KEYWORD_ONLY and not star:
+            signature.append("*")
+            star = True
+        if p.kind is p.VAR_POSITIONAL:
+            signature.append(f"*{p.name}")
+            star = True
+        elif p.kind is p.VAR_KEYWORD:
+            signature.append(f"**{p.name}")
+        elif p.default is p.empty:
+            signature.append(p.name)
+        else:
+            namespace[f"{p.name}_default"] = p.default
+            signature.append(f"{p.name}={p.name}_default")
+        only: dict[Any, str] = {
+            p.KEYWORD_ONLY: f"{p.name}={p.name}", p.VAR_POSITIONAL: f"*{p.name}",
+            p.VAR_KEYWORD: f"**{p.name}",
+        }  # fmt: skip
+        passed.append(only.get(p.kind, p.name))
+    return signature, ", ".join(passed)
+
+
+def extended(
+    parameters: list[str], namespace: dict[str, Any], name: str, out: bool = True
+) -> tuple[str, str]:
+    """(the signature with the keywords more, the lines that see to the aliases)"""
+    names = [_name(p) for p in parameters]
+    found = {n: a for n, a in _ALIASES.items() if n in names and a not in names}
+    lines = ""
+    for n, alias in found.items():
+        k = names.index(n)
+        required = "=" not in parameters[k]
+        if required and any("=" not in p and not p.startswith("*") for p in parameters[k + 1 :]):
+            continue  # an argument after it has no default either
+        lines += f"    if {alias} is not None:\n        {n} = {alias}\n"
+        if required:
+            parameters = [*parameters[:k], f"{n}=REQUIRED", *parameters[k + 1 :]]
+            namespace["REQUIRED"] = REQUIRED
+            sentence = f"{name}() missing 1 required positional arguments: \\\"{n}\\\""
+            lines += f'    elif {n} is REQUIRED:\n        raise TypeError("{sentence}")\n'
+    added = [f"{a}=None" for a in found.values()] + (["out=None"] if out else [])
+    last = [p for p in parameters if p.startswith("**")]
+    first = [p for p in parameters if not p.startswith("**")]
+    star = [] if any(p.startswith("*") for p in first) or not added else ["*"]
+    return ", ".join([*first, *star, *added, *last]), lines
+
+
+def _name(parameter: str) -> str:
+    return parameter.lstrip("*").partition("=")[0]

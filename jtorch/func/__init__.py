@@ -1,0 +1,13 @@
+"""``jtorch.func``: functions that make derivatives of functions.
+
+Source: https://docs.pytorch.org/docs/stable/func.html
+"""
+
+from jtorch.func.derivatives import grad, grad_and_value, jvp, vjp
+from jtorch.func.jacobians import hessian, jacfwd, jacrev
+from jtorch.func.mapping import vmap
+from jtorch.nn.utils.stateless import functional_call
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap",
+]  # fmt: skip

@@ -1,0 +1,167 @@
+"""``grad``, ``grad_and_value``, ``vjp`` and ``jvp``: derivatives of functions of nested tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.eager.creation import zeros_like
+from jtorch.eager.grad_mode import enable_grad
+from jtorch.eager.tensor import Tensor
+from jtorch.func.level import Level
+from jtorch.func.tree import flatten, tensors_of
+
+Argnums = int | tuple[int, ...]
+
+
+def chosen(args: tuple, argnums: Argnums) -> Any:
+    """The arguments that are differentiated, a tuple where ``argnums`` is one."""
+    several = (argnums,) if isinstance(argnums, int) else argnums
+    for k in several:
+        if not -len(args) <= k < len(args):
+            raise RuntimeError(f"Got argnum={k}, but only {len(args)} positional inputs")
+    return args[argnums] if isinstance(argnums, int) else tuple(args[k] for k in argnums)
+
+
+def replaced(args: tuple, argnums: Argnums, new: Any) -> tuple:
+    """``args`` with ``new`` in the places that ``chosen`` took."""
+    found = list(args)
+    for k, value in [(argnums, new)] if isinstance(argnums, int) else zip(argnums, new, strict=True):
+        found[k] = value
+    return tuple(found)
+
+
+def split_aux(found: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    """(output, aux): aux is None where there is none."""
+    if not has_aux:
+        return found, None
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise RuntimeError(
+            f"{name}(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
+    return found
+
+
+def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """A function that gives ``(gradient, value)`` of ``func``, whose output has one element and no dims.
+
+    The gradient has the structure of the arguments that ``argnums`` names. With ``has_aux`` the value is
+    ``(output, aux)``.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.func.grad_and_value.html
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with enable_grad():
+            given, rebuild = tensors_of(chosen(args, argnums), "grad_and_value: the inputs to differentiate")
+            level = Level(given)
+            found = func(*replaced(args, argnums, rebuild(level.inputs)), **kwargs)
+            output, aux = split_aux(found, has_aux, "grad_and_value")
+            _check_scalar(output)
+            gradient = rebuild(level.pull([output], [None]))
+            value = level.shown(output)
+            return gradient, ((value, level.shown(aux)) if has_aux else value)
+
+    return wrapped
+
+
+def _check_scalar(output: Any) -> None:
+    if not isinstance(output, Tensor):
+        raise RuntimeError(
+            f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got {type(output)}"
+        )
+    if output.dim():
+        raise RuntimeError(
+            "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
+            f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+        )
+
+
+def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """A function that gives the gradient of ``func``; ``(gradient, aux)`` with ``has_aux``. It nests.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.func.grad.html
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapped
+
+
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """``(output, vjp_fn)``: ``vjp_fn(cotangents)`` gives a tuple with one product per primal, or the only one.
+
+    With ``has_aux`` also what ``func`` returned second.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html
+    """
+    with enable_grad():
+        given, rebuild = tensors_of(primals, "vjp(f, *primals): primals")
+        level = Level(given)
+        output, aux = split_aux(func(*rebuild(level.inputs)), has_aux, "vjp")
+        outputs, _ = tensors_of(output, "vjp(f, *primals): the output of f")
+
+    def pulled(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        seeds, _ = flatten(cotangents)
+        if len(seeds) != len(outputs):
+            raise RuntimeError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function: {len(outputs)} tensors, but got {len(seeds)}"
+            )
+        with enable_grad():
+            found = rebuild(level.pull(outputs, seeds))
+        return found[0] if len(primals) == 1 else found
+
+    shown = level.shown(output)
+    return (shown, pulled, level.shown(aux)) if has_aux else (shown, pulled)
+
+
+def jvp(
+    func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False
+) -> tuple:
+    """``(output, product)``: the derivative of ``func`` at ``primals`` along ``tangents``.
+
+    Made of two backward passes: the first is linear in its cotangents, the second differentiates it.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.func.jvp.html
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call "
+            "f(*primals)."
+        )
+    with enable_grad():
+        given, rebuild = tensors_of(primals, "jvp(f, primals, tangents): primals")
+        along, _ = tensors_of(tangents, "jvp(f, primals, tangents): tangents")
+        _check_tangents(given, along)
+        level = Level(given)
+        output, aux = split_aux(func(*rebuild(level.inputs)), has_aux, "jvp")
+        outputs, rebuild_output = tensors_of(output, "jvp(f, primals, tangents): the output of f")
+        if strict and not all(o.requires_grad for o in outputs):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is "
+                "not allowed with strict=True."
+            )
+        cotangents = Level([zeros_like(o) for o in outputs])
+        pulled = level.pull(outputs, list(cotangents.inputs), again=True)
+        found = cotangents.pull(pulled, list(along), again=True)
+        product = level.shown(cotangents.shown(rebuild_output(found)))
+        shown = level.shown(output)
+        return (shown, product, level.shown(aux)) if has_aux else (shown, product)
+
+
+def _check_tangents(primals: list[Tensor], tangents: list[Tensor]) -> None:
+    if len(primals) != len(tangents):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. "
+            f"For example, if primals is a tuple of {len(primals)} tensors, tangents also must be."
+        )
+    for p, t in zip(primals, tangents, strict=True):
+        if p.shape != t.shape:
+            raise RuntimeError(
+                f"jvp(f, primals, tangents): a tangent of shape {tuple(t.shape)} for a primal of shape "
+                f"{tuple(p.shape)}"
+            )

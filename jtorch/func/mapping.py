@@ -1,0 +1,115 @@
+"""``vmap``: a function of single examples as a function of batches, by a loop.
+
+PyTorch computes the batch at once; here the function is called once per example and the results are stacked.
+The numbers are the same, not the speed: for a hot path write the batched form.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from jtorch.eager.methods import FUNCTIONS
+from jtorch.eager.replay import noted_draws, repeated_draws
+from jtorch.eager.tensor import Tensor
+from jtorch.func.tree import flatten
+
+_RANDOM = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "randomness flags on vmap or perform the randomness operation out of vmap"
+)
+
+
+def vmap(
+    func: Callable,
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable:
+    """A function that maps ``func`` over dim ``in_dims`` of its arguments and stacks along ``out_dims``.
+
+    ``in_dims`` is an int, None for an argument that all calls share, or a tuple with one entry per argument.
+    ``randomness`` says what random ops do: "error", "different" or "same" numbers in each call.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, rebuild = flatten(args)
+        dims = _dims(in_dims, args)
+        count = _batch_size(leaves, dims)
+        notes: list = []
+        results = []
+        for k in range(count):
+            picked = [
+                t if d is None else t.select(d, k) for t, d in zip(leaves, dims, strict=True)
+            ]
+            with _draws(randomness, notes, k):
+                results.append(func(*rebuild(picked), **kwargs))
+            if notes and randomness == "error":
+                raise RuntimeError(_RANDOM)
+        return _stacked(results, out_dims)
+
+    return wrapped
+
+
+def _draws(randomness: str, notes: list, k: int) -> Any:
+    if randomness == "different":
+        return nullcontext()
+    return noted_draws(notes) if k == 0 or randomness == "error" else repeated_draws(notes)
+
+
+def _dims(in_dims: Any, args: tuple) -> list[int | None]:
+    """The dim of each leaf of ``args``."""
+    if not isinstance(in_dims, (tuple, list)):
+        in_dims = (in_dims,) * len(args)
+    if len(in_dims) != len(args):
+        raise ValueError(
+            f"vmap(f, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of "
+            f"inputs: {len(args)} arguments"
+        )
+    found: list[int | None] = []
+    for dim, arg in zip(in_dims, args, strict=True):
+        leaves, _ = flatten(arg)
+        several = flatten(dim)[0] if isinstance(dim, (tuple, list, dict)) else [dim] * len(leaves)
+        found += [d if isinstance(t, Tensor) else None for d, t in zip(several, leaves, strict=True)]
+    return found
+
+
+def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
+    sizes = [t.shape[d] for t, d in zip(leaves, dims, strict=True) if d is not None]
+    if not sizes:
+        raise ValueError("vmap: at least one input must have a dim to map over (in_dims that is not None)")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for "
+            "the mapped dimension"
+        )
+    if not sizes[0]:
+        raise NotImplementedError("vmap over a dim of size 0: the shape of the results is not known")
+    return sizes[0]
+
+
+def _stacked(results: list[Any], out_dims: Any) -> Any:
+    columns = [flatten(r)[0] for r in results]
+    _, rebuild = flatten(results[0])
+    for leaf in columns[0]:
+        if not isinstance(leaf, Tensor):
+            raise ValueError(
+                f"vmap: the function must only return Tensors, got type {type(leaf)}."
+            )
+    dims = flatten(out_dims)[0]
+    dims = dims * len(columns[0]) if len(dims) == 1 else dims
+    parts = [
+        c[0] if d is None else FUNCTIONS["stack"](list(c), dim=d)
+        for c, d in zip(zip(*columns, strict=True), dims, strict=True)
+    ]
+    return rebuild(parts)
