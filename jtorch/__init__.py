@@ -71,6 +71,7 @@ double, half, long, int, short, float = float64, float16, int64, int32, int16, f
 cfloat, cdouble = complex64, complex128
 
 from jtorch import linalg, nn, optim, return_types, special, utils  # noqa: E402 - built on the names above
+from jtorch import distributions, func  # noqa: E402, I001 - built on nn
 from jtorch.serialization import load, save  # noqa: E402
 from jtorch.nn.functional import (  # noqa: E402 - also top-level names in PyTorch
     adaptive_avg_pool1d,
@@ -99,11 +100,13 @@ from jtorch import (  # noqa: E402
     accelerator,
     amp,
     backends,
+    compiler,
     cpu,
     cuda,
     jit,
     mps,
     random,
+    testing,
     version,
     xpu,
 )

@@ -15,13 +15,14 @@ import jtorch
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
-PAGES = [p.name for p in sorted(DOCS.glob("*.md")) if p.name != "differences.md" and BLOCK.search(p.read_text())]
+ALONE = "differences.md"
+PAGES = [p.name for p in sorted(DOCS.glob("*.md")) if p.name != ALONE and BLOCK.search(p.read_text())]
 
 TITLED = r'(?:\n```text title="{}"\n(.*?)^```\n)?'
 COMPARED = re.compile(
     r"^```python\n(.*?)^```\n" + TITLED.format("jtorch") + TITLED.format("PyTorch"), re.MULTILINE | re.DOTALL
 )
-DIFFERENCES = COMPARED.findall((DOCS / "differences.md").read_text())
+DIFFERENCES = COMPARED.findall((DOCS / ALONE).read_text())
 
 
 def run_blocks(page):
@@ -89,6 +90,25 @@ def test_pytorch_has_what_the_table_of_ops_links_to():
         found = torch
         for part in name.split(".")[1:]:
             found = getattr(found, part)
+
+
+def test_examples_become_code_blocks_of_the_reference():
+    pytest.importorskip("griffe", reason="the extra docs is not installed")
+    from tools.docstrings import fenced
+
+    text = "Adds.\n\n    >>> 1 + 1\n    2\n\nSource: none\n"
+    assert fenced(text) == "Adds.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nSource: none\n"
+
+
+def test_the_reference_has_every_namespace_and_no_name_twice_in_one():
+    pytest.importorskip("griffe", reason="the extra docs is not installed")
+    from tools.reference import NAMESPACES, page, tensor_page
+
+    for namespace in NAMESPACES:
+        entries = re.findall(r"^(?:## |::: ).+$", page(namespace), re.MULTILINE)
+        assert entries and len(entries) == len(set(entries)), namespace
+    assert "```python\nexp(input, *, out=None) -> Tensor\n```" in page("jtorch")
+    assert "```python\nclamp_(self, min=None, max=None)" in tensor_page()
 
 
 def update():

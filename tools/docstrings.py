@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any
 
 import griffe
@@ -19,13 +20,5 @@ class FencedExamples(griffe.Extension):
 
 
 def fenced(text: str) -> str:
-    """
-    >>> print(fenced("Adds.\\n\\n    >>> 1 + 1\\n    2"))
-    Adds.
-    <BLANKLINE>
-        ```pycon
-        >>> 1 + 1
-        2
-        ```
-    """
-    return _EXAMPLE.sub(lambda m: f"{m[1]}```pycon\n{m[0]}\n{m[1]}```", text)
+    """``text`` with a fence around its examples, which move to the left margin."""
+    return _EXAMPLE.sub(lambda m: f"```pycon\n{textwrap.dedent(m[0])}\n```", text)

@@ -13,6 +13,8 @@ import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import jtorch
+from tools import stubs
 from tools.docstrings import fenced
 from tools.signatures import stub_of
 
@@ -25,13 +27,14 @@ NAMESPACES = (
     "jtorch.nn.init", "jtorch.nn.utils", "jtorch.nn.utils.rnn", "jtorch.optim", "jtorch.optim.lr_scheduler",
     "jtorch.utils.data", "jtorch.vision.datasets", "jtorch.vision.transforms",
 )  # fmt: skip
-_UNTYPED = {": Any": "", " -> Any: ...": "", " -> Tensor: ...": " -> Tensor"}
+METHODS = "jtorch.Tensor"
+_UNTYPED = {": Any = ": "=", ": Any": "", " -> Any: ...": "", ": ...": ""}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Called by mkdocs first: the pages to come take their place in the navigation."""
     assert config.nav is not None
-    config.nav.append({"Reference": [f"reference/{name}.md" for name in NAMESPACES]})
+    config.nav.append({"Reference": [f"reference/{name}.md" for name in (METHODS, *NAMESPACES)]})
     return config
 
 
@@ -41,6 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
     for name in NAMESPACES:
         files.append(File.generated(config, f"reference/{name}.md", content=page(name)))
+    files.append(File.generated(config, f"reference/{METHODS}.md", content=tensor_page()))
     return files
 
 
@@ -78,10 +82,29 @@ def _entry(namespace: str, name: str, value: Any) -> str:
     title = f"## {name} {{ #{namespace}.{name} }}"
     if inspect.isclass(value):
         return f"{title}\n\n{text}"
-    signature = stub_of(value, name, method=False).removeprefix("def ")
-    for old, new in _UNTYPED.items():
-        signature = signature.replace(old, new)
+    signature = _shortened(stub_of(value, name, method=False, result=stubs.result_of(name, value)))
     return f"{title}\n\n```python\n{signature}\n```\n\n{text}"
+
+
+def tensor_page() -> str:
+    """The Markdown of the methods that the op table and its neighbours give to Tensor."""
+    parts = ["# jtorch.Tensor: methods", "Those written in the class itself stand [there](jtorch.md)."]
+    for name in stubs.installed():
+        value = inspect.getattr_static(jtorch.Tensor, name)
+        if name.startswith("_") or not inspect.isfunction(value):
+            continue
+        text = fenced(inspect.getdoc(value) or "")
+        signature = _shortened(stubs.declaration(name)[0])
+        parts.append(f"## {name} {{ #jtorch.Tensor.{name} }}\n\n```python\n{signature}\n```\n\n{text}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _shortened(declaration: str) -> str:
+    """A line of a stub for readers: without what says nothing."""
+    text = declaration.removeprefix("def ")
+    for old, new in _UNTYPED.items():
+        text = text.replace(old, new)
+    return text
 
 
 def _is_written(value: Any, name: str) -> bool:

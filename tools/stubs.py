@@ -40,7 +40,7 @@ _SPECIAL = {
 
 def methods_text() -> str:
     """``class TensorMethods``: what a Tensor has beyond the body of its class."""
-    found = "\n".join(f"    {line}" for name in _installed() for line in _method(name))
+    found = "\n".join(f"    {line}" for name in installed() for line in declaration(name))
     docstring = '"""Written by ``python -m tools.stubs``: what eager/methods.py installs on Tensor."""'
     return f"# ruff: noqa\n{docstring}\n\n{HEADER}\nclass TensorMethods:\n{found}\n"
 
@@ -52,7 +52,7 @@ def functions_text() -> str:
     return f"# ruff: noqa\n{docstring}\n\n{HEADER}\n{found}\n"
 
 
-def _installed() -> list[str]:
+def installed() -> list[str]:
     body = _class_body(PACKAGE / "eager" / "tensor.py", "Tensor")
     written = {name for node in body for name in _defined(node)}
     special = {n for n in vars(Tensor) if n.startswith("__") and (_is_operator(n) or n in _SPECIAL)}
@@ -85,7 +85,8 @@ def _defined(node: ast.AST) -> Iterator[str]:
         yield node.target.id
 
 
-def _method(name: str) -> list[str]:
+def declaration(name: str) -> list[str]:
+    """The lines that declare a method or property of Tensor."""
     value = inspect.getattr_static(Tensor, name)
     if name in _SPECIAL:
         return [_SPECIAL[name]]
@@ -99,7 +100,7 @@ def _method(name: str) -> list[str]:
         return [f"{name}: Any"]
     if name.endswith("_") and not name.startswith("_") and _takes_anything(value):
         return [_in_place(name, value)]
-    return [stub_of(value, name, method=True, result=_result(name, value))]
+    return [stub_of(value, name, method=True, result=result_of(name, value))]
 
 
 def _takes_anything(function: Callable) -> bool:
@@ -122,7 +123,7 @@ def _property(name: str, value: property) -> list[str]:
     return lines
 
 
-def _result(name: str, function: Callable) -> str | None:
+def result_of(name: str, function: Callable) -> str | None:
     """What an op gives; None where no op has this name, or another one of which it is an alias."""
     op = _BY_PUBLIC.get(name) or next((op for op in TABLE if name in op.methods), None)
     op = op or BY_NAME.get(name) or _BY_PUBLIC.get(function.__name__)
@@ -141,7 +142,7 @@ def _added() -> list[str]:
 def _function(name: str) -> str:
     value = getattr(jtorch, name)
     if inspect.isfunction(value):
-        return stub_of(value, name, method=False, result=_result(name, value))
+        return stub_of(value, name, method=False, result=result_of(name, value))
     return f"{name}: {annotation(type(value))}"
 
 

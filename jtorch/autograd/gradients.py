@@ -61,6 +61,12 @@ def grad(
     A tuple with one tensor per input, of its shape and dtype; None where it was not used and
     ``allow_unused`` says so. With ``is_grads_batched`` each gradient in ``grad_outputs`` has one dim more,
     in front; the results then have it, too.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor(3.0, requires_grad=True)
+    >>> jtorch.autograd.grad(x**2, x)
+    (tensor(6.),)
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html
     """
     if materialize_grads and allow_unused is False:

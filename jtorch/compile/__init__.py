@@ -15,10 +15,10 @@ from typing import Any
 
 
 class _CallableModule(types.ModuleType):
-    def __call__(self, function: Any = None, **options: Any) -> Any:
+    def __call__(self, model: Any = None, **options: Any) -> Any:
         from jtorch.compile.api import compile
 
-        return compile(function, **options)
+        return compile(model, **options)
 
 
 sys.modules[__name__].__class__ = _CallableModule

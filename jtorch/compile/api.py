@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import logging
 import time
-from collections.abc import Callable
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jtorch import config
 from jtorch import op as op_module
 from jtorch.compile import debug
 from jtorch.compile.caller import MISS
-from jtorch.compile.capture import capture
+from jtorch.compile.capture import Capture, capture
 from jtorch.compile.compiled import CompiledPlan
+from jtorch.compile.ledger import Change, Ledger, Retrace, causes, tell
+from jtorch.compile.naming import Named, labels_of, named_by
+from jtorch.compile.options import Options, parse
+from jtorch.compile.recent import Recent
+from jtorch.compile.situation import facts_of
 from jtorch.compile.timings import Timings
 from jtorch.compile.tree import flatten
+from jtorch.compile.verify import Verifier
+from jtorch.errors import RetraceError, RetraceWarning, user_source
 from jtorch.eager.evaluate import EAGER
 
 MAX_PLANS = 64  # per function; the least recently used one goes
+
+FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
+_log = logging.getLogger("jtorch.compile")
 
 
 class CompiledFunction:
     """A function that is recorded on its first call with arguments of a kind, and replayed after that.
 
-    ``timings`` has the seconds of the latest compilation, ``graph()`` its IR, ``source()`` its kernels.
+    ``timings`` has the seconds of the latest compilation, ``graph()`` its IR, ``source()`` its kernels,
+    ``retraces`` why it was recorded more than once. ``explain()`` and ``stats()`` tell what it does and costs.
     """
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable, options: Options | None = None) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
+        self.options = options or Options()
+        self.verifier: Verifier | None = None
+        self.reset()
+        FUNCTIONS.add(self)
+
+    def reset(self) -> None:
+        """Forget every recording."""
         self.plans: dict[Any, list[CompiledPlan]] = {}
         self.timings = Timings()
+        self.retraces = Ledger()
+        self.recent: Recent | None = None  # the latest call that took the long way
+        self.uncounted = 0  # replays that were measurements
+        self._dropped_calls = 0  # of plans that are no more
         self._latest: CompiledPlan | None = None
         self._signature: inspect.Signature | None = None
+        if self.options.verify_every:
+            self.verifier = Verifier(self.options.verify_every, dict(self.options.budget))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._latest is not None and not kwargs:
@@ -55,24 +83,33 @@ class CompiledFunction:
 
     def _find(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         context = op_module.CONTEXT.get()
-        if context.evaluator is not EAGER or not config.get("COMPILE"):
+        if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)
         leaves, structure = flatten((args, kwargs))
         plans = self.plans.setdefault(structure, [])
         for plan in plans:
-            result = plan.call(tuple(leaves))
+            result = self._replay(plan, leaves, args, kwargs)
             if result is not MISS:
-                self._use(plan, plans, args, leaves)
+                self._use(plan, plans, args, leaves, structure)
                 return result
-        plan = self._record(leaves, structure, plans)
-        self._use(plan, plans, args, leaves)
-        result = plan.call(tuple(leaves))
+        found = self._record(leaves, structure, plans)
+        if found is None:
+            return self.function(*args, **kwargs)
+        self._use(found, plans, args, leaves, structure)
+        result = self._replay(found, leaves, args, kwargs)
         if result is MISS:
             raise AssertionError(f"'{self.name}': a plan just made does not accept its own arguments")
         self.timings.first_call = time.perf_counter() - start
         return result
+
+    def _replay(self, plan: CompiledPlan, leaves: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        if self.verifier is None:
+            return plan.call(tuple(leaves))
+        return self.verifier.call(
+            plan, leaves, lambda: self.function(*args, **kwargs), lambda: named_by(self.function)
+        )
 
     def _positional(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Keyword arguments where their position is known: ``f(x, y=y)`` is the same call as ``f(x, y)``."""
@@ -83,27 +120,74 @@ class CompiledFunction:
         bound = self._signature.bind(*args, **kwargs)
         return bound.args, bound.kwargs
 
-    def _record(self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]) -> CompiledPlan:
-        timings = Timings()
+    def _record(self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]) -> CompiledPlan | None:
+        """A plan for a call that no plan takes; None where ``on_retrace`` has it run eagerly."""
         context = op_module.CONTEXT.get()
+        facts = facts_of(self.function, leaves, structure, context)
+        known = plans or [plan for some in self.plans.values() for plan in some]
+        changes = causes(known, leaves, facts, labels_of(structure, self.function)) if known else ()
+        refused = self.options.on_retrace in ("raise", "eager") and known
+        if refused and any(c.before != c.after for c in changes):
+            return self._refuse(changes, 0.0)
+        timings = Timings()
         with timings.measure("trace"):
             made = capture(self.function, leaves, structure, context, self.name)
-        for plan in plans:
-            if plan.accepts_again(made, leaves, context):
-                return plan
-        plan = CompiledPlan(made, leaves, context, timings)
+        plan = next((p for p in plans if p.accepts_again(made, leaves, context)), None)
+        outcome = "recorded" if plan is None else "confirmed"
+        if plan is None:
+            if refused:
+                return self._refuse(changes, timings.trace)
+            plan = self._compile(made, leaves, timings, plans)
+        plan.facts = facts
+        if changes:
+            self._note(changes, outcome, timings.total, timings.kernels_compiled)
+        return plan
+
+    def _compile(
+        self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]
+    ) -> CompiledPlan:
+        plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, self.options.interpreted)
+        if not any(self.plans.values()):
+            _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
         self.timings = timings
         plans.append(plan)
         return plan
 
-    def _use(self, plan: CompiledPlan, plans: list[CompiledPlan], args: tuple, leaves: list[Any]) -> None:
+    def _refuse(self, changes: tuple[Change, ...], seconds: float) -> None:
+        outcome = "eager" if self.options.on_retrace == "eager" else "raised"
+        entry = self._note(changes, outcome, seconds, 0)
+        if outcome == "raised":
+            raise RetraceError(str(entry))
+
+    def _note(self, changes: tuple[Change, ...], outcome: str, seconds: float, kernels: int) -> Retrace:
+        entry = Retrace(self.name, changes, user_source(), outcome, seconds * 1e3, kernels)
+        tell(self, entry)
+        if "retrace" in str(config.get("LOG")).split(","):
+            _log.warning("%s", entry)
+        if self.options.on_retrace == "warn":
+            warnings.warn(str(entry), RetraceWarning, stacklevel=5)
+        return entry
+
+    def _use(
+        self, plan: CompiledPlan, plans: list[CompiledPlan], args: tuple, leaves: list[Any], structure: Any
+    ) -> None:
         plans.remove(plan)
         plans.insert(0, plan)
+        self._dropped_calls += sum(p.clock.count for p in plans[MAX_PLANS:])
         del plans[MAX_PLANS:]
+        self.recent = Recent(plan, leaves, structure)
         flat = len(args) == len(leaves) and all(a is b for a, b in zip(args, leaves, strict=True))
+        if self.verifier is not None and not self.verifier.done_with(plan):
+            flat = False
         self._latest = plan if flat else None
 
     # -- looking inside --------------------------------------------------------------------------------------
+
+    @property
+    def calls(self) -> int:
+        """How many calls were replays so far."""
+        held = sum(p.clock.count for plans in self.plans.values() for p in plans)
+        return self._dropped_calls + held - self.uncounted
 
     def _newest(self) -> CompiledPlan:
         for plans in self.plans.values():
@@ -132,15 +216,85 @@ class CompiledFunction:
         """The steps of the latest compilation, with what they read and write, and where."""
         return debug.plan_text(self._newest().program.plan)
 
+    def explain(self) -> Any:
+        """What the latest compilation captured, computes, fused and guards: prints as text."""
+        from jtorch.compile.explain import explain
 
-def compile(function: Callable | None = None) -> Any:
+        return explain(self._newest(), self.name, self.named())
+
+    def stats(self, *args: Any, **kwargs: Any) -> Any:
+        """What calls cost, in microseconds by stage, and when compiling has paid for itself.
+
+        Measured now, with these arguments or, without any, with those of the latest call, as far as they
+        still exist; everything the calls change is put back.
+        """
+        from jtorch.compile.stats import stats
+
+        return stats(self, *self._call_to_study(args, kwargs))
+
+    def save_repro(self, folder: Any, *args: Any, **kwargs: Any) -> Any:
+        """Write a script and its inputs that run this program's graph in every way and compare them.
+
+        The inputs are what they are now, for these arguments or those of the latest call. Returns the
+        script's path.
+        """
+        from jtorch.compile.repro import save_repro
+
+        plan, leaves, _ = self._call_to_study(args, kwargs)
+        return save_repro(plan, leaves, folder)
+
+    def _call_to_study(self, args: tuple, kwargs: dict[str, Any]) -> tuple[CompiledPlan, list[Any], Any]:
+        """(plan, leaves, structure) for given arguments, or of the latest call."""
+        if args or kwargs or self.recent is None:
+            args, kwargs = self._positional(args, kwargs)
+            leaves, structure = flatten((args, kwargs))
+            return Recent.plan_for(self.plans.get(structure, []), leaves, self.name), leaves, structure
+        return self.recent.plan, self.recent.leaves(self.name), self.recent.structure
+
+    def named(self) -> Named:
+        """The modules, optimizers and tensors that the function holds, by name."""
+        return named_by(self.function)
+
+
+def compile(
+    model: Callable | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "jtorch",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+    verify: str = "off",
+    on_retrace: str | None = None,
+) -> Any:
     """Make a function (or a Module) run as one native call.
 
     The function is recorded on its first call: every op, backward pass and optimizer step included. Later
     calls with arguments of the same shapes, dtypes and static values replay the recording. Use it as
     ``@jtorch.compile`` or ``f = jtorch.compile(f)``. Raises ``CompileError`` for what cannot be recorded.
+
+    ``mode="interpret"`` runs the recorded graph with NumPy; ``backend="eager"`` and ``disable=True`` run the
+    function itself. ``verify="first"`` (or ``"every:100"``) compares replays with eager runs and raises
+    ``VerifyError`` where they differ. ``on_retrace`` says what a further recording does beside being noted
+    in ``f.retraces``: "warn", "raise" ``RetraceError``, or run that call in "eager" mode. ``options`` may hold
+    the latter two and "budget", the relative error that verifying allows by dtype name.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
-    if function is None:
-        return compile
-    return CompiledFunction(function)
+    chosen = parse(fullgraph, dynamic, backend, mode, options, disable, verify, on_retrace)
+    if model is None:
+        return functools.partial(_compiled, options=chosen)
+    return _compiled(model, chosen)
+
+
+def _compiled(model: Callable, options: Options) -> Any:
+    from jtorch.compile.module import OptimizedModule
+    from jtorch.nn.module import Module
+
+    if not callable(model):
+        raise TypeError(f"compile takes a function or a Module, got {type(model).__name__}")
+    if getattr(model, "_jtorch_disabled", False):
+        options = dataclasses.replace(options, disabled=True)
+    if isinstance(model, Module):
+        return OptimizedModule(model, CompiledFunction(model, options))
+    return CompiledFunction(model, options)

@@ -79,7 +79,9 @@ class Backward:
         return [capture.places.get(id(t)) for t in capture.leaves]
 
     def _cut(self, capture: Capture) -> Split:
-        joint = optimise(capture.graph, Fuel(int(config.get("FUEL"))))
+        joint = capture.graph
+        if not self.interpreted:
+            joint = optimise(joint, Fuel(int(config.get("FUEL"))))
         known = {id(t._data) for t in capture.leaves}
         passable = {
             e.var

@@ -6,10 +6,12 @@ import itertools
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from jtorch import config
 from jtorch.compile.ir import Var, names_of
 from jtorch.compile.memory import Plan
+from jtorch.compile.timings import Timings
 
 _runs = itertools.count()
 
@@ -31,6 +33,17 @@ class Dump:
             path.write_text(make(), encoding="utf-8")
         if stage in self.wanted or (stage == "final" and "graph" in self.wanted):
             self.log.warning("%s:\n%s", stage, make())
+
+
+def one_line(program: Any, timings: Timings) -> str:
+    """What was made, for the log."""
+    kernels = [t.kernel.entry for t in program.plan.tasks if t.kernel is not None]
+    calls = len(program.plan.tasks) - len(kernels)
+    return (
+        f"{len(program.graph.eqns)} ops as {len(kernels)} kernels and {calls} library calls, "
+        f"{program.plan.arena_bytes} bytes of scratch memory, {timings.total * 1e3:.0f} ms, "
+        f"{timings.kernels_compiled} kernels compiled"
+    )
 
 
 def _safe(name: str) -> str:

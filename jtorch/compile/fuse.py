@@ -227,22 +227,30 @@ def _merged_space(a: Group, b: Group) -> tuple[tuple[int, ...], tuple[int, ...] 
 
 def can_fuse(a: Group, b: Group, fuser: Fuser) -> bool:
     """Legality: one loop nest can compute both, each value being read where it was just computed."""
+    return obstacle(a, b, fuser) is None
+
+
+def obstacle(a: Group, b: Group, fuser: Fuser) -> str | None:
+    """Why one loop nest cannot compute both, None where it can."""
     if "call" in (a.style, b.style):
-        return False
+        return "one of them is a library call"
     merged = _merged_space(a, b)
-    if merged is None or fuser.leads_to(b, a, False) or fuser.leads_to(a, b, True):
-        return False
+    if merged is None:
+        return "their loops run over other shapes"
+    if fuser.leads_to(b, a, False) or fuser.leads_to(a, b, True):
+        return "a third step must run between them"
     domain, reduced, style = merged
     inside = {v for e in (*a.eqns, *b.eqns) for v in e.outputs}
     if style == "column" and not _sums_are_last(a, b, domain, fuser.reader):
-        return False
+        return "sums over leading axes are known only after the loop"
     if style == "scatter" and not fuser.needed_outside({*a.eqns, *b.eqns}).isdisjoint(
         v for e in a.eqns for v in e.outputs
-    ):
-        return False  # a scatter kernel stores nothing but its sums
-    return all(
-        reads_in_place(e, place_of(e, domain, reduced), inside, domain, reduced, fuser.reader) for e in b.eqns
-    )
+    ):  # a scatter kernel stores nothing but its sums
+        return "others need a value that a scattering kernel would not store"
+    places = ((e, place_of(e, domain, reduced)) for e in b.eqns)
+    if not all(reads_in_place(e, at, inside, domain, reduced, fuser.reader) for e, at in places):
+        return "a value is read at another position than where it is computed"
+    return None
 
 
 def _sums_are_last(a: Group, b: Group, domain: tuple[int, ...], reader: Reader) -> bool:
@@ -278,16 +286,23 @@ def reads_in_place(
 def profit(a: Group, b: Group, fuser: Fuser) -> bool:
     """Benefit: a value stays in a register instead of going through memory, unless the kernel would
     need too many arrays."""
+    return drawback(a, b, fuser) is None
+
+
+def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
+    """Why fusing them would not pay, None where it does."""
     if a.style == "column" and b.domain != a.domain:
         sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
-            return False
+            return "the sums are results, in memory anyway"
     eqns = {*a.eqns, *b.eqns}
     if len(eqns) > MAX_EQNS:
-        return False
+        return f"the kernel would have more than {MAX_EQNS} equations"
     made = {v for e in eqns for v in e.outputs}
     read = {v for e in eqns for v in fuser.reader.memory_of(e)} - made
-    return len(read) + len(fuser.needed_outside(eqns)) <= MAX_ARRAYS
+    if len(read) + len(fuser.needed_outside(eqns)) > MAX_ARRAYS:
+        return f"the kernel would need more than {MAX_ARRAYS} arrays"
+    return None
 
 
 # -- from groups to steps

@@ -20,12 +20,23 @@ _SMALL = (bool, int, str, bytes, type(None))
 def facts_of(function: Callable, leaves: list[Any], structure: Any, context: Context) -> Facts:
     """Everything about a call that may make it another program."""
     labels = labels_of(structure, function)
-    facts: Facts = {"arguments": ", ".join(labels) or "none", "gradients": "on" if context.grad else "off"}
+    facts: Facts = {"arguments": _form(structure), "gradients": "on" if context.grad else "off"}
     for label, leaf in zip(labels, leaves, strict=True):
         facts.update(_leaf_facts(label, leaf))
     facts.update(_sharing(labels, leaves))
-    facts.update(_state_facts(named_by(function, dict(zip(labels, leaves, strict=True)))))
+    named = named_by(function, dict(zip(labels, leaves, strict=True)))
+    for label in labels:
+        named.tensors.pop(label, None)  # told of already, and other tensors at each call
+    facts.update(_state_facts(named))
     return facts
+
+
+def _form(structure: Any) -> str:
+    if structure == "*":
+        return "*"
+    cls, keys, parts = structure
+    inner = map(_form, parts) if keys is None else (f"{k}={_form(p)}" for k, p in zip(keys, parts, strict=True))
+    return f"{cls.__name__}({', '.join(inner)})"
 
 
 def _leaf_facts(label: str, leaf: Any) -> Iterator[tuple[str, str]]:
@@ -88,20 +99,35 @@ def differences(before: Facts, now: Facts) -> list[tuple[str, str, str]]:
     if any(f[0] == "arguments" for f in changed):  # of another form: the rest follows from that
         return [f for f in changed if f[0] == "arguments"]
     kept = _without_consequences(changed)
-    # every first step gives gradients where none were: a cause only where nothing else is
-    return [c for c in kept if not c[0].endswith(".grad")] or kept
+    return [c for c in kept if not _is_weak(c)] or kept
+
+
+def _is_weak(change: tuple[str, str, str]) -> bool:
+    """A cause only where there is no other: the first step makes gradients and state where none were."""
+    name, before, now = change
+    return name.endswith(".grad") or "absent" in (before, now)
 
 
 def _without_consequences(changed: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Strides follow from a shape; an address says nothing to a reader."""
+    """Strides follow from a shape, a layer's mode from its model's; an address says nothing to a reader."""
     names = {c[0] for c in changed}
-    kept = []
+    kept: list[tuple[str, str, str]] = []
     for name, before, now in changed:
+        path, _, last = name.rpartition(".")
+        if last == "training" and any(f"{p}.training" in names for p in _above(path)):
+            continue
         if name.endswith(".stride()") and name.replace(".stride()", ".shape") in names:
             continue
-        if name.startswith("memory of ") and before.isdecimal():
-            before, now = "one tensor", "another"
+        if name.startswith("memory of ") and (before.isdecimal() or now.isdecimal()):
+            words = {True: "one tensor", False: before}, {True: "another", False: now}
+            before, now = words[0][before.isdecimal()], words[1][now.isdecimal()]
         if name.startswith("id("):
             before, now = "one object", "another"
         kept.append((name, before, now))
     return kept
+
+
+def _above(path: str) -> Iterator[str]:
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path

@@ -177,7 +177,7 @@ class _PositiveDefinite(Constraint):
         close = jtorch.isclose(value, value.transpose(-2, -1), atol=1e-6).all(-2).all(-1)
         if not bool(close.all()):
             return close
-        return jtorch.linalg.cholesky_ex(value.detach()).info == 0
+        return (jtorch.linalg.eigvalsh(value.detach()) > 0).all(-1)
 
 
 dependent = _Dependent()

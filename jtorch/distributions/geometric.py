@@ -25,9 +25,10 @@ class Geometric(ByProbabilities):
         setattr(self, self._given, given)
         super().__init__(given.shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
+            invalid = given[~(given > 0)]
             raise ValueError(
                 f"Expected parameter probs ({type(given).__name__} of shape {tuple(given.shape)}) of "
-                f"distribution {self!r} to be positive but found invalid values:\n{given}"
+                f"distribution {self!r} to be positive but found invalid values:\n{invalid}"
             )
 
     @property

@@ -14,14 +14,15 @@ from jtorch.eager.tensor import Tensor
 class Uniform(Distribution):
     """Equally likely anywhere in [low, high)."""
 
-    arg_constraints = {"low": constraints.dependent, "high": constraints.dependent}  # noqa: RUF012
     has_rsample = True
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
-        if self._validate_args and not bool((self.low < self.high).all()):
-            raise ValueError("Uniform is not defined when low>= high")
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
     @property
     def support(self) -> Any:
@@ -63,6 +64,3 @@ class Uniform(Distribution):
 
     def entropy(self) -> Tensor:
         return jtorch.log(self.high - self.low)
-
-    def _parameter_dims(self, name: str) -> int:
-        return 0

@@ -34,6 +34,10 @@ def tensor(
 ) -> Tensor:
     """A tensor of its own memory from nested numbers or an array; floats become float32, ints int64.
 
+    >>> import jtorch
+    >>> jtorch.tensor([[1, 2], [3, 4]]).dtype == jtorch.int64
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.tensor.html
     """
     devices.check(device)
@@ -144,6 +148,10 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None) -> Tensor:
 @factory
 def arange(*bounds: Any, dtype: Any = None, start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
     """``start, start + step, ...`` below ``end``; int64 for ints, the default float otherwise.
+
+    >>> import jtorch
+    >>> jtorch.arange(1, 10, 4)
+    tensor([1, 5, 9])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
     """

@@ -46,7 +46,14 @@ def _fresh(mode: _Mode) -> _Mode:
 
 
 class no_grad(_Mode):  # noqa: N801
-    """Ops record nothing; results don't require grad."""
+    """Ops record nothing; results don't require grad.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(2, requires_grad=True)
+    >>> with jtorch.no_grad():
+    ...     (w * 2).requires_grad
+    False
+    """
 
     changes: ClassVar[dict[str, Any]] = {"grad": False}
 

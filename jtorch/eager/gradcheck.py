@@ -7,17 +7,22 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.gradcheck.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jtorch.eager.engine import grad
+from jtorch.eager.function import Function
 from jtorch.eager.tensor import Tensor, leaf, wrap
 
 
 class GradcheckError(RuntimeError):
     """A gradient that differs from finite differences."""
+
+
+_PRECISE = ("float64", "complex128")
 
 
 def gradcheck(
@@ -29,22 +34,35 @@ def gradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Whether the gradients of ``func(*inputs)`` equal finite differences within the tolerances.
 
-    Checks every output against every input that requires grad. Raises GradcheckError where they differ
-    (or returns False with ``raise_exception=False``) and ValueError where no input requires grad.
+    Checks every output against every input that requires grad, complex ones by their real and imaginary
+    parts, and that backward multiplies by its ``grad_output``. Every element is checked, with ``fast_mode``,
+    too. Raises GradcheckError where they differ (or returns False with ``raise_exception=False``), ValueError
+    where no input requires grad, and NotImplementedError for checks of forward mode and of batched gradients.
     """
-    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    wanted = [a for a in arguments if isinstance(a, Tensor) and a._requires_grad]
-    if not wanted:
-        raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
-            "requires_grad=True."
+    if check_forward_ad or check_batched_forward_grad or check_batched_grad or not check_backward_ad:
+        raise NotImplementedError(
+            "gradcheck: only backward mode, without batched gradients, can be checked"
         )
+    arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    wanted = _wanted(arguments)
     try:
         for place, output in enumerate(_outputs(func, arguments)):
-            _check_output(func, arguments, wanted, place, output, eps, atol, rtol, nondet_tol)
+            if output._requires_grad:
+                _check_output(func, arguments, wanted, place, output, eps, atol, rtol, nondet_tol)
+                _check_scaling(output, wanted)
+                if check_undefined_grad:
+                    _check_undefined(output, wanted)
     except GradcheckError:
         if raise_exception:
             raise
@@ -52,50 +70,106 @@ def gradcheck(
     return True
 
 
+def _wanted(arguments: Sequence[Any]) -> list[Tensor]:
+    wanted = [a for a in arguments if isinstance(a, Tensor) and a._requires_grad]
+    if not wanted:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have "
+            "requires_grad=True."
+        )
+    for k, a in enumerate(arguments):
+        if any(a is w for w in wanted) and a.dtype.name not in _PRECISE:
+            warnings.warn(
+                f"Input #{k} requires gradient and is not a double precision floating point or complex. This "
+                "check will likely fail if all the inputs are not of double precision floating point or "
+                "complex. ",
+                stacklevel=3,
+            )
+    return wanted
+
+
 def _outputs(func: Callable, arguments: Sequence[Any]) -> list[Tensor]:
     found = func(*arguments)
     several = found if isinstance(found, (tuple, list)) else (found,)
-    return [t for t in several if isinstance(t, Tensor) and t.is_floating_point()]
+    return [t for t in several if isinstance(t, Tensor) and t._data.dtype.kind in "fcV"]
 
 
 def _check_output(
     func: Callable, arguments: Sequence[Any], wanted: list[Tensor], place: int, output: Tensor,
     eps: float, atol: float, rtol: float, nondet_tol: float,
 ) -> None:  # fmt: skip
-    if not output._requires_grad:
-        return
     analytical = _analytical(output, wanted)
     again = _analytical(output, wanted)
     for k, tensor in enumerate(wanted):
-        if np.abs(again[k] - analytical[k]).max(initial=0.0) > nondet_tol:
-            raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output "
-                f"multiple times gives different values (output {place}, input {k})."
-            )
-        numerical = _numerical(func, arguments, tensor, place, output.numel(), eps)
+        numerical = _numerical(func, arguments, tensor, place, analytical[k].shape[1], eps)
         if not np.allclose(numerical, analytical[k], rtol=rtol, atol=atol):
             raise GradcheckError(
                 f"Jacobian mismatch for output {place} with respect to input {k},\n"
                 f"numerical:{numerical}\nanalytical:{analytical[k]}\n"
             )
+        if np.abs(again[k] - analytical[k]).max(initial=0.0) > nondet_tol:
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "
+                "times gives different values, although analytical gradient matches numerical gradient."
+                f"The tolerance for nondeterminism was {nondet_tol}."
+            )
+
+
+def _check_scaling(output: Tensor, wanted: list[Tensor]) -> None:
+    """Backward of zeros must be zeros."""
+    zeros = wrap(np.zeros(output._data.shape, output._data.dtype))
+    for g in grad(output, wanted, zeros, retain_graph=True, allow_unused=True):
+        if g is not None and np.any(g._data):
+            raise GradcheckError("backward not multiplied by grad_output")
+
+
+class _Undefined(Function):
+    """The identity, whose gradient is None."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        return None
+
+
+def _check_undefined(output: Tensor, wanted: list[Tensor]) -> None:
+    """Where no gradient arrives, none or zeros must come out."""
+    out = _Undefined.apply(output)
+    ones = wrap(np.ones(output._data.shape, output._data.dtype))
+    for g in grad(out, wanted, ones, retain_graph=True, allow_unused=True):
+        if g is not None and np.any(g._data):
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
+                'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+            )
+
+
+def _parts(array: np.ndarray) -> np.ndarray:
+    """The elements as float64 in a row; of complex ones all real parts, then all imaginary ones."""
+    flat = array.ravel()
+    if flat.dtype.kind == "c":
+        return np.concatenate([flat.real, flat.imag]).astype(np.float64)
+    return flat.astype(np.float64)
 
 
 def _analytical(output: Tensor, wanted: list[Tensor]) -> list[np.ndarray]:
-    """One Jacobian (elements of the input, elements of the output) per input, a backward per column."""
-    jacobians = [np.zeros((t.numel(), output.numel())) for t in wanted]
-    for k in range(output.numel()):
-        seed = np.zeros(output._data.size, output._data.dtype)
-        seed[k] = 1.0
+    """One Jacobian (parts of the input, parts of the output) per input, a backward per column."""
+    data, dtype = output._data, output._data.dtype
+    units = [1.0, 1j] if dtype.kind == "c" else [1.0]
+    seeds = [(k, unit) for unit in units for k in range(data.size)]
+    jacobians = [np.zeros((_parts(t._data).size, len(seeds))) for t in wanted]
+    for column, (k, unit) in enumerate(seeds):
+        seed = np.zeros(data.size, dtype)
+        seed[k] = unit
         found = grad(
-            output,
-            wanted,
-            wrap(seed.reshape(output._data.shape)),
-            retain_graph=True,
-            allow_unused=True,
-        )
+            output, wanted, wrap(seed.reshape(data.shape)), retain_graph=True, allow_unused=True
+        )  # fmt: skip
         for jacobian, g in zip(jacobians, found, strict=True):
             if g is not None:
-                jacobian[:, k] = g._data.ravel()
+                jacobian[:, column] = _parts(g._data)
     return jacobians
 
 
@@ -103,14 +177,16 @@ def _numerical(
     func: Callable, arguments: Sequence[Any], tensor: Tensor, place: int, count: int, eps: float
 ) -> np.ndarray:
     """The Jacobian with respect to ``tensor`` by central differences; its elements are moved and put back."""
-    jacobian = np.zeros((tensor.numel(), count))
     data = tensor._data
-    for row, at in enumerate(np.ndindex(data.shape)):
+    units = [eps, eps * 1j] if data.dtype.kind == "c" else [eps]
+    jacobian = np.zeros((len(units) * data.size, count))
+    moves = [(at, unit) for unit in units for at in np.ndindex(data.shape)]
+    for row, (at, unit) in enumerate(moves):
         before = data[at]
         ends = []
-        for step in (eps, -eps):
+        for step in (unit, -unit):
             data[at] = before + step
-            ends.append(np.array(_outputs(func, arguments)[place]._data, dtype=np.float64).ravel())
+            ends.append(_parts(np.array(_outputs(func, arguments)[place]._data)))
         data[at] = before
         jacobian[row] = (ends[0] - ends[1]) / (2 * eps)
     return jacobian
@@ -124,17 +200,28 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """The same for the gradients of ``func`` themselves: checks what ``create_graph=True`` gives.
 
     ``grad_outputs`` are the directions, drawn at random where they are left out.
     """
+    if check_fwd_over_rev or not check_rev_over_rev:
+        raise NotImplementedError("gradgradcheck: only backward mode can be checked")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [t for t in _outputs(func, arguments) if t._requires_grad]
     if grad_outputs is None:
         rng = np.random.default_rng(0)
-        grad_outputs = [_random_like(t, rng) for t in outputs]
+        grad_outputs = [_random_like(t, rng, gen_non_contig_grad_outputs) for t in outputs]
     directions = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
     count = len(arguments)
 
@@ -151,9 +238,14 @@ def gradgradcheck(
         atol=atol,
         rtol=rtol,
         raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_batched_grad=check_batched_grad,
     )
 
 
-def _random_like(tensor: Tensor, rng: np.random.Generator) -> Tensor:
-    values = rng.uniform(0.5, 1.5, tensor._data.shape).astype(tensor._data.dtype)
-    return leaf(np.asarray(values))
+def _random_like(tensor: Tensor, rng: np.random.Generator, strided: bool) -> Tensor:
+    """A leaf like ``tensor``; where ``strided`` its elements lie two apart."""
+    shape = tensor._data.shape
+    values = rng.uniform(0.5, 1.5, (*shape, 2)).astype(tensor._data.dtype)
+    return leaf(values[..., 0] if strided else np.array(values[..., 0]))

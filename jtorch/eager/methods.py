@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager import construction, drawing, exchange, functions, indexing, inplace, placement, storage
+from jtorch.eager import construction, drawing, exchange, functions, indexing, inplace, inspection, placement, storage
 from jtorch.eager.binding import APPLY, accepting, public_function
 from jtorch.eager.functions import products
 from jtorch.eager.tensor import Tensor
@@ -14,6 +14,7 @@ from jtorch.op import BY_NAME, TABLE
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
 FUNCTIONS.update({name: accepting(f) for name, f in functions.FUNCTIONS.items()})
 FUNCTIONS.update(exchange.FUNCTIONS)
+FUNCTIONS.update(inspection.FUNCTIONS)
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
@@ -71,7 +72,7 @@ def _install_methods() -> None:
             setattr(Tensor, name, function)
         if op.in_place:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
-    for module in (functions, exchange, storage, placement, drawing, construction):
+    for module in (functions, exchange, storage, placement, drawing, construction, inspection):
         for name, function in module.METHODS.items():
             setattr(Tensor, name, accepting(function, out=False) if _takes_dim(function) else function)
     for symbol, name in _OPERATORS.items():

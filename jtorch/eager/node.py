@@ -155,6 +155,32 @@ class Node:
         extras.pre_hooks, handle = add_hook(extras.pre_hooks, hook)
         return handle
 
+    def register_tensor_hook(self, hook: Callable) -> RemovableHandle:
+        """A prehook of a tensor that this node made: what ``retain_grad`` keeps comes after all of these."""
+        extras = self.extend()
+        later = [(k, h) for k, h in (extras.pre_hooks or {}).items() if isinstance(h, RetainGrad)]
+        extras.pre_hooks, handle = add_hook(extras.pre_hooks, hook)
+        for key, retaining in later:
+            del extras.pre_hooks[key]
+            extras.pre_hooks[key] = retaining
+        return handle
+
+    def __getattr__(self, name: str) -> Any:
+        """``_saved_self``, ``_saved_other``, ``_saved_result``...: what the op saved, as tensors."""
+        if name.startswith("_saved_") and hasattr(type(self), "op"):
+            return self._saved_under(name.removeprefix("_saved_"))
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+
+    def _saved_under(self, public: str) -> Any:
+        names = {"self": "x", "input": "x", "other": "y", "result": "out"}
+        name = next((n for n in (public, names.get(public)) if n in self.op.save_list), None)
+        if name is None:
+            raise AttributeError(f"'{self.name()}' object has no attribute '_saved_{public}'")
+        position = self.op.save_list.index(name)
+        value = self.check_saved()[position]
+        source = dict(saved_arrays(self.op)).get(position)
+        return value if source is None else self._rewrap(value, source)
+
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 

@@ -16,7 +16,10 @@ from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch import watch
 from jtorch.devices import CPU, device
+from jtorch.eager.data_errors import check_fits, refusal
+from jtorch.ops import axes as ax
 from jtorch.eager.hooks import RetainGrad
+from jtorch.ops import axes as ax
 
 if TYPE_CHECKING:  # what methods.py installs, written by tools/stubs.py
     from jtorch.eager.declared import TensorMethods
@@ -41,6 +44,13 @@ class Size(tuple):
 
 class Tensor(TensorMethods):
     """A multi-dimensional array that records the ops applied to it.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4.])
 
     Source: https://docs.pytorch.org/docs/stable/tensors.html
     """
@@ -86,8 +96,9 @@ class Tensor(TensorMethods):
         return Size(self._data.shape)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length of one dim."""
-        return self.shape if dim is None else self.shape[dim]
+        """The shape, or the length of one dim. Raises IndexError for a dim that is not there."""
+        shape = self._data.shape
+        return Size(shape) if dim is None else shape[ax.one(dim, len(shape))]
 
     @property
     def ndim(self) -> int:
@@ -324,7 +335,19 @@ class Tensor(TensorMethods):
             raise TypeError("iteration over a 0-d tensor")
         return iter([self[k] for k in range(self._data.shape[0])])
 
+    def __reversed__(self) -> Tensor:
+        """The elements along the first dim from the last to the first."""
+        return self.flip(0) if self._data.ndim else self
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, bool, int, float, complex)):
+            raise RuntimeError(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element)}."
+            )
         return bool((self == element).any())
 
     __hash__ = object.__hash__  # by identity, in C: the engine looks leaves up
@@ -392,12 +415,18 @@ def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
         return np.array(value, dtype=wanted or dt.of(value.dtype).numpy)
     if isinstance(value, np.generic):
         return np.array(value, dtype=wanted)
-    array = np.asarray(_plain(value))
+    try:
+        array = np.asarray(_plain(value))
+    except ValueError:
+        raise refusal(value) from None
     if array.dtype.kind not in "biufc":
-        raise ValueError(f"could not make a tensor of {type(value).__name__}: not numbers of one shape")
+        raise refusal(value)
     if wanted is None:
         found = _element_dtypes(value) if array.size else {dt.get_default_dtype().numpy}
         wanted = dt.of(dt.promote((d, 1) for d in found)).numpy
+        if array.dtype.kind == "u" and array.dtype.itemsize == 8 and wanted.kind == "i":
+            raise ValueError("Overflow when unpacking long long")
+    check_fits(array, wanted)
     return np.array(array, dtype=wanted)
 
 

@@ -106,6 +106,12 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """``BatchNorm1d`` of images (N, C, H, W).
 
+    >>> import jtorch
+    >>> layer = jtorch.nn.BatchNorm2d(3)
+    >>> out = layer(jtorch.randn(8, 3, 4, 4) * 5 + 2)
+    >>> jtorch.allclose(out.std((0, 2, 3), unbiased=False), jtorch.ones(3), atol=1e-3)
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html
     """
 

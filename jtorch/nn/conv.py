@@ -142,6 +142,11 @@ class Conv2d(_Conv):
 
     ``weight`` (out, in / groups, kh, kw) and ``bias`` (out,) start uniform within 1/sqrt(inputs per output).
     Raises ValueError for channels that ``groups`` does not divide and for unknown paddings.
+
+    >>> import jtorch
+    >>> jtorch.nn.Conv2d(3, 8, kernel_size=5, padding=2)(jtorch.zeros(1, 3, 28, 28)).shape
+    torch.Size([1, 8, 28, 28])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html
     """
 

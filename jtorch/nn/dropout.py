@@ -31,6 +31,13 @@ class Dropout(_Dropout):
     """While training, zeroes each element with probability ``p`` and scales the others by 1/(1-p).
 
     Raises ValueError for a probability outside [0, 1]. Source: Hinton et al. 2012, arXiv:1207.0580.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.Dropout(p=0.5)
+    >>> set(layer(jtorch.ones(1000)).tolist()) == {0.0, 2.0}
+    True
+    >>> layer.eval()(jtorch.ones(3))
+    tensor([1., 1., 1.])
     """
 
     drop = staticmethod(F.dropout)

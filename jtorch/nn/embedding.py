@@ -77,6 +77,11 @@ class Embedding(_Table):
     ``weight`` starts standard normal, with zeros in row ``padding_idx``, which gets no gradient. Rows whose
     ``norm_type``-norm is above ``max_norm`` are shortened in place when they are looked up. Raises
     NotImplementedError for ``sparse``.
+
+    >>> import jtorch
+    >>> jtorch.nn.Embedding(10, 3)(jtorch.tensor([[1, 2, 4, 5]])).shape
+    torch.Size([1, 4, 3])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html
     """
 

@@ -27,6 +27,12 @@ class Linear(Module):
     """``x @ weight.T + bias``: (..., in_features) to (..., out_features).
 
     ``weight`` (out, in) and ``bias`` (out,) start uniform within 1/sqrt(in_features).
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.Linear(3, 2)
+    >>> layer(jtorch.zeros(5, 3)).shape, layer.weight.shape
+    (torch.Size([5, 2]), torch.Size([2, 3]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html
     """
 

@@ -169,7 +169,13 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """-log_softmax(input)[i, target[i]], for scores (N, C, ...) and classes (N, ...) or probabilities."""
+    """-log_softmax(input)[i, target[i]], for scores (N, C, ...) and classes (N, ...) or probabilities.
+
+    >>> import jtorch
+    >>> loss = jtorch.nn.CrossEntropyLoss()
+    >>> print(f"{loss(jtorch.zeros(2, 10), jtorch.tensor([3, 7])).item():.4f}")  # log(10)
+    2.3026
+    """
 
     def __init__(
         self,

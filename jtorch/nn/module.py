@@ -21,7 +21,7 @@ from jtorch.nn.hook_methods import HOOKS, Hooked
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.nn.tree import Tree
 
-_PLAIN = (bool, int, float, str, tuple, type(None))  # compared by value: equal means no change
+_PLAIN = (bool, int, float, str, type(None))  # compared by value, also in tuples: equal means no change
 
 
 class Module(Tree, Hooked):
@@ -96,9 +96,7 @@ class Module(Tree, Hooked):
             return
         before = facts.get(name, self)
         object.__setattr__(self, name, value)
-        if before is not value and not (
-            type(before) is type(value) and isinstance(value, _PLAIN) and before == value
-        ):
+        if before is not value and not _unchanged(before, value):
             watch.advance()
 
     def _set_buffer(self, name: str, value: Buffer) -> None:
@@ -400,6 +398,17 @@ _REGISTERED = (
 def _indent(text: str) -> str:
     first, *rest = text.split("\n")
     return "\n".join([first, *("  " + line for line in rest)])
+
+
+def _unchanged(before: Any, value: Any) -> bool:
+    """Whether a plain value took the place of an equal one; in tuples also of the very same object."""
+    if type(before) is not type(value):
+        return False
+    if isinstance(value, tuple):
+        return len(before) == len(value) and all(
+            a is b or _unchanged(a, b) for a, b in zip(before, value, strict=True)
+        )
+    return isinstance(value, _PLAIN) and before == value
 
 
 def _typename(value: Any) -> str:

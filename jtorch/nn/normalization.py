@@ -17,6 +17,10 @@ class LayerNorm(Module):
     """Each item scaled to mean 0 and variance 1 over its last dims ``normalized_shape``.
 
     ``weight`` (ones) and ``bias`` (zeros) have that shape. Source: Ba et al. 2016, arXiv:1607.06450.
+
+    >>> import jtorch
+    >>> jtorch.nn.LayerNorm(2)(jtorch.tensor([[0.0, 4.0]])).detach().round(decimals=3)
+    tensor([[-1.,  1.]])
     """
 
     def __init__(

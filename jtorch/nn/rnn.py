@@ -321,6 +321,12 @@ class LSTM(RNNBase):
 
     h0 is (D * num_layers, B, proj_size or hidden_size), c0 (D * num_layers, B, hidden_size), D 2 if
     ``bidirectional``. The output is (T, B, D * (proj_size or hidden_size)). Layouts as with ``RNN``.
+
+    >>> import jtorch
+    >>> out, (h, c) = jtorch.nn.LSTM(3, 5, num_layers=2, batch_first=True)(jtorch.zeros(4, 7, 3))
+    >>> out.shape, h.shape
+    (torch.Size([4, 7, 5]), torch.Size([2, 4, 5]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
     """
 

@@ -34,6 +34,14 @@ class Adam(Optimizer):
     2018). State per parameter: "step" (0-d float32), "exp_avg" and "exp_avg_sq" (and "max_exp_avg_sq") of
     the parameter's shape. Raises ValueError for options out of range.
     ``fused`` runs all updates as one compiled call; ``foreach`` and ``capturable`` are taken as well.
+
+    >>> import jtorch
+    >>> w = jtorch.tensor([1.0], requires_grad=True)
+    >>> optimizer = jtorch.optim.Adam([w], lr=0.1)
+    >>> (3 * w).sum().backward()
+    >>> optimizer.step()
+    >>> print(f"{w.item():.3f}")  # the first step is of size lr
+    0.900
     """
 
     def __init__(

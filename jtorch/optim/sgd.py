@@ -25,6 +25,14 @@ class SGD(Optimizer):
 
     Raises ValueError for negative options and for Nesterov's form without momentum or with dampening.
     ``fused`` runs all updates as one compiled call; ``foreach`` is taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.tensor([1.0], requires_grad=True)
+    >>> optimizer = jtorch.optim.SGD([w], lr=0.5)
+    >>> (3 * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [-0.5]
     """
 
     def __init__(

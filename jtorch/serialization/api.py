@@ -26,6 +26,13 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = Non
     ``format`` is "safetensors" or "torch"; left out, it is "torch" where the name ends in .pt or .pth, so
     that ``torch.load`` reads it, and "safetensors" otherwise. Raises TypeError, naming the place, for what
     can't be stored. Source: https://docs.pytorch.org/docs/stable/generated/torch.save.html
+
+    >>> import io, jtorch
+    >>> file = io.BytesIO()
+    >>> jtorch.save({"w": jtorch.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> jtorch.load(file)
+    {'w': tensor([1., 1.])}
     """
     if format not in (None, "safetensors", "torch"):
         raise ValueError(f"jtorch.save: format is 'safetensors' or 'torch', got {format!r}")

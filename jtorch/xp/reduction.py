@@ -25,9 +25,10 @@ _every: Any = np.logical_and.reduce
 
 def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
     n = x.size
-    if n <= _FEW and not keepdims and len(axis) == x.ndim and x.dtype in _ONES and n:
+    if n <= _FEW and len(axis) == x.ndim and x.dtype in _ONES and n:
         # a reduction starts in 0.8 us and gives a scalar to wrap, a product with ones in 0.3 us
-        return (x if len(axis) == 1 else x.ravel()).dot(_ONES[x.dtype][n]).reshape(())
+        total = (x if len(axis) == 1 else x.ravel()).dot(_ONES[x.dtype][n])
+        return total.reshape((1,) * x.ndim if keepdims else ())
     if 0 < len(axis) < x.ndim and x.dtype in _ONES and x.flags.c_contiguous:
         out = _sum_by_product(x, axis)
         if out is not None:

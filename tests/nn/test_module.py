@@ -234,3 +234,21 @@ def test_true_is_not_one():
     before = watch.structure[0]
     net.steps = True
     assert watch.structure[0] > before and net.steps is True
+
+
+def test_a_tuple_of_other_tensors_is_a_change():
+    net = Net()
+    net.hidden = (jtorch.zeros(2, 3), jtorch.zeros(1))
+    before = watch.structure[0]
+    net.hidden = (jtorch.zeros(2, 3), jtorch.zeros(1))  # neither compared as one truth value nor found equal
+    assert watch.structure[0] > before
+
+
+def test_an_equal_tuple_of_plain_values_is_none():
+    net = Net()
+    net.shape = (1, (2, "same"))
+    before = watch.structure[0]
+    net.shape = (1, (2, "same"))
+    assert watch.structure[0] == before
+    net.shape = (True, (2, "same"))
+    assert watch.structure[0] > before

@@ -188,6 +188,13 @@ class Replay:
                     return status
         return 0
 
+    def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
+        """Run one task alone; its status. To find the one that is wrong."""
+        host = task.step.kind == "host"
+        segment: HostCall | Native = HostCall(task, self) if host else self._native([task])
+        self.failed = segment
+        return segment.run(*arguments)
+
     # -- changing and asking ---------------------------------------------------------------------------------
 
     def move(self, place: Place, address: int) -> None:

@@ -77,13 +77,14 @@ class Unjitted:
             ctypes.c_double.from_address(address).value = arguments[k]
         with np.errstate(all="ignore"):
             for row, task in enumerate(self.plan.tasks):
-                code = self._run_task(task, arguments)
+                code = self.run_one(task, arguments)
                 if code:
                     self.failed = task
                     return (row << 16) | int(code)
         return 0
 
-    def _run_task(self, task: Task, arguments: Sequence[Any]) -> int:
+    def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
+        """Run one task alone; its status."""
         if task.kernel is None:
             (eqn,) = task.step.eqns
             values = [
@@ -114,6 +115,10 @@ class Unjitted:
         layout = layout_of(var, self.plan.fused.find)
         assert layout is not None
         return view_of(self._address(self.plan.places[layout.owner], arguments), var, layout)
+
+    def address(self, var: Var, arguments: Sequence[Any]) -> int:
+        """Where a variable lies in this call."""
+        return self._address(self.plan.places[var], arguments)
 
     def status_text(self, status: int) -> tuple[str, Any]:
         return failure_of(self.failed, status & 0xFFFF)

@@ -187,6 +187,11 @@ def cross_entropy(
 
     ``input`` is (C,), (N, C) or (N, C, ...); classes are int64 of (), (N,) or (N, ...), probabilities have
     the shape of ``input``. Raises ValueError for shapes that don't fit.
+
+    >>> import jtorch
+    >>> logits = jtorch.tensor([[2.0, 0.0], [0.0, 2.0]])
+    >>> print(f"{jtorch.nn.functional.cross_entropy(logits, jtorch.tensor([0, 1])).item():.4f}")
+    0.1269
     """
     reduction = chosen(reduction, size_average, reduce)
     return _cross_entropy(

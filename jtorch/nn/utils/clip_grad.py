@@ -80,6 +80,14 @@ def clip_grad_norm_(
     """Scale all gradients so that their norm together is at most ``max_norm``; returns the norm before.
 
     Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
+
+    >>> import jtorch
+    >>> w = jtorch.zeros(2, requires_grad=True)
+    >>> w.grad = jtorch.tensor([3.0, 4.0])
+    >>> jtorch.nn.utils.clip_grad_norm_([w], max_norm=1.0).item()
+    5.0
+    >>> w.grad.norm().item() <= 1.0
+    True
     """
     many = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with no_grad():

@@ -66,7 +66,20 @@ class MultiplicativeLR(LambdaLR):
 
 
 class StepLR(LRScheduler):
-    """The rate times ``gamma`` every ``step_size`` steps."""
+    """The rate times ``gamma`` every ``step_size`` steps.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for epoch in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [1.0]
+    [1.0]
+    [0.5]
+    [0.5]
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1

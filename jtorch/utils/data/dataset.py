@@ -53,6 +53,11 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Item k is the tuple of the k-th rows of all tensors.
 
     Raises AssertionError unless the tensors have the same first dim.
+
+    >>> import jtorch
+    >>> data = jtorch.utils.data.TensorDataset(jtorch.arange(3) * 10, jtorch.arange(3))
+    >>> len(data), data[1]
+    (3, (tensor(10), tensor(1)))
     """
 
     def __init__(self, *tensors: Any) -> None:

@@ -50,7 +50,7 @@ class Simulated(Unjitted):
         for batch in batches(steps):
             chosen = [k for k in (kernels[n] for n in batch) if k is not None]
             if not chosen:
-                self._run_task(tasks[batch[0]], arguments)
+                self.run_one(tasks[batch[0]], arguments)
                 continue
             self.launched.append((chosen[0].entry, len(batch)))
             finds = [lambda pointer: self._argument(pointer, arguments)] * len(batch)

@@ -1,0 +1,58 @@
+"""What ``jtorch.compiler`` offers, where the compiler is loaded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jtorch import op
+from jtorch.errors import CompileError, user_source
+
+
+def is_compiling() -> bool:
+    """Whether a function is being recorded in this thread of control."""
+    from jtorch.compile.trace import Tracer
+
+    return isinstance(op.CONTEXT.get().evaluator, Tracer)
+
+
+def disabled(function: Callable, reason: str | None) -> Callable:
+    """``function``, which runs eagerly and refuses to be recorded as part of another."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+
+    @functools.wraps(function)
+    def run_eagerly(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            why = f" ({reason})" if reason else ""
+            raise CompileError(
+                f"{user_source()}: '{name}' is disabled for compiling{why} and cannot run in the middle of a "
+                "recording: call it before or after the compiled function and pass in what it gives, or leave "
+                "the caller uncompiled."
+            )
+        return function(*args, **kwargs)
+
+    run_eagerly._jtorch_disabled = True  # type: ignore[attr-defined]
+    return run_eagerly
+
+
+def reset() -> None:
+    """Forget the recordings of all compiled functions."""
+    from jtorch.compile.api import FUNCTIONS
+
+    for function in list(FUNCTIONS):
+        function.reset()
+
+
+def explain(function: Callable) -> Callable[..., Any]:
+    """``explain(f)(*args)`` calls ``f`` compiled and tells what became of it."""
+    from jtorch.compile.api import CompiledFunction
+
+    known = getattr(function, "_compiled", function)
+    compiled = known if isinstance(known, CompiledFunction) else CompiledFunction(function)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        compiled(*args, **kwargs)
+        return compiled.explain()
+
+    return run

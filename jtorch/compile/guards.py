@@ -1,0 +1,256 @@
+"""What a recording read from outside its arguments, as guards: one small object for each distinct read.
+
+A read knows how to look again (``now``), whether that is still what was recorded (``holds``), and its test as
+source text for a plan's generated caller, where one costs 10 to 20 ns. Numbers, strings and tuples of them are
+compared by value, all else by identity. The text may raise what reading raises: the caller takes KeyError,
+IndexError, AttributeError and TypeError there for a guard that does not hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.errors import Source
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+
+
+def same(now: Any, before: Any) -> bool:
+    """Whether a value found again is the one that was recorded."""
+    if now is before:
+        return True
+    if now.__class__ is not before.__class__:
+        return False
+    if isinstance(before, np.generic):
+        return bool(now.dtype == before.dtype and now.tobytes() == before.tobytes())
+    if isinstance(before, float) and (not before or before != before):
+        return bool(now == before or (now != now and before != before)) and (
+            math.copysign(1.0, now) == math.copysign(1.0, before)
+        )
+    if isinstance(before, complex):
+        return same(now.real, before.real) and same(now.imag, before.imag)
+    if isinstance(before, tuple):
+        return len(now) == len(before) and all(map(same, now, before))
+    return isinstance(before, PLAIN) and bool(now == before)
+
+
+def told(value: Any) -> str:
+    """A value as messages name it."""
+    short = value is MISSING or isinstance(value, PLAIN) or isinstance(value, np.generic)
+    if short and len(repr(value)) < 80:
+        return repr(value)
+    return f"{'an' if type(value).__name__[:1] in 'aeiouAEIOU' else 'a'} {type(value).__name__}"
+
+
+class Read:
+    """One read. ``guarded`` is False where somebody else tells of changes between calls, and only those
+    during a recording matter."""
+
+    __slots__ = ("container", "guarded", "key", "source", "value")
+
+    def __init__(
+        self, container: Any, key: Any, value: Any, source: Source | None = None, guarded: bool = True
+    ) -> None:
+        self.container = container
+        self.key = key
+        self.value = value
+        self.source = source
+        self.guarded = guarded
+
+    def now(self) -> Any:
+        """The value as it is now, or MISSING."""
+        try:
+            return self._look()
+        except (KeyError, IndexError, AttributeError, ValueError, TypeError):
+            return MISSING
+
+    def holds(self) -> bool:
+        return same(self.now(), self.value)
+
+    def restore(self) -> None:
+        """Put the value back, where that can be done."""
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        """An expression that is true while the read holds; ``name(prefix, value)`` gives a name for a value."""
+        holds = name("holds", self.holds)
+        return f"({self._text(name)} is {name('V', self.value)} or {holds}())"
+
+    def facts(self) -> tuple:
+        """What it is, in a form that compares."""
+        value = (type(self.value), repr(self.value)) if isinstance(self.value, PLAIN) else id(self.value)
+        return type(self), id(self.container), self._key(), value, self.guarded
+
+    def _key(self) -> Any:
+        return self.key if isinstance(self.key, PLAIN) else id(self.key)
+
+    def _look(self) -> Any:
+        raise NotImplementedError
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return f"{self.label()} = {told(self.value)}"
+
+    def label(self) -> str:
+        return repr(self.key)
+
+
+class ItemRead(Read):
+    """``container[key]``: an item of a dict, of a list, or a global."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        if isinstance(self.container, dict):
+            return dict.get(self.container, self.key, MISSING)
+        return self.container[self.key]
+
+    def restore(self) -> None:
+        if self.value is MISSING:
+            self.container.pop(self.key, None)
+        else:
+            self.container[self.key] = self.value
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        container = name("g", self.container)
+        key = repr(self.key) if self.key.__class__ in (str, int) else name("K", self.key)
+        if self.value is MISSING or type(self.container) not in (dict, list):
+            return f"{container}.get({key}, {name('V', MISSING)})" if self.value is MISSING else (
+                f"{name('look', self.now)}()"
+            )
+        return f"{container}[{key}]"
+
+
+class CellRead(Read):
+    """The content of a closure's cell; ``key`` is the variable's name."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return self.container.cell_contents
+
+    def restore(self) -> None:
+        self.container.cell_contents = self.value
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('g', self.container)}.cell_contents"
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        if self.value is MISSING:  # asking an empty cell raises ValueError
+            return f"{name('holds', self.holds)}()"
+        return super().test(name)
+
+
+class AttributeRead(Read):
+    """``container.key`` where that runs no code of the user: an instance's or a class's own value."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return getattr(self.container, self.key)
+
+    def restore(self) -> None:
+        if self.value is not MISSING:
+            setattr(self.container, self.key, self.value)
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        if self.value is MISSING or not self.key.isidentifier():
+            return f"{name('look', self.now)}()"
+        return f"{name('g', self.container)}.{self.key}"
+
+    def label(self) -> str:
+        owner = self.container
+        whose = owner.__name__ if isinstance(owner, type) else f"a {type(owner).__name__}"
+        return f"{self.key!r} of {whose}"
+
+
+class LengthRead(Read):
+    """``len(container)``, or its truth."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return len(self.container)
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        name("V", self.value)
+        return f"len({name('g', self.container)}) == {self.value}"
+
+    def label(self) -> str:
+        return f"the length of a {type(self.container).__name__}"
+
+
+class MembershipRead(Read):
+    """``key in container`` of a dict or a set."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return self.key in self.container
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        key = repr(self.key) if self.key.__class__ in (str, int) else name("K", self.key)
+        return f"{key} {'in' if self.value else 'not in'} {name('g', self.container)}"
+
+    def label(self) -> str:
+        return f"whether a {type(self.container).__name__} has {told(self.key)}"
+
+
+def contents(container: Any) -> tuple:
+    """All that is in a container, in its order: keys before values."""
+    if isinstance(container, dict):
+        return (*dict.keys(container), *dict.values(container))
+    return tuple(container)
+
+
+class ContentsRead(Read):
+    """All entries of a container: what iterating over it reads. Costs some 30 ns an entry."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return contents(self.container)
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('holds', self.holds)}()"
+
+    def facts(self) -> tuple:
+        values = tuple((type(v), repr(v)) if isinstance(v, PLAIN) else id(v) for v in self.value)
+        return type(self), id(self.container), values
+
+    def label(self) -> str:
+        return f"the entries of a {type(self.container).__name__}"
+
+
+class ArrayRead(Read):
+    """The elements of a small NumPy array, compared bytewise: 200 ns."""
+
+    __slots__ = ()
+
+    def __init__(self, array: np.ndarray, source: Source | None = None) -> None:
+        super().__init__(array, None, facts_of(array), source)
+
+    def _look(self) -> Any:
+        return facts_of(self.container)
+
+    def holds(self) -> bool:
+        return bool(self.now() == self.value)
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('holds', self.holds)}()"
+
+    def facts(self) -> tuple:
+        return type(self), id(self.container), self.value
+
+    def label(self) -> str:
+        return f"the elements of an array of shape {self.container.shape}"
+
+
+def facts_of(array: np.ndarray) -> tuple:
+    return array.shape, array.dtype.str, array.tobytes()

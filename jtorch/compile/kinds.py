@@ -1,0 +1,98 @@
+"""What kind of thing a value is to somebody who watches a recording, by its type, and whose code a frame runs."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import sys
+import sysconfig
+import types
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+import jtorch
+from jtorch.compile.guards import PLAIN
+from jtorch.compile.scalar import Scalar
+from jtorch.eager.tensor import Tensor
+from jtorch.generator import Generator
+
+
+class Kind(enum.Enum):
+    """PLAIN has no parts that change; TENSOR and MODULE announce changes themselves; TUPLE can't change but what it
+    holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
+
+    PLAIN = enum.auto()
+    TENSOR = enum.auto()
+    MODULE = enum.auto()
+    NAMESPACE = enum.auto()
+    TYPE = enum.auto()
+    FUNCTION = enum.auto()
+    CONTAINER = enum.auto()
+    TUPLE = enum.auto()
+    ARRAY = enum.auto()
+    ITERATOR = enum.auto()
+    OURS = enum.auto()
+    OBJECT = enum.auto()
+    FOREIGN = enum.auto()
+
+
+FUNCTIONS = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.MethodWrapperType, functools.partial,
+)  # fmt: skip
+_BY_CLASS: tuple[tuple[Any, Kind], ...] = (
+    ((*PLAIN, np.generic, np.dtype, enum.Enum, Scalar, Generator, range, slice, super), Kind.PLAIN),
+    (Tensor, Kind.TENSOR),
+    (types.ModuleType, Kind.NAMESPACE),
+    (type, Kind.TYPE),
+    (FUNCTIONS, Kind.FUNCTION),
+    ((dict, list, set, deque, bytearray), Kind.CONTAINER),
+    ((tuple, frozenset), Kind.TUPLE),
+    (np.ndarray, Kind.ARRAY),
+)
+
+
+@functools.lru_cache(4096)
+def kind_of(cls: type) -> Kind:
+    """The kind of the instances of ``cls``."""
+    for classes, kind in _BY_CLASS:
+        if issubclass(cls, classes):
+            return kind
+    if hasattr(cls, "forward") and hasattr(cls, "named_modules"):
+        return Kind.MODULE
+    if issubclass(cls, Iterator):
+        return Kind.ITERATOR
+    root = str(cls.__module__).partition(".")[0]
+    if root == "jtorch":
+        return Kind.OURS
+    if root != "__main__" and (root in sys.stdlib_module_names or root in ("numpy", "scipy")):
+        return Kind.FOREIGN
+    return Kind.OBJECT
+
+
+def is_users(cls: type) -> bool:
+    """Whether a class was written by a user: its methods may be replaced between calls."""
+    root = str(cls.__module__).partition(".")[0]
+    return root == "__main__" or root not in ("jtorch", "numpy", "scipy", *sys.stdlib_module_names)
+
+
+def _folder(module: Any) -> str:
+    return str(Path(module.__file__).resolve().parent) + os.sep
+
+
+_STANDARD = tuple({os.path.realpath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})
+_OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", _folder(jtorch), _folder(np), _folder(scipy))
+
+
+def is_observed(code: types.CodeType) -> bool:
+    """Whether a frame of ``code`` is looked into: not in jtorch, the standard library, NumPy or SciPy."""
+    file = code.co_filename
+    if file.startswith(_OPAQUE):
+        return False
+    return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file

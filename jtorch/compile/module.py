@@ -1,0 +1,53 @@
+"""A compiled Module: a Module again, whose call is the compiled one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch.nn.module import Module
+
+_OWN = ("_orig_mod", "_compiled")
+
+
+class OptimizedModule(Module):
+    """What ``jtorch.compile(module)`` gives. Its only submodule is ``_orig_mod``, as in PyTorch, so the keys of its
+    state dict begin so; attributes are those of the module it was made from, and what compiled functions have:
+    ``retraces``, ``explain()``, ``stats()``, ``graph()``.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
+    """
+
+    def __init__(self, module: Module, compiled: Any) -> None:
+        super().__init__()
+        self.__dict__.pop("training")
+        self.__dict__["_compiled"] = compiled
+        self._modules["_orig_mod"] = module
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._compiled(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._compiled(*args, **kwargs)
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        return self._modules["_orig_mod"].training  # type: ignore[union-attr]
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._modules["_orig_mod"].training = mode  # type: ignore[union-attr]
+
+    def __getattr__(self, name: str) -> Any:
+        facts = self.__dict__
+        if name == "_orig_mod":
+            return facts["_modules"][name]
+        try:
+            return getattr(facts["_modules"]["_orig_mod"], name)
+        except AttributeError:
+            return getattr(facts["_compiled"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "training":
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._modules["_orig_mod"], name, value)

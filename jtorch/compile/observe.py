@@ -1,0 +1,324 @@
+"""Watching a function while it is recorded: what it reads from outside, and what it tries to change there.
+
+Traced values cannot see plain Python reads: a number in a list, a flag of an object. Here the interpreter is
+asked to stop before each instruction of the user's functions (``sys.settrace`` with ``f_trace_opcodes``), and the
+instructions that read or write something other than locals look at their operands on the frame's value stack
+(``frames.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something from
+outside is an error before it happens, so nothing has to be undone.
+
+*Outside* is what was reached from the function itself, its globals, cells, defaults and arguments, by the
+reads seen so far; and any instance of a user's class that was not seen being made. Code of jtorch, the
+standard library and NumPy is not watched: what is handed to it counts as read, all of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile import frames
+from jtorch.compile.guards import (
+    MISSING, PLAIN, ArrayRead, AttributeRead, ContentsRead, ItemRead, Read, contents, same, told,
+)  # fmt: skip
+from jtorch.compile.kinds import Kind, is_observed, kind_of
+from jtorch.errors import CompileError, Source
+
+SMALL = 4096  # bytes of a NumPy array that are compared at each call
+LIMIT = 100_000  # reads of one recording
+_IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
+
+Handler = Callable[["Watch", types.FrameType, int], None]
+HANDLERS: dict[int, Handler] = {}  # by opcode: filled by the module ``instructions``
+_TABLES: weakref.WeakKeyDictionary[types.CodeType, dict[int, tuple[Handler, int]]] = weakref.WeakKeyDictionary()
+_WARNED: set[tuple[str, int]] = set()
+_EXTENDED = 144  # the opcode EXTENDED_ARG
+
+
+class Observer:
+    """The reads of one recording. ``observing`` is the context in which the function runs."""
+
+    def __init__(self, name: str) -> None:
+        frames.check()
+        self.name = name
+        self.reads: dict[Any, Read] = {}
+        self.outside: dict[int, Any] = {}
+        self.inside: dict[int, Any] = {}
+        self.tables: dict[int, Any] = {}
+        self.codes: list[types.CodeType] = []
+        self.problem: CompileError | None = None
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def observing(self) -> Iterator[None]:
+        before = sys.gettrace()
+        trace = self._enter
+        sys.settrace(trace)
+        try:
+            yield
+            if self.problem is None and sys.gettrace() is not trace:
+                raise CompileError(
+                    f"'{self.name}' sets sys.settrace, by which the recording is observed: do it outside."
+                )
+        finally:
+            sys.settrace(before)
+            if self.problem is not None:  # the user's function may have caught it
+                raise self.problem
+
+    def _enter(self, frame: types.FrameType, event: str, arg: Any) -> Any:
+        """A function is called: answer who watches it."""
+        code = frame.f_code
+        table = self.tables.get(id(code), MISSING)
+        if table is MISSING:
+            table = self.tables[id(code)] = _table(code) if is_observed(code) else None
+            self.codes.append(code)
+        if table is None:
+            return None
+        frame.f_trace_lines = False
+        frame.f_trace_opcodes = True
+        self._begin(frame, code)
+        return Watch(self, table)
+
+    def _begin(self, frame: types.FrameType, code: types.CodeType) -> None:
+        if code.co_name in ("__init__", "__new__", "__post_init__") and code.co_argcount:
+            self.made(frame.f_locals.get(code.co_varnames[0]))
+        function = frames.function_of(frame)
+        if function is None or id(function) in self.inside:
+            return
+        for name in ("__defaults__", "__kwdefaults__"):
+            values = getattr(function, name)
+            if values:
+                self.read(AttributeRead, frame, function, name, values)
+                if name == "__kwdefaults__":
+                    self.contents(frame, values)
+
+    # -- where things come from ------------------------------------------------------------------------------
+
+    def meet(self, value: Any) -> None:
+        """``value`` was reached from outside."""
+        kind = kind_of(type(value))
+        if kind in _IGNORED or id(value) in self.outside or id(value) in self.inside:
+            return
+        self.outside[id(value)] = value
+        parts: Iterable[Any] = ()
+        if kind is Kind.TUPLE:
+            parts = value
+        elif isinstance(value, types.MethodType):
+            parts = (value.__self__, value.__func__)
+        elif isinstance(value, functools.partial):
+            parts = (value.func, *value.args, *value.keywords.values())
+        for part in parts:
+            self.meet(part)
+
+    def made(self, value: Any) -> None:
+        """``value`` was made by the function."""
+        if id(value) not in self.outside:
+            self.inside[id(value)] = value
+
+    def made_all(self, tree: Any) -> None:
+        """The containers of a tree of arguments, which were built anew for this recording."""
+        self.made(tree)
+        facts = getattr(tree, "__dict__", None)
+        for part in (*contents(tree),) if isinstance(tree, (list, tuple, dict)) else (facts or {}).values():
+            if isinstance(part, (list, tuple, dict)) or hasattr(part, "__dataclass_fields__"):
+                self.made_all(part)
+
+    def is_outside(self, value: Any) -> bool:
+        kind = kind_of(type(value))
+        if kind in (Kind.MODULE, Kind.OBJECT, Kind.NAMESPACE, Kind.TYPE):
+            return id(value) not in self.inside
+        return id(value) in self.outside
+
+    # -- reads -----------------------------------------------------------------------------------------------
+
+    def read(
+        self, kind: type[Read], frame: types.FrameType | None, container: Any, key: Any, value: Any,
+        guarded: bool = True,
+    ) -> None:  # fmt: skip
+        """``container`` was asked for ``key`` and had ``value``."""
+        identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
+        if identity not in self.reads:
+            if len(self.reads) >= LIMIT:
+                raise self.error(frame, f"reads more than {LIMIT} things from outside", "Hand it less.")
+            self.reads[identity] = kind(container, key, value, source_of(frame), guarded)
+            self.meet(value)
+
+    def contents(self, frame: types.FrameType | None, container: Any) -> None:
+        """All entries of an outside container were read."""
+        kind = kind_of(type(container))
+        if kind is Kind.ARRAY:
+            self.array(frame, container)
+        elif kind is Kind.CONTAINER and id(container) in self.outside:
+            self.read(ContentsRead, frame, container, None, contents(container))
+            for value in contents(container):
+                self.meet(value)
+
+    def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
+        """Elements of an outside NumPy array were read."""
+        if id(array) not in self.outside:
+            return
+        if array.nbytes > SMALL or array.dtype.hasobject:
+            raise self.error(
+                frame,
+                f"reads elements of a NumPy array from outside (shape {array.shape}), which a recording would freeze",
+                "Use jtorch.from_numpy(array), whose elements are read at each call.",
+            )
+        identity = (ArrayRead, id(array))
+        if identity not in self.reads:
+            self.reads[identity] = ArrayRead(array, source_of(frame))
+
+    def deep(self, frame: types.FrameType | None, value: Any, objects: bool = True) -> None:
+        """``value`` was handed to code that is not watched: all of it counts as read."""
+        stack, seen = [value], set()
+        while stack:
+            value = stack.pop()
+            kind = kind_of(type(value))
+            if kind in _IGNORED or kind in (Kind.MODULE, Kind.FUNCTION) or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if kind in (Kind.CONTAINER, Kind.ARRAY):
+                if id(value) in self.outside:
+                    self.contents(frame, value)
+                    stack += contents(value) if kind is Kind.CONTAINER else ()
+            elif kind is Kind.TUPLE:
+                stack += value
+            elif objects and self.is_outside(value):
+                stack += self._facts(frame, value)
+
+    def _facts(self, frame: types.FrameType | None, value: Any) -> Iterator[Any]:
+        for name, fact in list(getattr(value, "__dict__", {}).items()):
+            self.read(ItemRead, frame, value.__dict__, name, fact)
+            yield fact
+
+    # -- refusals --------------------------------------------------------------------------------------------
+
+    def error(self, frame: types.FrameType | None, does: str, way_out: str) -> CompileError:
+        """The error of a program that ``does`` what a recording cannot."""
+        where = f"{source_of(frame)}: " if frame is not None else ""
+        return CompileError(f"{where}'{self.name}' {does}. {way_out}")
+
+    def write(self, frame: types.FrameType, owner: Any, key: Any, before: Any, after: Any) -> None:
+        """``key`` of ``owner``, which is from outside, is about to become ``after``. To write what is there
+        already changes nothing."""
+        if isinstance(after, PLAIN) and same(before, after):
+            return
+        became = f" ({told(before)} becomes {told(after)})" if isinstance(after, PLAIN) else ""
+        raise self.error(
+            frame,
+            f"changes {label(owner, key)}, which it reads from outside{became}: a recording would not",
+            "Pass the value in and return the new one, or keep it in a tensor and change that in place.",
+        )
+
+    def warn(self, frame: types.FrameType, text: str) -> None:
+        """Once for each place."""
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        if place not in _WARNED:
+            _WARNED.add(place)
+            text = f"'{self.name}' {text}: it happens when the function is recorded, not at each call"
+            warnings.warn_explicit(text, UserWarning, *place)
+
+    def check(self) -> None:
+        """Raise if something that was read has changed since."""
+        check_reads(self.reads.values(), self.name)
+
+
+def check_reads(reads: Iterable[Read], name: str) -> None:
+    """Raise a CompileError for a read that no longer holds, after putting back what can be put back."""
+    changed = [(read, read.now()) for read in reads if not read.holds()]
+    for read, _ in changed:
+        read.restore()
+    for read, now in changed:
+        raise CompileError(
+            f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from outside "
+            f"({told(read.value)} became {told(now)}): a recording would not. Pass it in and return the new one."
+        )
+
+
+class Watch:
+    """The trace function of one frame. ``pending`` gets the value that an instruction leaves on the stack."""
+
+    __slots__ = ("observer", "pending", "table")
+
+    def __init__(self, observer: Observer, table: dict[int, tuple[Handler, int]]) -> None:
+        self.observer = observer
+        self.table = table
+        self.pending: Callable[[Any], None] | None = None
+
+    def __call__(self, frame: types.FrameType, event: str, arg: Any) -> Watch:
+        if event != "opcode":
+            self.pending = None
+            return self
+        if self.pending is not None:
+            pending, self.pending = self.pending, None
+            pending(frames.peek(frame, 1))
+        found = self.table.get(frame.f_lasti)
+        if found is not None:
+            try:
+                found[0](self, frame, found[1])
+            except CompileError as problem:
+                self.observer.problem = problem
+                raise
+        return self
+
+
+def _table(code: types.CodeType) -> dict[int, tuple[Handler, int]]:
+    """By offset, the instructions that somebody wants to look at."""
+    table = _TABLES.get(code)
+    if table is None:
+        table = _TABLES[code] = {}
+        raw, extended, start = code.co_code, 0, 0
+        for at in range(0, len(raw), 2):
+            arg = raw[at + 1] | extended
+            if raw[at] == _EXTENDED:  # the interpreter may stop at the prefix alone
+                start, extended = start if extended else at, arg << 8
+                continue
+            handler = HANDLERS.get(raw[at])
+            if handler is not None:
+                table[at] = (handler, arg)
+                if extended:
+                    table[start] = (handler, arg)
+            extended = 0
+    return table
+
+
+def source_of(frame: types.FrameType | None) -> Source | None:
+    """The line that a frame is at."""
+    if frame is None:
+        return None
+    return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def label(owner: Any, key: Any) -> str:
+    """How a message names a part of something."""
+    if owner is None:
+        return repr(key)
+    if isinstance(owner, dict) and "params" in owner:
+        return f"{key!r} of an optimizer's group"
+    if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
+        return f"{key!r} of {owner.__name__}"
+    return f"{told(key) if key is not MISSING else 'the entries'} of {told(owner)}"
+
+
+def quietly(function: Callable) -> Callable:
+    """``function``, which runs no code of the user, without being watched: a trace function makes the interpreter
+    three times slower also where nothing is looked at."""
+
+    def run(*values: Any, **statics: Any) -> Any:
+        trace = sys.gettrace()
+        if trace is None:
+            return function(*values, **statics)
+        sys.settrace(None)
+        try:
+            return function(*values, **statics)
+        finally:
+            sys.settrace(trace)
+
+    return run

@@ -1,0 +1,81 @@
+"""``jtorch.compiler``: questions to the compiler, and exceptions from it.
+
+Source: https://docs.pytorch.org/docs/stable/torch.compiler_api.html
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "list_backends", "reset",
+]  # fmt: skip
+
+
+def is_compiling() -> bool:
+    """Whether a function is being recorded in this thread of control."""
+    if "jtorch.compile.trace" not in sys.modules:  # nothing was ever compiled: don't load the compiler to ask
+        return False
+    from jtorch.compile import compiler
+
+    return compiler.is_compiling()
+
+
+is_dynamo_compiling = is_compiling
+
+
+def is_exporting() -> bool:
+    """Whether ``torch.export`` is at work, which jtorch does not have: False."""
+    return False
+
+
+def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Decorator: ``fn`` runs eagerly. A compiled function that calls it raises ``CompileError``, since a recording
+    has no Python in its middle.
+
+    ``recursive=False``, which would compile what ``fn`` calls, raises NotImplementedError.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html
+    """
+    if not recursive:
+        raise NotImplementedError("disable(recursive=False): compile the functions that fn calls instead")
+    if fn is None:
+        return lambda function: disable(function, reason=reason)
+    from jtorch.compile import compiler
+
+    return compiler.disabled(fn, reason)
+
+
+def reset() -> None:
+    """Forget the recordings of all compiled functions; each is recorded anew at its next call.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.compiler.reset.html
+    """
+    if "jtorch.compile.api" in sys.modules:
+        from jtorch.compile import compiler
+
+        compiler.reset()
+
+
+def explain(f: Callable) -> Callable[..., Any]:
+    """``explain(f)(*args)`` calls ``f`` compiled with ``args`` and gives what ``f.explain()`` tells.
+
+    >>> import jtorch
+    >>> told = jtorch.compiler.explain(lambda x: (x * 2).sum())(jtorch.ones(3))
+    >>> print(str(told).splitlines()[0])
+    <lambda>: 2 ops as 1 kernels and 0 library calls
+    """
+    from jtorch.compile import compiler
+
+    return compiler.explain(f)
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names that ``jtorch.compile(backend=...)`` takes for compiling."""
+    return ["inductor", "jtorch"]
+
+
+def cudagraph_mark_step_begin() -> None:
+    """A new step begins. Nothing to do: results own their memory and no later step changes them."""

@@ -1,0 +1,83 @@
+"""What a tensor says of itself: where it is, how it is kept, of what kind its elements are.
+
+Source: https://docs.pytorch.org/docs/stable/tensors.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jtorch import memory_formats as formats
+from jtorch import op as op_module
+from jtorch.eager.tensor import Tensor
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the type of the elements has negative numbers."""
+    return input.dtype.is_signed
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether tensors made now are of ``inference_mode``: here they are ordinary ones, so False."""
+    return False
+
+
+def is_neg(input: Tensor) -> bool:
+    """Whether negation waits to be done: never, jtorch does it at once."""
+    return False
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same memory, off the tape."""
+    return input.detach()
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor of the shape and dtype of ``input`` with ``value`` in every element."""
+    return input.clone().fill_(value)
+
+
+def _no(self: Tensor) -> bool:
+    return False
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is pinned for a GPU: never in this build."""
+    return False
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Raises RuntimeError: there is no GPU to pin memory for."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    return tuple(self.shape) == tuple(other.shape)
+
+
+def apply_(self: Tensor, callable: Callable) -> Tensor:
+    """Overwrite each element by a Python function of it: slow. Raises where gradients would be lost."""
+    if self.requires_grad and op_module.CONTEXT.get().grad:
+        raise RuntimeError(
+            "Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead."
+        )
+    values = [callable(v) for v in self.reshape(-1).tolist()]
+    made: Tensor = self.new_tensor(values).reshape(tuple(self.shape))
+    return self.copy_(made)
+
+
+_NOT_OF = (
+    "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
+    "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
+)  # fmt: skip
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f for f in (is_signed, is_inference, is_neg, detach, fill, is_same_size)
+}
+METHODS: dict[str, Any] = {
+    "is_signed": is_signed, "is_inference": is_inference, "is_neg": is_neg, "is_pinned": is_pinned,
+    "pin_memory": pin_memory, "ndimension": Tensor.dim, "is_same_size": is_same_size, "apply_": apply_,
+    "is_cpu": property(lambda self: True), "layout": property(lambda self: formats.strided),
+    "itemsize": property(Tensor.element_size),
+    "nbytes": property(lambda self: self.numel() * self.element_size()),
+} | {name: property(_no) for name in _NOT_OF}  # fmt: skip

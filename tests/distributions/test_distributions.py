@@ -1,0 +1,306 @@
+"""Every distribution against PyTorch's: values, gradients, shapes, errors; samples against their own cdf."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import jtorch
+import jtorch.distributions as distributions
+
+A = [[0.4, 1.3, 2.2], [0.7, 3.1, 0.2]]
+B = [[0.5], [1.7]]
+P = [[0.2, 0.7, 0.45], [0.9, 0.01, 0.5]]
+ROWS = [[0.2, 0.5, 0.3], [0.6, 0.15, 0.25]]
+FACTOR = [[1.2, 0.0, 0.0], [0.3, 0.8, 0.0], [-0.4, 0.2, 1.5]]
+COVARIANCE = (np.array(FACTOR) @ np.array(FACTOR).T).tolist()
+
+CASES = {  # name -> (class, parameters, values)
+    "normal": ("Normal", {"loc": A, "scale": B}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
+    "log_normal": ("LogNormal", {"loc": A, "scale": B}, [[0.3, 1.0, 4.0], [2.0, 0.1, 1.0]]),
+    "laplace": ("Laplace", {"loc": A, "scale": B}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
+    "gumbel": ("Gumbel", {"loc": A, "scale": B}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
+    "uniform": ("Uniform", {"low": B, "high": [[3.0, 4.0, 5.0]]}, [[0.6, 2.0, 3.0], [2.0, 1.8, 4.0]]),
+    "exponential": ("Exponential", {"rate": A}, [[0.3, 0.0, 4.0], [2.0, 0.5, 1.0]]),
+    "poisson": ("Poisson", {"rate": A}, [[0.0, 3.0, 4.0], [2.0, 1.0, 7.0]]),
+    "bernoulli": ("Bernoulli", {"probs": P}, [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]),
+    "bernoulli_logits": ("Bernoulli", {"logits": A}, [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]]),
+    "geometric": ("Geometric", {"probs": P}, [[0.0, 1.0, 5.0], [1.0, 0.0, 3.0]]),
+    "geometric_logits": ("Geometric", {"logits": A}, [[0.0, 1.0, 5.0], [1.0, 0.0, 3.0]]),
+    "categorical": ("Categorical", {"probs": A}, [2.0, 0.0]),
+    "categorical_logits": ("Categorical", {"logits": A}, [1.0, 2.0]),
+    "one_hot": ("OneHotCategorical", {"probs": ROWS}, [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
+    "one_hot_logits": ("OneHotCategorical", {"logits": A}, [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
+    "multivariate": ("MultivariateNormal", {"loc": A, "scale_tril": FACTOR}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
+    "multivariate_covariance": (
+        "MultivariateNormal", {"loc": A, "covariance_matrix": COVARIANCE}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]],
+    ),
+    "multivariate_precision": (
+        "MultivariateNormal", {"loc": A, "precision_matrix": COVARIANCE}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]],
+    ),
+}  # fmt: skip
+CONTINUOUS = ["normal", "log_normal", "laplace", "gumbel", "uniform", "exponential"]
+
+
+def made(library, name):
+    """(the distribution, its parameters as leaves, the value) in ``library``, in float64."""
+    kind, parameters, value = CASES[name]
+    leaves = {
+        k: library.tensor(v, dtype=library.float64, requires_grad=True) for k, v in parameters.items()
+    }
+    value = library.tensor(value, dtype=library.float64)
+    return getattr(library.distributions, kind)(**leaves), leaves, value
+
+
+def both(name):
+    torch = pytest.importorskip("torch")
+    return made(jtorch, name), made(torch, name)
+
+
+def assert_same(have, want):
+    np.testing.assert_allclose(have.detach().numpy(), want.detach().numpy(), rtol=1e-10, atol=1e-12)
+    assert str(have.dtype).rpartition(".")[2] == str(want.dtype).rpartition(".")[2]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_log_prob_and_its_gradients(name):
+    (d, leaves, value), (t, t_leaves, t_value) = both(name)
+    have, want = d.log_prob(value), t.log_prob(t_value)
+    assert_same(have, want)
+    have.sum().backward()
+    want.sum().backward()
+    for key, leaf in leaves.items():
+        assert_same(leaf.grad, t_leaves[key].grad)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("fact", ["mean", "mode", "variance", "stddev", "entropy"])
+def test_facts(name, fact):
+    (d, leaves, _), (t, t_leaves, _) = both(name)
+    if name == "poisson" and fact == "entropy":
+        with pytest.raises(NotImplementedError):
+            d.entropy()
+        return
+    have, want = getattr(d, fact), getattr(t, fact)
+    have, want = (have(), want()) if fact == "entropy" else (have, want)
+    assert_same(have, want)
+    if want.requires_grad and fact != "mode":
+        have.sum().backward()
+        want.sum().backward()
+        for key, leaf in leaves.items():
+            if t_leaves[key].grad is not None:
+                assert_same(leaf.grad, t_leaves[key].grad)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_cdf_and_its_inverse(name):
+    (d, _, value), (t, _, t_value) = both(name)
+    assert_same(d.cdf(value), t.cdf(t_value))
+    u = jtorch.tensor([[0.1, 0.5, 0.9], [0.25, 0.75, 0.6]], dtype=jtorch.float64)
+    torch = pytest.importorskip("torch")
+    assert_same(d.icdf(u), t.icdf(torch.tensor(u.tolist(), dtype=torch.float64)))
+    np.testing.assert_allclose(d.cdf(d.icdf(u)).detach().numpy(), u.numpy(), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shapes_repr_and_flags(name):
+    (d, _, _), (t, _, _) = both(name)
+    assert repr(d) == repr(t)
+    for sample_shape in ((), (4,), (2, 3)):
+        assert tuple(d.sample(sample_shape).shape) == tuple(t.sample(sample_shape).shape)
+    assert tuple(d.batch_shape) == tuple(t.batch_shape)
+    assert tuple(d.event_shape) == tuple(t.event_shape)
+    assert d.has_rsample == t.has_rsample
+    assert d.has_enumerate_support == t.has_enumerate_support
+    assert not d.sample().requires_grad
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_expand(name):
+    (d, _, value), (t, _, t_value) = both(name)
+    wide, t_wide = d.expand((4, 2, *d.batch_shape[1:])), t.expand((4, 2, *t.batch_shape[1:]))
+    assert tuple(wide.batch_shape) == tuple(t_wide.batch_shape)
+    assert_same(wide.log_prob(value), t_wide.log_prob(t_value))
+    assert tuple(wide.sample((3,)).shape) == tuple(t_wide.sample((3,)).shape)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_samples_follow_the_cdf(name):
+    jtorch.manual_seed(3)
+    d, _, _ = made(jtorch, name)
+    u = d.cdf(d.sample((4000,))).detach().numpy().reshape(4000, -1)
+    steps = np.arange(1, 4001) / 4000
+    for column in u.T:  # Kolmogorov-Smirnov at the 0.1% level
+        assert np.abs(np.sort(column) - steps).max() < 1.95 / math.sqrt(4000)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in CONTINUOUS and "categorical" not in n])
+def test_moments_of_samples(name):
+    jtorch.manual_seed(4)
+    d, _, _ = made(jtorch, name)
+    drawn = d.sample((20000,)).numpy()
+    error = 5 * d.stddev.detach().numpy() / math.sqrt(20000)
+    assert (np.abs(drawn.mean(0) - d.mean.detach().numpy()) <= error).all()
+
+
+def test_categorical_frequencies():
+    jtorch.manual_seed(5)
+    d = distributions.Categorical(jtorch.tensor([0.0, 1.0, 3.0, 6.0]))
+    drawn = d.sample((20000,))
+    assert drawn.dtype is jtorch.int64
+    shares = np.bincount(drawn.numpy(), minlength=4) / 20000
+    assert shares[0] == 0
+    np.testing.assert_allclose(shares, [0, 0.1, 0.3, 0.6], atol=0.02)
+
+
+@pytest.mark.parametrize("name", ["normal", "log_normal", "laplace", "gumbel", "uniform", "exponential"])
+def test_gradients_through_rsample(name):
+    """The derivative of a sample by a parameter at fixed noise: as the inverse cdf at fixed u says."""
+    d, leaves, _ = made(jtorch, name)
+    sample = d.rsample()
+    have = jtorch.autograd.grad(sample.sum(), list(leaves.values()))
+    again = d.icdf(d.cdf(sample).detach())
+    want = jtorch.autograd.grad(again.sum(), list(leaves.values()))
+    for g, w in zip(have, want, strict=True):
+        np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=1e-6)
+
+
+def test_multivariate_rsample_gradients():
+    d, leaves, _ = made(jtorch, "multivariate")
+    sample = d.rsample()
+    (g,) = jtorch.autograd.grad(sample.sum(), [leaves["loc"]])
+    assert (g.numpy() == 1).all()
+
+
+PAIRS = [
+    ("normal", {"loc": 0.3, "scale": 2.0}), ("log_normal", {"loc": 0.3, "scale": 2.0}),
+    ("laplace", {"loc": 0.3, "scale": 2.0}), ("exponential", {"rate": 1.3}), ("poisson", {"rate": 1.3}),
+    ("uniform", {"low": 0.0, "high": 4.5}), ("bernoulli", {"probs": 0.3}), ("geometric", {"probs": 0.3}),
+    ("categorical", {"probs": [0.2, 0.0, 0.8]}), ("one_hot", {"logits": [0.2, 0.1, 0.8]}),
+    ("multivariate", {"loc": [0.0, 1.0, 2.0], "covariance_matrix": COVARIANCE}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "other"), PAIRS, ids=[p[0] for p in PAIRS])
+def test_divergences(name, other):
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (jtorch, torch):
+        p, leaves, _ = made(library, name)
+        given = {k: library.tensor(v, dtype=library.float64) for k, v in other.items()}
+        q = getattr(library.distributions, CASES[name][0])(**given)
+        kl = library.distributions.kl_divergence(p, q)
+        grads = library.autograd.grad(kl[kl < math.inf].sum(), list(leaves.values()), allow_unused=True)
+        found.append((kl, grads))
+    (have, have_grads), (want, want_grads) = found
+    assert_same(have, want)
+    for g, w in zip(have_grads, want_grads, strict=True):
+        if w is not None:
+            assert_same(g, w)
+
+
+def test_unknown_divergence():
+    p, q = distributions.Normal(0.0, 1.0), distributions.Exponential(1.0)
+    with pytest.raises(
+        NotImplementedError, match=r"No KL\(p \|\| q\) is implemented for p type Normal and q type Exponential"
+    ):
+        distributions.kl_divergence(p, q)
+
+
+def test_registered_divergence():
+    class Mine(distributions.Normal):
+        pass
+
+    @distributions.register_kl(Mine, distributions.Normal)
+    def _(p, q):
+        return jtorch.tensor(7.0)
+
+    assert distributions.kl_divergence(Mine(0.0, 1.0), distributions.Normal(0.0, 1.0)).item() == 7
+    with pytest.raises(TypeError, match="Expected type_p to be a Distribution subclass"):
+        distributions.register_kl(int, distributions.Normal)
+
+
+def test_independent():
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (jtorch, torch):
+        base, _, value = made(library, "normal")
+        d = library.distributions.Independent(base, 1)
+        assert tuple(d.batch_shape) == (2,)
+        assert tuple(d.event_shape) == (3,)
+        found.append((d.log_prob(value), d.entropy(), d.expand((4, 2)).log_prob(value), repr(d)))
+    for have, want in zip(found[0][:3], found[1][:3], strict=True):
+        assert_same(have, want)
+    assert found[0][3] == found[1][3]
+    with pytest.raises(ValueError, match="Expected reinterpreted_batch_ndims <= len"):
+        distributions.Independent(made(jtorch, "normal")[0], 3)
+
+
+def errors(library):
+    D = library.distributions  # noqa: N806
+    tensor = library.tensor
+    return [
+        lambda: D.Normal(0.0, tensor([1.0, -1.0])),
+        lambda: D.Normal(float("nan"), 1.0),
+        lambda: D.Normal("a", 1.0),
+        lambda: D.Uniform(1.0, 1.0),
+        lambda: D.Bernoulli(),
+        lambda: D.Bernoulli(probs=1.5),
+        lambda: D.Categorical(probs=tensor([-0.5, 1.0])),
+        lambda: D.Categorical(probs=tensor(0.5)),
+        lambda: D.Categorical(probs=tensor([0.5, 0.5])).log_prob(tensor(2)),
+        lambda: D.Exponential(1.0).log_prob(tensor(-1.0)),
+        lambda: D.Normal(tensor([0.0, 1.0]), 1.0).log_prob(tensor([1.0, 2.0, 3.0])),
+        lambda: D.Normal(0.0, 1.0).log_prob(2.0),
+        lambda: D.Uniform(0.0, 1.0).log_prob(tensor(2.0)),
+        lambda: D.MultivariateNormal(tensor([0.0, 1.0])),
+        lambda: D.MultivariateNormal(tensor(1.0), library.eye(1)),
+        lambda: D.MultivariateNormal(tensor([0.0, 1.0]), tensor([[1.0, 2.0], [2.0, 1.0]])),
+        lambda: D.OneHotCategorical(tensor([0.5, 0.5])).log_prob(tensor([1.0, 1.0])),
+        lambda: D.Geometric(0.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(18))
+def test_error_sentences(number):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError) as want:  # noqa: PT011 - the sentence is compared below
+        errors(torch)[number]()
+    with pytest.raises(ValueError) as have:  # noqa: PT011
+        errors(jtorch)[number]()
+    assert str(have.value) == str(want.value)
+
+
+def test_unvalidated_values_pass():
+    d = distributions.Uniform(0.0, 1.0, validate_args=False)
+    assert d.log_prob(jtorch.tensor(2.0)).item() == -math.inf
+    assert distributions.Normal(0.0, -1.0, validate_args=False).scale.item() == -1
+
+
+def test_default_of_validation():
+    distributions.Distribution.set_default_validate_args(False)
+    try:
+        distributions.Normal(0.0, -1.0)
+    finally:
+        distributions.Distribution.set_default_validate_args(True)
+    with pytest.raises(ValueError, match="satisfy the constraint"):
+        distributions.Normal(0.0, -1.0)
+
+
+def test_straight_through_gradient():
+    probs = jtorch.tensor([0.2, 0.8], requires_grad=True)
+    sample = distributions.OneHotCategoricalStraightThrough(probs).rsample((5,))
+    assert sorted(set(np.round(sample.detach().numpy().ravel(), 6))) == [0, 1]
+    (sample * jtorch.tensor([1.0, 3.0])).sum().backward()
+    np.testing.assert_allclose(probs.grad.numpy(), [5 * (1 - 2.6), 5 * (3 - 2.6)], rtol=1e-5)
+
+
+def test_enumerated_support():
+    d = distributions.Categorical(jtorch.ones(2, 3))
+    assert d.enumerate_support().tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert d.enumerate_support(expand=False).tolist() == [[0], [1], [2]]
+    assert distributions.Bernoulli(jtorch.tensor([0.5])).enumerate_support().tolist() == [[0.0], [1.0]]
+    one_hot = distributions.OneHotCategorical(jtorch.ones(2, 3)).enumerate_support()
+    assert tuple(one_hot.shape) == (3, 2, 3)

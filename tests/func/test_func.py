@@ -1,0 +1,119 @@
+"""``jtorch.func`` against PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch import func, nn
+
+X = [0.5, -1.2, 2.0]
+Y = [1.5, 0.3, -0.7]
+
+
+def of(library):
+    """Programs over ``library`` that give a nested structure of tensors."""
+    f = library.func
+    x = library.tensor(X, dtype=library.float64)
+    y = library.tensor(Y, dtype=library.float64)
+    return {
+        "grad": lambda: f.grad(lambda x: (x**3).sum())(x),
+        "grad of second": lambda: f.grad(lambda x, y: (x * y.exp()).sum(), argnums=1)(x, y),
+        "grad of both": lambda: f.grad(lambda x, y: (x * y.exp()).sum(), argnums=(0, 1))(x, y),
+        "grad of dict": lambda: f.grad(lambda p: (p["a"] * p["b"]).sum())({"a": x, "b": y}),
+        "grad and aux": lambda: f.grad(lambda x: ((x**2).sum(), x * 2), has_aux=True)(x),
+        "grad and value": lambda: f.grad_and_value(lambda x: (x**2).sum())(x),
+        "third derivative": lambda: f.grad(f.grad(f.grad(lambda t: t**4)))(x[2]),
+        "vjp": lambda: (lambda out, pull: (out, pull(y)))(*f.vjp(lambda x: x.sin(), x)),
+        "vjp of two": lambda: (lambda out, pull: pull(out))(*f.vjp(lambda x, y: (x * y, x + y), x, y)),
+        "vjp and aux": lambda: f.vjp(lambda x: (x.sin(), x.cos()), x, has_aux=True)[2],
+        "jvp": lambda: f.jvp(lambda x, y: x * y.sin(), (x, y), (y, x)),
+        "jvp of constant": lambda: f.jvp(lambda x: x * 0 + 1, (x,), (y,)),
+        "jacrev": lambda: f.jacrev(lambda x: x.exp() * x.sum())(x),
+        "jacrev of both": lambda: f.jacrev(lambda x, y: (x * y, y.sum()), argnums=(0, 1))(x, y),
+        "jacfwd": lambda: f.jacfwd(lambda x: x.exp() * x.sum())(x),
+        "hessian": lambda: f.hessian(lambda x: (x**3).sum() * x[0])(x),
+        "vmap": lambda: f.vmap(lambda a, b: a @ b, in_dims=(0, None))(x.reshape(3, 1), y[:1]),
+        "vmap of grad": lambda: f.vmap(f.grad(lambda t: t**3))(x),
+        "vmap to last": lambda: f.vmap(lambda a: (a, a * 2), out_dims=(0, 1))(library.outer(x, y)),
+    }
+
+
+def flat(found):
+    if isinstance(found, dict):
+        return [t for key in sorted(found) for t in flat(found[key])]
+    if isinstance(found, (tuple, list)):
+        return [t for part in found for t in flat(part)]
+    return [found]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # the oracle's own
+@pytest.mark.parametrize("name", list(of(jtorch)))
+def test_same_numbers(name):
+    torch = pytest.importorskip("torch")
+    have, want = flat(of(jtorch)[name]()), flat(of(torch)[name]())
+    assert len(have) == len(want)
+    for h, w in zip(have, want, strict=True):
+        assert tuple(h.shape) == tuple(w.shape)
+        assert h.requires_grad == w.requires_grad
+        np.testing.assert_allclose(h.numpy(), w.numpy(), rtol=1e-12, atol=1e-14)
+
+
+def test_what_it_closes_over_stays_on_the_tape():
+    w = jtorch.tensor(2.0, dtype=jtorch.float64, requires_grad=True)
+    g = func.grad(lambda x: w * x**3)(jtorch.tensor(3.0, dtype=jtorch.float64))
+    assert g.item() == 54
+    g.backward()
+    assert w.grad.item() == 27
+
+
+def test_tracked_arguments_stay_on_the_tape():
+    x = jtorch.tensor(3.0, dtype=jtorch.float64, requires_grad=True)
+    func.grad(lambda x: x**3)(x).backward()
+    assert x.grad.item() == 18
+
+
+def test_functional_call_with_grad():
+    model = nn.Linear(3, 1)
+    parameters = {k: p.detach() for k, p in model.named_parameters()}
+    x = jtorch.randn(5, 3)
+
+    def loss(parameters):
+        return func.functional_call(model, parameters, (x,)).square().mean()
+
+    found = func.grad(loss)(parameters)
+    model(x).square().mean().backward()
+    for name, p in model.named_parameters():
+        np.testing.assert_allclose(found[name].numpy(), p.grad.numpy(), rtol=1e-6)
+
+
+def test_random_numbers_under_vmap():
+    ones = jtorch.ones(4, 3)
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        func.vmap(lambda t: t * jtorch.rand(3))(ones)
+    same = func.vmap(lambda t: t * jtorch.rand(3), randomness="same")(ones)
+    different = func.vmap(lambda t: t * jtorch.rand(3), randomness="different")(ones)
+    assert len({tuple(row) for row in same.tolist()}) == 1
+    assert len({tuple(row) for row in different.tolist()}) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda x: func.grad(lambda x: x)(x), "Expected f.* to return a scalar tensor, got tensor with 1 dims"),
+        (lambda x: func.grad(lambda x: 3)(x), "to return a tensor, got <class 'int'>"),
+        (lambda x: func.grad(lambda x: x.sum(), argnums=2)(x), "Got argnum=2, but only 1 positional inputs"),
+        (lambda x: func.jvp(lambda x: x, x, x), "Expected primals to be a tuple"),
+        (lambda x: func.vmap(lambda x: x, randomness="some"), "Only allowed values for randomness"),
+        (lambda x: func.jvp(lambda x: x, (x,), (x[:1],)), "a tangent of shape"),
+    ],
+)
+def test_errors(call, match):
+    with pytest.raises(RuntimeError, match=match):
+        call(jtorch.tensor(X))
+
+
+def test_sizes_must_agree_under_vmap():
+    with pytest.raises(ValueError, match="same size in the mapped dimension"):
+        func.vmap(lambda x, y: x + y)(jtorch.ones(2), jtorch.ones(3))

@@ -1,0 +1,164 @@
+"""``python -m jtorch.as_torch``: what a script sees, what a missing name says, what the report lists."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a script, given as text, by as_torch; (return code, output, errors)."""
+
+    def call(text, *arguments, report=False, name="script.py"):
+        (tmp_path / name).write_text(textwrap.dedent(text))
+        before = ["--report"] if report else []
+        done = subprocess.run(
+            [sys.executable, "-m", "jtorch.as_torch", *before, name, *arguments],
+            capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    return call
+
+
+def test_every_form_of_import_gives_the_same_modules(run):
+    code, out, errors = run(
+        """
+        import sys
+        import torch
+        import torch.nn as nn
+        import torch.nn.functional as F
+        import torch.backends.cudnn as cudnn
+        import torchvision.transforms as T
+        from torch import Tensor, nn as nn2, optim
+        from torch.autograd import Variable, Function
+        from torch.cuda.amp import GradScaler
+        from torch.nn.modules.linear import Linear
+        from torch.nn.parameter import Parameter
+        from torch.optim.lr_scheduler import StepLR
+        from torch.utils.data import DataLoader
+        from torchvision import datasets
+        import jtorch
+        assert torch is jtorch and nn is nn2 is jtorch.nn and F is jtorch.nn.functional
+        assert sys.modules["torch.nn.functional"] is F and Linear is nn.Linear and Tensor is jtorch.Tensor
+        assert DataLoader is jtorch.utils.data.DataLoader and StepLR is jtorch.optim.lr_scheduler.StepLR
+        assert jtorch.nn.__spec__.name == "jtorch.nn"
+        assert torch.__version__ >= "1.8" and torch.__version__ >= (2, 0) and not torch.__version__ < "2.13"
+        assert isinstance(torch.__version__, str) and torch.__version__.split("+")[1] == "jtorch"
+        assert not any(m.startswith("torch.") and "site-packages/torch/" in (getattr(v, "__file__", 0) or "")
+                       for m, v in sys.modules.items())
+        print(torch.float64, type(torch.ones(1)), torch.ones(1, dtype=torch.float64))
+        """
+    )
+    assert code == 0, errors
+    assert out == "torch.float64 <class 'torch.Tensor'> tensor([1.], dtype=torch.float64)\n"
+
+
+def test_the_script_is_main(run, tmp_path):
+    (tmp_path / "beside.py").write_text("import torch\nvalue = torch.arange(3).sum().item()\n")
+    code, out, errors = run(
+        """
+        import sys, beside
+        assert sys.path[0].endswith(__file__.rpartition("/")[0]) and __name__ == "__main__"
+        print(sys.argv, beside.value, sys.modules["__main__"].__file__)
+        sys.exit(7)
+        """,
+        "--rate",
+        "0.1",
+    )
+    assert (code, out) == (7, "['script.py', '--rate', '0.1'] 3 script.py\n"), errors
+
+
+def test_a_module_by_name(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "tool.py").write_text("import sys, torch\nprint(__name__, sys.argv[1:], torch.ones(1))\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "jtorch.as_torch", "-m", "package.tool", "x"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "__main__ ['x'] tensor([1.])\n", done.stderr
+
+
+MISSING = {
+    "attribute": ("import torch\ny = torch.fft.rfft(1)\n", "AttributeError: jtorch has no torch.fft.rfft (script.py:2)"),
+    "import from": ("from torch import blah\n", "ImportError: jtorch has no torch.blah (script.py:1): not in jtorch yet"),
+    "module": ("import torch.sigmoidal\n", "ModuleNotFoundError: No module named 'torch.sigmoidal'"),
+    "deeper": ("import torch.nn as nn\nnn.Blah(3)\n", "AttributeError: jtorch has no torch.nn.Blah (script.py:2)"),
+    "method": ("import torch\n\ntorch.ones(2).blah()\n", "jtorch has no torch.Tensor.blah"),
+    "stand-in": (
+        "from torch.fx import symbolic_trace as t\nt(1)\n",
+        "NotImplementedError: jtorch has no torch.fx.symbolic_trace (script.py:2): torch's graph format: not planned",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_name_says_which_where_and_whether_it_is_planned(run, name):
+    text, sentence = MISSING[name]
+    code, _, errors = run(text)
+    assert code == 1
+    assert sentence in errors
+    assert 'File "script.py", line' in errors
+    assert "jtorch/as_torch" not in errors
+
+
+def test_questions_about_what_is_not_there(run):
+    code, _, errors = run(
+        """
+        import torch
+        import torch.distributed as dist
+        from torch.utils.tensorboard import SummaryWriter
+        assert not hasattr(torch, "blah") and getattr(torch, "blah", 3) == 3
+        assert not dist.is_available() and not dist.is_initialized()
+        assert not isinstance(torch.nn.Linear(1, 1), SummaryWriter)
+        """
+    )
+    assert code == 0, errors
+
+
+def test_report(run):
+    code, out, _ = run(
+        """
+        import torch
+        from torch import nn as layers
+        import torch.nn.functional as F
+        from torch.optim import Adam, Eve
+        x = layers.Linear(1, 2)(torch.ones(1)).blah
+        y = layers.Quadratic(1)
+        if y: F.relu(torch.fft.fft(x)); layers.Quadratic(2)
+        torch.distributed.init_process_group()
+        """,
+        report=True,
+    )
+    assert code == 0
+    lines = out.splitlines()
+    assert [line.partition(": line ")[0] for line in lines[:-1]] == [
+        "torch.distributed.init_process_group", "torch.fft", "torch.nn.Quadratic", "torch.optim.Eve",
+    ]  # fmt: skip
+    assert lines[2] == "torch.nn.Quadratic: line 7, 8: not in jtorch yet"
+    assert lines[-1].endswith("of which jtorch lacks 4")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_loaders_have_the_names(run, method):
+    code, out, errors = run(
+        f"""
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+        class Squares(Dataset):
+            def __len__(self): return 4
+            def __getitem__(self, k):
+                import torch.nn.functional as F
+                assert torch.__name__ == "jtorch" and F.__name__ == "jtorch.nn.functional"
+                return torch.tensor(float(k)) ** 2
+        if __name__ == "__main__":
+            loader = DataLoader(Squares(), batch_size=2, num_workers=1, multiprocessing_context="{method}")
+            print([batch.tolist() for batch in loader])
+        """
+    )
+    assert (code, out) == (0, "[[0.0, 1.0], [4.0, 9.0]]\n"), errors
