@@ -85,26 +85,42 @@ def test_a_module_by_name(tmp_path):
 
 
 MISSING = {
-    "attribute": ("import torch\ny = torch.fft.rfft(1)\n", "AttributeError: jtorch has no torch.fft.rfft (script.py:2)"),
-    "import from": ("from torch import blah\n", "ImportError: jtorch has no torch.blah (script.py:1): not in jtorch yet"),
-    "module": ("import torch.sigmoidal\n", "ModuleNotFoundError: No module named 'torch.sigmoidal'"),
-    "deeper": ("import torch.nn as nn\nnn.Blah(3)\n", "AttributeError: jtorch has no torch.nn.Blah (script.py:2)"),
-    "method": ("import torch\n\ntorch.ones(2).blah()\n", "jtorch has no torch.Tensor.blah"),
-    "stand-in": (
-        "from torch.fx import symbolic_trace as t\nt(1)\n",
-        "NotImplementedError: jtorch has no torch.fx.symbolic_trace (script.py:2): torch's graph format: not planned",
+    "import torch; y = torch.fft.rfft(1)": "AttributeError: jtorch has no torch.fft.rfft (here.py:1)",
+    "from torch import blah": "ImportError: jtorch has no torch.blah (here.py:1): not in jtorch yet",
+    "import torch.sigmoidal": "ModuleNotFoundError: No module named 'torch.sigmoidal'",
+    "import torch.nn as nn; nn.Blah(3)": "AttributeError: jtorch has no torch.nn.Blah (here.py:1)",
+    "from torch.fx import symbolic_trace as t; t(1)": (
+        "NotImplementedError: jtorch has no torch.fx.symbolic_trace (here.py:1): torch's graph format: not planned"
     ),
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize("name", MISSING)
-def test_a_missing_name_says_which_where_and_whether_it_is_planned(run, name):
-    text, sentence = MISSING[name]
-    code, _, errors = run(text)
+def test_a_missing_name_says_which_where_and_whether_it_is_planned(run):
+    code, out, errors = run(
+        f"""
+        import linecache
+        for text in {list(MISSING)!r}:
+            linecache.cache["here.py"] = (len(text), None, [text], "here.py")
+            try:
+                exec(compile(text, "here.py", "exec"), {{}})
+            except Exception as error:
+                print(f"{{type(error).__name__}}: {{error}}")
+        """
+    )
+    assert code == 0, errors
+    for line, sentence in zip(out.splitlines(), MISSING.values(), strict=True):
+        assert line.startswith(sentence)
+
+
+def test_the_traceback_is_that_of_the_script(run):
+    code, _, errors = run("import torch\n\ndef f(x):\n    return x.blah()\n\nf(torch.ones(2))\n")
     assert code == 1
-    assert sentence in errors
-    assert 'File "script.py", line' in errors
-    assert "jtorch/as_torch" not in errors
+    assert [line.split(",")[1] for line in errors.splitlines() if "File" in line] == [" line 6", " line 4"]
+    assert "jtorch has no torch.Tensor.blah: not in jtorch yet" in errors
+    code, _, errors = run("import torch\ntorch.blah\n")
+    assert code == 1
+    assert "as_torch" not in errors
+    assert "AttributeError: jtorch has no torch.blah (script.py:2): not in jtorch yet" in errors
 
 
 def test_questions_about_what_is_not_there(run):

@@ -43,12 +43,15 @@ def run_script(path: str, arguments: list[str]) -> int:
 
 def _of_script(trace: types.TracebackType | None) -> types.TracebackType | None:
     """The traceback without the frames of this package: of the run at its head, of the hook at its end."""
-    if trace is None:
-        return None
-    rest = _of_script(trace.tb_next)
-    if os.path.dirname(trace.tb_frame.f_code.co_filename) == os.path.dirname(__file__):
-        return rest
-    return types.TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    frames = []
+    while trace is not None:
+        if os.path.dirname(trace.tb_frame.f_code.co_filename) != os.path.dirname(__file__):
+            frames.append(trace)
+        trace = trace.tb_next
+    kept = None
+    for part in reversed(frames):
+        kept = types.TracebackType(kept, part.tb_frame, part.tb_lasti, part.tb_lineno)
+    return kept
 
 
 def _explain(error: BaseException) -> None:

@@ -15,7 +15,6 @@ PLANNED = {
     "torch.nn.parallel": "data parallel modules: planned, with torch.distributed",
     "torch.onnx": "export: planned",
     "torch.profiler": "profiling: planned",
-    "torch.autocast": "mixed precision: planned",
 }
 NOT_PLANNED = {
     "torch.ao": "quantisation: not planned",

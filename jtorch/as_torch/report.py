@@ -67,9 +67,10 @@ def missing(name: str) -> str | None:
 
 
 def _member(owner: Any, name: str) -> Any:
-    if inspect.ismodule(owner) and (target(name) is not None or is_stub(name)):
+    outer, _, attribute = name.rpartition(".")
+    if inspect.ismodule(owner) and (target(name) is not None or (is_stub(name) and not is_stub(outer))):
         return importlib.import_module(name)
-    return getattr(owner, name.rpartition(".")[2])
+    return getattr(owner, attribute)
 
 
 def lines(source: str, filename: str) -> list[str]:

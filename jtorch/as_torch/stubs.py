@@ -11,7 +11,7 @@ from typing import Any
 
 from jtorch.as_torch.missing import NOT_PLANNED, PLANNED, place_of, sentence
 
-PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in ("torch.autocast", "torch.jit", "torch.fft"))
+PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in ("torch.jit", "torch.fft", "torch.multiprocessing"))
 
 
 class _Absent(type):

@@ -20,14 +20,15 @@ from jtorch.eager.tensor import Tensor
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 _STRATEGY = (
-    'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
+    'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more '
+    'outputs '
     'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
 )
 Tensors = tuple[Tensor, ...]
 
 
 class _Called:
-    """``func`` called with fresh tensors in the inputs' stead, so that it is differentiated at these alone."""
+    """``func`` called with fresh tensors in the inputs' stead: it is differentiated at these alone."""
 
     def __init__(self, name: str, func: Callable, inputs: Any, create_graph: bool, strict: bool) -> None:
         self.create_graph, self.strict, self.name = create_graph, strict, name
@@ -93,7 +94,8 @@ def jvp(
         call = _Called("jvp", func, inputs, create_graph, strict)
         v = call.direction(
             v, call.inputs, call.several_inputs,
-            "The vector v can only be None if the input to the user-provided function is a single Tensor with "
+            "The vector v can only be None if the input to the user-provided function is a single Tensor "
+            "with "
             "a single element.",
         )  # fmt: skip
         u = tuple(zeros_like(out, requires_grad=True) for out in call.outputs)
@@ -201,12 +203,14 @@ def _check_row(found: tuple, i: int, create_graph: bool) -> None:
     for k, g in enumerate(found):
         if g is None:
             raise RuntimeError(
-                f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in "
+                f"Output {i} of the user-provided function is independent of input {k}. This is not "
+                "allowed in "
                 "strict mode."
             )
         if create_graph and not g.requires_grad:
             raise RuntimeError(
-                f"The jacobian of the user-provided function is independent of input {i}. This is not allowed "
+                f"The jacobian of the user-provided function is independent of input {i}. This is not "
+                "allowed "
                 "in strict mode when create_graph=True."
             )
 
@@ -220,7 +224,8 @@ def _by_columns(func: Callable, inputs: Any, create_graph: bool, strict: bool, v
         )
     if strict:
         raise RuntimeError(
-            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
+            'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
+            'supported '
             'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
         )
     if not vectorize:
@@ -298,7 +303,8 @@ def _as_tuple(given: Any, what: str, name: str) -> tuple[bool, Tensors]:
         if not isinstance(t, Tensor):
             place = f"value at index {k}" if many else f"given {what}"
             raise TypeError(
-                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {place} has "
+                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {place} "
+                "has "
                 f"type {type(t)}."
             )
     return many, given if many else (given,)

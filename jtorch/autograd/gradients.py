@@ -12,6 +12,7 @@ from jtorch.eager import engine
 from jtorch.eager.node import AccumulateGrad, GradientEdge
 from jtorch.eager.tensor import Tensor, wrap
 
+_RENAMED = "`grad_variables` is deprecated. Use `grad_tensors` instead."
 _EMPTY_INPUTS = "`inputs` argument to `backward()` cannot be empty."
 
 
@@ -30,7 +31,7 @@ def backward(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
     """
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warnings.warn(_RENAMED, FutureWarning, stacklevel=2)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
@@ -76,7 +77,8 @@ def grad(
         )
     if not only_inputs:
         warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient "
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate "
+            "gradient "
             "for other parts of the graph, please use torch.autograd.backward.",
             FutureWarning,
             stacklevel=2,
@@ -132,13 +134,15 @@ def _seeds(outputs: Sequence[Tensor], given: Any) -> tuple[Tensor | None, ...]:
     for k, (out, g) in enumerate(zip(outputs, seeds, strict=True)):
         if isinstance(g, Tensor) and g.shape != out.shape:
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a shape of "
+                f"Mismatch in shape: grad_output[{k}] has a shape of {g.shape} and output[{k}] has a shape "
+                "of "
                 f"{out.shape}."
             )
         if isinstance(g, Tensor) and g.is_complex() != out.is_complex():
             raise RuntimeError(
                 "For complex Tensors, both grad_output and output are required to have the same dtype. "
-                f"Mismatch in dtype: grad_output[{k}] has a dtype of {g.dtype} and output[{k}] has a dtype of "
+                f"Mismatch in dtype: grad_output[{k}] has a dtype of {g.dtype} and output[{k}] has a dtype "
+                "of "
                 f"{out.dtype}."
             )
     return seeds

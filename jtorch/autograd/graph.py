@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from jtorch.eager import engine, node
@@ -20,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Node(ABC):
+class Node(ABC):  # noqa: B024 - the classes registered below have it all
     """What ``grad_fn`` and ``next_functions`` hold, for ``isinstance``.
 
     Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.Node
@@ -39,7 +40,9 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     Raises RuntimeError for a tensor that doesn't require grad.
     """
     if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
     place = AccumulateGrad(tensor) if tensor.grad_fn is None else tensor.grad_fn
     return GradientEdge(place, tensor.output_nr)
 
@@ -51,7 +54,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
-    """Keep saved tensors in the CPU's memory, where they are already: ``pin_memory`` changes nothing there."""
+    """Keep saved tensors in the CPU's memory, where they are already; ``pin_memory`` changes nothing."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda tensor: (tensor.device, tensor), lambda kept: kept[1].to(kept[0]))
@@ -78,7 +81,8 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     """Call ``fn(grads)`` when the gradients of all ``tensors`` have arrived, once a pass.
 
     ``grads`` is a list with None for tensors that this pass does not reach. With ``mode="any"`` it is
-    ``fn(grad)`` of the first to arrive. Returns a handle with ``remove()``. Raises ValueError for other modes.
+    ``fn(grad)`` of the first to arrive. Returns a handle with ``remove()``. Raises ValueError for other
+    modes.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -87,7 +91,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     hooked = enumerate(tensors)
     if mode == "any":
         hooked = ((k, t) for k, t in hooked if t.requires_grad)  # type: ignore[assignment]
-    return _Handles([t.register_hook(lambda g, k=k: seen.note(k, g)) for k, t in hooked])
+    return _Handles([t.register_hook(partial(seen.note, k)) for k, t in hooked])
 
 
 class _Arrivals:
@@ -97,15 +101,15 @@ class _Arrivals:
         edges = [get_gradient_edge(t) for t in tensors]
         self.targets = [(getattr(e.node, "variable", e.node), e.output_nr) for e in edges]
         self.fn = fn
-        self.passes: dict[Any, list[Tensor | None]] = {}
+        self.passes: dict[int, list[Tensor | None]] = {}
 
     def note(self, k: int, g: Tensor) -> None:
         run = engine.current_run()
-        grads = self.passes.setdefault(run, [None] * len(self.targets))
+        grads = self.passes.setdefault(run.number, [None] * len(self.targets))
         grads[k] = g
         due = sum(run.reaches(target) for target, _ in self.targets)
         if sum(found is not None for found in grads) == due:
-            del self.passes[run]
+            del self.passes[run.number]
             self.fn(grads)
 
 

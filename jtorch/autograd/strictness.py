@@ -11,7 +11,8 @@ Stage = Literal["back", "back_trick", "double_back", "double_back_trick"]  # whi
 
 _UNTRACKED = {
     "outputs": (
-        "Output {i} of the user-provided function does not require gradients. The outputs must be computed in a "
+        "Output {i} of the user-provided function does not require gradients. The outputs must be computed "
+        "in a "
         "differentiable manner from the input when running in strict mode."
     ),
     "grad_inputs": (
@@ -20,13 +21,17 @@ _UNTRACKED = {
     ),
     "jacobian": (
         "While computing the hessian, found that the jacobian of the user-provided function with respect to "
-        "input {i} is independent of the input. This is not allowed in strict mode. You should ensure that your "
-        "function is twice differentiable and that the jacobian depends on the inputs (this would be violated "
+        "input {i} is independent of the input. This is not allowed in strict mode. You should ensure that "
+        "your "
+        "function is twice differentiable and that the jacobian depends on the inputs (this would be "
+        "violated "
         "by a linear function for example)."
     ),
     "hessian": (
-        "The hessian of the user-provided function with respect to input {i} is independent of the input. This "
-        "is not allowed in strict mode. You should ensure that your function is thrice differentiable and that "
+        "The hessian of the user-provided function with respect to input {i} is independent of the input. "
+        "This "
+        "is not allowed in strict mode. You should ensure that your function is thrice differentiable and "
+        "that "
         "the hessian depends on the inputs."
     ),
 }
@@ -36,16 +41,19 @@ _MISSING = {
         "mode."
     ),
     "back_trick": (
-        "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the "
+        "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using "
+        "the "
         "double backward trick to compute forward mode gradients. This is not allowed in strict mode."
     ),
     "double_back": (
-        "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict "
+        "The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
+        "strict "
         "mode."
     ),
     "double_back_trick": (
         "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. This is "
-        "not allowed in strict mode as it prevents from using the double backward trick to replace forward mode "
+        "not allowed in strict mode as it prevents from using the double backward trick to replace forward "
+        "mode "
         "AD."
     ),
 }
@@ -70,7 +78,8 @@ def fill_zeros(
         if create_graph and not g.requires_grad:
             which = "hessian" if "double" in stage else "jacobian"
             raise RuntimeError(
-                f"The {which} of the user-provided function is independent of input {i}. This is not allowed in "
+                f"The {which} of the user-provided function is independent of input {i}. This is not "
+                "allowed in "
                 "strict mode when create_graph=True."
             )
     return tuple(zeros_like(t) if g is None else g for g, t in zip(grads, like, strict=True))

@@ -25,6 +25,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
+from jtorch.compile.guards import test_of
 from jtorch.compile.inputs import ArrayInput, GradInput, ScalarInput
 from jtorch.compile.tree import unflatten
 from jtorch.eager.evaluate import EAGER
@@ -125,9 +126,10 @@ class _Caller:
                 self.miss_unless(f"a{k}.__class__ is float")
             else:
                 self._static_guard(k, leaf)
-        for read in self.plan.capture.plain:
-            if read.guarded:
-                self._plain_guard(read)
+        guarded = [read for read in self.plan.capture.plain if read.guarded]
+        if guarded:
+            self.names["reads_hold"] = test_of(guarded)
+            self.miss_unless("reads_hold()")
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         self._grad_guards()
 
@@ -180,13 +182,6 @@ class _Caller:
             self.miss_unless(f"a{k}.__class__ is {cls} and a{k} == {value}")
         else:
             self.miss_unless(f"a{k} is {value}")
-
-    def _plain_guard(self, read: Any) -> None:
-        container, value = self.name("g", read.container), self.name("V", read.value)
-        named = isinstance(read.container, dict)
-        now = f"{container}.get({read.key!r})" if named else f"{container}.cell_contents"
-        holds = self.name("holds", read.holds)
-        self.miss_unless(f"{now} is {value} or {holds}()")
 
     def _overlap_guard(self, tensors: list[int]) -> None:
         """Arguments must not lie in memory that the plan writes, nor written ones in memory that it reads."""

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from jtorch import op as op_module
+from jtorch.compile import instructions as instructions  # fills the observer's table
+from jtorch.compile.guards import Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Type, Var
-from jtorch.compile.plain import PLAIN, PlainRead, plain_reads
+from jtorch.compile.observe import Observer, check_reads
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.sym import Sym
 from jtorch.compile.trace import ArgumentReached, Effects, Tracer
@@ -54,7 +56,7 @@ class Capture:
     effects: Effects
     results: list[Result]
     structure: Any
-    plain: list[PlainRead]  # numbers outside that the function may have read
+    plain: list[Read]  # what the function read outside
     n_results: int  # graph outputs that are results, before the effects
     leaves: list[Tensor] = field(default_factory=list)  # to differentiate for, in a backward outside
     cotangents: list[Var] = field(default_factory=list)
@@ -81,18 +83,21 @@ def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int]
 ) -> Capture:
     tracer = Tracer(name)
-    plain = plain_reads(function, leaves)
+    observer = Observer(name)
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
+    observer.start(function, leaves, (args, kwargs))
     states = {g: g.position() for g in (default_generator,)}
     token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
     try:
-        returned = function(*args, **kwargs)
-        _check_containers((args, kwargs), structure, arguments, name)
-        outs, out_structure = flatten(returned)
-        results, atoms, alive = _results(tracer, outs)
-        found = _differentiate(tracer, alive) if context.grad and alive else None
+        with observer.observing():
+            returned = function(*args, **kwargs)
+            _check_containers((args, kwargs), structure, arguments, name)
+            observer.deep(None, returned, objects=False)
+            outs, out_structure = flatten(returned)
+            results, atoms, alive = _results(tracer, outs)
+            found = _differentiate(tracer, alive) if context.grad and alive else None
         graph, effects = tracer.finish(atoms)
     finally:
         tracer.open = False
@@ -102,8 +107,8 @@ def _capture(
     if changed:
         raise CompileError(changed)
     _check_arguments(effects, tensors, leaves, name)
-    plain += tracer.options
-    _check_plain(plain, name)
+    plain = [*observer.reads.values(), *tracer.options]
+    check_reads(plain, name)
     _check_scalars(tracer, name)
     _check_generators(tracer)
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
@@ -275,21 +280,6 @@ def _leaves_under(outputs: list[Tensor]) -> list[Tensor]:
             seen.add(target)
             stack += [e[0] for e in target.edges if e is not None]
     return list(found.values())
-
-
-def _check_plain(plain: list[PlainRead], name: str) -> None:
-    changed = [(read, read.now()) for read in plain if not read.holds()]
-    for read, _ in changed:
-        read.restore()
-    for read, now in changed:
-        raise CompileError(
-            f"'{name}' changes {read.key!r} that it reads from outside ({_told(read.value)} became "
-            f"{_told(now)}): a recording would not. Pass it in and return the new one."
-        )
-
-
-def _told(value: Any) -> str:
-    return repr(value) if isinstance(value, PLAIN) else f"a {type(value).__name__}"
 
 
 def _check_generators(tracer: Tracer) -> None:

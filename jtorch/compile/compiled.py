@@ -12,6 +12,7 @@ from jtorch import watch
 from jtorch.compile import caller
 from jtorch.compile.backward import Backward
 from jtorch.compile.capture import Capture
+from jtorch.compile.guards import PLAIN
 from jtorch.compile.inputs import (
     ArrayInput,
     ConstantInput,
@@ -23,7 +24,6 @@ from jtorch.compile.inputs import (
 from jtorch.compile.ir import Var
 from jtorch.compile.memory import Place, Target
 from jtorch.compile.pipeline import Program, address_of, compile_graph
-from jtorch.compile.plain import PLAIN
 from jtorch.compile.state import Clock, Gradients, follow
 from jtorch.compile.timings import Timings
 from jtorch.eager.tensor import Tensor
@@ -199,7 +199,7 @@ def _facts(capture: Capture) -> tuple:
         [[inputs[id(e)] for e in entries] for entries in (effects.writes, effects.grad_writes)],
         [(id(g), n) for g, n in effects.draws],
         [named(t) for t in capture.leaves],
-        [(id(p.container), p.key, _compared(p.value)) for p in capture.plain],
+        [read.facts() for read in capture.plain],
         [_result_facts(r, inputs, named) for r in capture.results],
     )
 

@@ -9,7 +9,7 @@ IndexError, AttributeError and TypeError there for a guard that does not hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -226,6 +226,31 @@ class ContentsRead(Read):
 
     def label(self) -> str:
         return f"the entries of a {type(self.container).__name__}"
+
+
+def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
+    """One function that tells whether all of them hold:
+
+        def reads_hold():
+            try:
+                return (g0['scale'] is V0 or holds0()) and (g1.cell_contents is V1 or holds1())
+            except (KeyError, IndexError, AttributeError, TypeError):
+                return False
+    """
+    names: dict[str, Any] = {}
+
+    def name(prefix: str, value: Any) -> str:
+        made = f"{prefix}{len(names)}"
+        names[made] = value
+        return made
+
+    tests = " and ".join(read.test(name) for read in reads)
+    text = (
+        f"def reads_hold():\n    try:\n        return {tests}\n"
+        "    except (KeyError, IndexError, AttributeError, TypeError):\n        return False\n"
+    )
+    exec(compile(text, "<jtorch guards>", "exec"), names)
+    return names["reads_hold"]
 
 
 class ArrayRead(Read):

@@ -83,7 +83,7 @@ def is_users(cls: type) -> bool:
 
 
 def _folder(module: Any) -> str:
-    return str(Path(module.__file__).resolve().parent) + os.sep
+    return str(Path(module.__file__ or "").resolve().parent) + os.sep
 
 
 _STANDARD = tuple({os.path.realpath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})

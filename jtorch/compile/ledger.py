@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from jtorch.compile.guards import told
 from jtorch.compile.situation import Facts, differences
 from jtorch.errors import Source
 
@@ -101,7 +102,7 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
     for read in plan.capture.plain:
         if not read.holds():
             advice = "pass it as an argument: a float that is one may change without a retrace"
-            yield Change(f"{read.key} (outside the function)", repr(read.value), repr(read.now()), advice)
+            yield Change(f"{read.label()} (outside the function)", told(read.value), told(read.now()), advice)
 
 
 def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:

@@ -73,6 +73,15 @@ class Observer:
             if self.problem is not None:  # the user's function may have caught it
                 raise self.problem
 
+    def start(self, function: Any, leaves: Iterable[Any], arguments: Any) -> None:
+        """What there is before the first instruction: the function, what it is given, and the containers of
+        arguments that were built for this recording."""
+        self.meet(function)
+        for leaf in leaves:
+            self.meet(leaf)
+        for tree in arguments:
+            self.made_all(tree)
+
     def _enter(self, frame: types.FrameType, event: str, arg: Any) -> Any:
         """A function is called: answer who watches it."""
         code = frame.f_code

@@ -101,22 +101,22 @@ def _median_us(run: Callable[[], Any], times: int) -> float:
 def _timed_call(plan: Any) -> Callable[[tuple], list[int]]:
     """The plan's generated call with a look at the clock where its comments name a stage.
 
-        # marshal               becomes    marks.append(clock())
-        return wrap(r0)         becomes    result = wrap(r0); marks.append(clock()); return marks
+        # marshal               becomes    marks.append(time_ns())
+        return wrap(r0)         becomes    result = wrap(r0); marks.append(time_ns()); return marks
     """
     lines = []
     for line in plan.call.source.splitlines():
         space = line[: len(line) - len(line.lstrip())]
         text = line.strip()
         if text in [f"# {stage}" for stage in _STAGES]:
-            lines.append(f"{space}marks.append(clock())")
+            lines.append(f"{space}marks.append(time_ns())")
         elif text.startswith("def call"):
             lines += [line, "    marks = []"]
         elif text.startswith("return ") and text != "return MISS":
-            lines += [f"{space}result = {text.removeprefix('return ')}", f"{space}marks.append(clock())"]
+            lines += [f"{space}result = {text.removeprefix('return ')}", f"{space}marks.append(time_ns())"]
             lines.append(f"{space}return marks")
         else:
             lines.append(line)
-    namespace = {**plan.call.__globals__, "clock": time.perf_counter_ns}
+    namespace = {**plan.call.__globals__, "time_ns": time.perf_counter_ns}
     exec("\n".join(lines), namespace)
     return namespace["call"]

@@ -21,6 +21,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import xp
+from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
     ArrayInput,
     ConstantInput,
@@ -30,7 +31,7 @@ from jtorch.compile.inputs import (
     ScalarInput,
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
-from jtorch.compile.plain import PlainRead
+from jtorch.compile.observe import quietly
 from jtorch.compile.scalar import Scalar, check_arithmetic
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
@@ -73,15 +74,15 @@ class Tracer(Evaluator):
         self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
         self.scalars: dict[Any, Scalar] = {}
-        self.options: list[PlainRead] = []  # flags that decided what was recorded
+        self.options: list[Read] = []  # flags that decided what was recorded
         self.open = True
 
     # -- recording -------------------------------------------------------------------------------------
 
     def _recorder(self, op: Op) -> Any:
         if op.kind is Kind.COMPOSITE:
-            return functools.partial(self._run_composite, op)
-        return functools.partial(self.record, op)
+            return quietly(functools.partial(self._run_composite, op))
+        return quietly(functools.partial(self.record, op))
 
     def _run_composite(self, op: Op, *values: Any, **statics: Any) -> Any:
         return op.body(self.xp, *map(self.lift, values), **statics)
@@ -313,7 +314,7 @@ class Tracer(Evaluator):
         return self.runtime_scalar(entry)
 
     def option(self, container: Any, key: Any) -> Any:
-        self.options.append(PlainRead(container, key, container[key]))
+        self.options.append(ItemRead(container, key, container[key]))
         return container[key]
 
     def runtime_scalar(self, entry: ScalarInput) -> Scalar:

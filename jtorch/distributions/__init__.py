@@ -21,7 +21,8 @@ from jtorch.distributions.poisson import Poisson
 from jtorch.distributions.uniform import Uniform
 
 __all__ = [
-    "Bernoulli", "Categorical", "Distribution", "Exponential", "Geometric", "Gumbel", "Independent", "Laplace",
-    "LogNormal", "MultivariateNormal", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough",
-    "Poisson", "Uniform", "constraints", "kl_divergence", "register_kl", "utils",
+    "Bernoulli", "Categorical", "Distribution", "Exponential", "Geometric", "Gumbel", "Independent",
+    "Laplace", "LogNormal", "MultivariateNormal", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Poisson", "Uniform", "constraints", "kl_divergence", "register_kl",
+    "utils",
 ]  # fmt: skip

@@ -152,7 +152,7 @@ class _HalfOpenInterval(_Interval):
 
 class _Real(Constraint):
     def check(self, value: Any) -> Any:
-        return value == value  # noqa: PLR0124 - false for NaN
+        return value == value
 
 
 class _Simplex(Constraint):

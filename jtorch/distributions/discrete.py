@@ -19,6 +19,9 @@ class ByProbabilities(Distribution):
     """Keeps ``probs`` or ``logits``, whichever was given. ``_binary`` says what logits mean."""
 
     _binary = True
+    _given: str  # "probs" or "logits"
+    probs: Tensor
+    logits: Tensor
 
     def __getattr__(self, name: str) -> Any:
         held = vars(self)

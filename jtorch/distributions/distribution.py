@@ -152,7 +152,8 @@ class Distribution:
         support = self.support
         if support is not None and not bool(support.check(value).all()):
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within "
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be "
+                "within "
                 f"the support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 

@@ -48,7 +48,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     ]
     if not found:
         raise NotImplementedError(
-            f"No KL(p || q) is implemented for p type {p.__class__.__name__} and q type {q.__class__.__name__}"
+            f"No KL(p || q) is implemented for p type {p.__class__.__name__} and q type "
+            f"{q.__class__.__name__}"
         )
     return min(found, key=lambda pair: pair[0])[1](p, q)
 

@@ -13,7 +13,7 @@ from jtorch.eager.tensor import Size, Tensor
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors of mean ``loc``, spread by exactly one of a covariance, its inverse, or its Cholesky factor."""
+    """Normal vectors around ``loc``, by one of a covariance, its inverse, or its Cholesky factor."""
 
     arg_constraints = {  # noqa: RUF012
         "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,

@@ -14,6 +14,7 @@ from jtorch import devices
 from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager import creation
+from jtorch.eager.data_errors import check_fits
 from jtorch.eager.factory import size_named
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Size, Tensor, as_tensor_data, wrap
@@ -40,7 +41,9 @@ def constructed(args: tuple, dtype: dt.dtype | None, device: Any = None) -> Tens
 
 def _is_data(given: Any) -> bool:
     """Whether it is no size: what has no ``__index__``, and arrays, which all have one."""
-    return given.ndim > 0 if isinstance(given, np.ndarray) else not hasattr(given, "__index__")
+    if isinstance(given, np.ndarray):
+        return given.ndim > 0 or given.dtype.kind not in "iu"
+    return not hasattr(given, "__index__")
 
 
 def _of_data(data: Any, dtype: dt.dtype | None) -> Tensor:
@@ -52,6 +55,9 @@ def _of_data(data: Any, dtype: dt.dtype | None) -> Tensor:
         raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
     array = as_tensor_data(data)  # as it is, then cut to the type: LongTensor([1.5]) is [1]
     target = dt.to_numpy(dtype or dt.get_default_dtype())
+    assert target is not None
+    if not isinstance(data, np.ndarray):
+        check_fits(array, target)
     return wrap(op_module.CONTEXT.get().evaluator.new(as_tensor_data(array, target)))
 
 

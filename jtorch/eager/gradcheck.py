@@ -142,7 +142,8 @@ def _check_undefined(output: Tensor, wanted: list[Tensor]) -> None:
     for g in grad(out, wanted, ones, retain_graph=True, allow_unused=True):
         if g is not None and np.any(g._data):
             raise GradcheckError(
-                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
+                "Expected all input grads to be undefined or zero when all output grads are undefined or "
+                "zero. "
                 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
             )
 

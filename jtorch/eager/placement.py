@@ -105,6 +105,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if dtype is None:
         return _type_name(self.dtype)
     if isinstance(dtype, str):
+        check("cuda" if dtype.startswith("torch.cuda.") else None)
         found = next((d for d in dt.ALL if _type_name(d) == dtype), None)
         if found is None:
             raise ValueError(f"invalid type: '{dtype}'")

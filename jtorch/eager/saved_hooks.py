@@ -19,8 +19,10 @@ from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS
 
 _WRITTEN = (
-    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
-    "be modified by in-place operations in order to avoid unexpected side-effects. Please open an issue if you "
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
+    "not "
+    "be modified by in-place operations in order to avoid unexpected side-effects. Please open an issue if "
+    "you "
     "need to perform in-place operations on the input to a pack hook."
 )
 

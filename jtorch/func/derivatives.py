@@ -94,7 +94,7 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """``(output, vjp_fn)``: ``vjp_fn(cotangents)`` gives a tuple with one product per primal, or the only one.
+    """``(output, vjp_fn)``: ``vjp_fn(cotangents)`` gives a product per primal, or the only one.
 
     With ``has_aux`` also what ``func`` returned second.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html
@@ -109,7 +109,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         seeds, _ = flatten(cotangents)
         if len(seeds) != len(outputs):
             raise RuntimeError(
-                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
+                "the "
                 f"function: {len(outputs)} tensors, but got {len(seeds)}"
             )
         with enable_grad():
@@ -142,7 +143,8 @@ def jvp(
         outputs, rebuild_output = tensors_of(output, "jvp(f, primals, tangents): the output of f")
         if strict and not all(o.requires_grad for o in outputs):
             raise RuntimeError(
-                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is "
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+                "This is "
                 "not allowed with strict=True."
             )
         cotangents = Level([zeros_like(o) for o in outputs])

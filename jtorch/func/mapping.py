@@ -18,7 +18,8 @@ from jtorch.eager.tensor import Tensor
 from jtorch.func.tree import flatten
 
 _RANDOM = (
-    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+    "'different' "
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
 
@@ -90,7 +91,8 @@ def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
         raise ValueError("vmap: at least one input must have a dim to map over (in_dims that is not None)")
     if len(set(sizes)) > 1:
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for "
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
+            "for "
             "the mapped dimension"
         )
     if not sizes[0]:

@@ -15,7 +15,14 @@ from jtorch.nn import global_hooks as every
 
 
 def with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:
-    """What ``module(*args, **kwargs)`` gives with its hooks, and those of all modules, around ``forward``."""
+    """What ``module(*args, **kwargs)`` gives where it has hooks or was compiled in place."""
+    if module._compiled_call_impl is not None:
+        return module._compiled_call_impl(*args, **kwargs)
+    return uncompiled(module, *args, **kwargs)
+
+
+def uncompiled(module: Any, *args: Any, **kwargs: Any) -> Any:
+    """``forward`` with the module's hooks, and those of all modules, around it."""
     done: set[int] = set()
     try:
         return _call(module, args, kwargs, done)

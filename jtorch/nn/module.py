@@ -7,6 +7,7 @@ writing into a tensor in place is no such change.
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -40,6 +41,7 @@ class Module(Tree, Hooked):
     training: bool
     _version: int = 1  # of the layout of its state dict
     dump_patches: bool = False
+    _compiled_call_impl: Callable | None = None  # what ``compile`` puts in the way of calls
 
     def __init__(self) -> None:
         self.__dict__.update(
@@ -207,6 +209,18 @@ class Module(Tree, Hooked):
         if hasattr(self, name) and name not in place:
             raise KeyError(f"attribute '{name}' already exists")
 
+    def compile(self, **options: Any) -> None:
+        """From now on calls of this module are compiled, with ``options`` of ``jtorch.compile``; hooks included.
+
+        Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.compile
+        """
+        import jtorch
+
+        compiler: Any = jtorch.compile  # a module that is called
+        call = functools.partial(calling.uncompiled, self)
+        self.__dict__["_compiled_call_impl"] = compiler(call, **options)
+        self.__dict__["_hooked"] = True  # the way of calls that are not plain
+
     # -- changing the tree -------------------------------------------------------------------------------
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
@@ -359,6 +373,9 @@ class Module(Tree, Hooked):
         report = state.Report(strict, missing_keys, unexpected_keys, error_msgs)
         for write in state.load_own(self, state_dict, prefix, local_metadata, report):
             write()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}
 
     def __setstate__(self, facts: dict[str, Any]) -> None:
         self.__dict__.update(facts)

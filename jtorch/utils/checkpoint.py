@@ -23,8 +23,10 @@ __all__ = [
 
 _SAY_WHICH = (
     "torch.utils.{where}: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, "
-    "calling checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but "
-    "if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for "
+    "calling checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, "
+    "but "
+    "if you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs "
+    "for "
     "more details on the differences between the two variants."
 )
 _EARLY_STOP: ContextVar[bool | None] = ContextVar("jtorch_checkpoint_early_stop", default=None)
@@ -37,7 +39,7 @@ def noop_context_fn() -> tuple[AbstractContextManager, AbstractContextManager]:
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether the second run ends as soon as all that backward needs is there, whatever the calls inside say."""
+    """Whether the second run ends once all that backward needs is there, whatever the calls inside say."""
     token = _EARLY_STOP.set(enable)
     try:
         yield

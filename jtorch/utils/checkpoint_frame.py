@@ -152,7 +152,8 @@ class _Recomputed:
         if self.count != saved:
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward "
-                f"and recomputation.\nNumber of tensors saved during forward: {saved}\nNumber of tensors saved "
+                f"and recomputation.\nNumber of tensors saved during forward: {saved}\nNumber of tensors "
+                "saved "
                 f"during recomputation: {self.count}."
             )
         if self.different:

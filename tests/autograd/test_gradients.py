@@ -40,9 +40,9 @@ MISTAKES = {
 
 
 def disabled(library):
-    with library.autograd.graph.disable_saved_tensors_hooks("not here"):
-        with library.autograd.graph.save_on_cpu():
-            pass
+    graph = library.autograd.graph
+    with graph.disable_saved_tensors_hooks("not here"), graph.save_on_cpu():
+        pass
 
 
 @pytest.mark.parametrize("name", MISTAKES)

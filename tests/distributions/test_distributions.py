@@ -14,14 +14,15 @@ A = [[0.4, 1.3, 2.2], [0.7, 3.1, 0.2]]
 B = [[0.5], [1.7]]
 P = [[0.2, 0.7, 0.45], [0.9, 0.01, 0.5]]
 ROWS = [[0.2, 0.5, 0.3], [0.6, 0.15, 0.25]]
+POINTS = [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]
 FACTOR = [[1.2, 0.0, 0.0], [0.3, 0.8, 0.0], [-0.4, 0.2, 1.5]]
 COVARIANCE = (np.array(FACTOR) @ np.array(FACTOR).T).tolist()
 
 CASES = {  # name -> (class, parameters, values)
-    "normal": ("Normal", {"loc": A, "scale": B}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
+    "normal": ("Normal", {"loc": A, "scale": B}, POINTS),
     "log_normal": ("LogNormal", {"loc": A, "scale": B}, [[0.3, 1.0, 4.0], [2.0, 0.1, 1.0]]),
-    "laplace": ("Laplace", {"loc": A, "scale": B}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
-    "gumbel": ("Gumbel", {"loc": A, "scale": B}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
+    "laplace": ("Laplace", {"loc": A, "scale": B}, POINTS),
+    "gumbel": ("Gumbel", {"loc": A, "scale": B}, POINTS),
     "uniform": ("Uniform", {"low": B, "high": [[3.0, 4.0, 5.0]]}, [[0.6, 2.0, 3.0], [2.0, 1.8, 4.0]]),
     "exponential": ("Exponential", {"rate": A}, [[0.3, 0.0, 4.0], [2.0, 0.5, 1.0]]),
     "poisson": ("Poisson", {"rate": A}, [[0.0, 3.0, 4.0], [2.0, 1.0, 7.0]]),
@@ -33,12 +34,12 @@ CASES = {  # name -> (class, parameters, values)
     "categorical_logits": ("Categorical", {"logits": A}, [1.0, 2.0]),
     "one_hot": ("OneHotCategorical", {"probs": ROWS}, [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
     "one_hot_logits": ("OneHotCategorical", {"logits": A}, [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]),
-    "multivariate": ("MultivariateNormal", {"loc": A, "scale_tril": FACTOR}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]]),
+    "multivariate": ("MultivariateNormal", {"loc": A, "scale_tril": FACTOR}, POINTS),
     "multivariate_covariance": (
-        "MultivariateNormal", {"loc": A, "covariance_matrix": COVARIANCE}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]],
+        "MultivariateNormal", {"loc": A, "covariance_matrix": COVARIANCE}, POINTS,
     ),
     "multivariate_precision": (
-        "MultivariateNormal", {"loc": A, "precision_matrix": COVARIANCE}, [[0.3, -1.0, 4.0], [2.0, 0.0, 1.0]],
+        "MultivariateNormal", {"loc": A, "precision_matrix": COVARIANCE}, POINTS,
     ),
 }  # fmt: skip
 CONTINUOUS = ["normal", "log_normal", "laplace", "gumbel", "uniform", "exponential"]
@@ -204,7 +205,7 @@ def test_divergences(name, other):
 def test_unknown_divergence():
     p, q = distributions.Normal(0.0, 1.0), distributions.Exponential(1.0)
     with pytest.raises(
-        NotImplementedError, match=r"No KL\(p \|\| q\) is implemented for p type Normal and q type Exponential"
+        NotImplementedError, match="is implemented for p type Normal and q type Exponential"
     ):
         distributions.kl_divergence(p, q)
 
@@ -239,7 +240,7 @@ def test_independent():
 
 
 def errors(library):
-    D = library.distributions  # noqa: N806
+    D = library.distributions
     tensor = library.tensor
     return [
         lambda: D.Normal(0.0, tensor([1.0, -1.0])),
@@ -266,9 +267,9 @@ def errors(library):
 @pytest.mark.parametrize("number", range(18))
 def test_error_sentences(number):
     torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError) as want:  # noqa: PT011 - the sentence is compared below
+    with pytest.raises(ValueError) as want:
         errors(torch)[number]()
-    with pytest.raises(ValueError) as have:  # noqa: PT011
+    with pytest.raises(ValueError) as have:
         errors(jtorch)[number]()
     assert str(have.value) == str(want.value)
 

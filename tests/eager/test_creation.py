@@ -37,6 +37,55 @@ CALLS = {
     "from_numpy": lambda L: L.from_numpy(np.arange(3)),
     "scalar": lambda L: L.zeros(()),
     "nothing": lambda L: L.ones(0, 2),
+    "zeros of a size": lambda L: L.zeros(size=(2, 1)),
+    "zeros, 0-d": lambda L: L.zeros(()),
+    "zeros of a tensor": lambda L: L.zeros(L.tensor(2), 3),
+    "empty_like": lambda L: L.zeros_like(L.ones(2, 2), dtype=L.int8, memory_format=L.contiguous_format),
+    "full of a tensor": lambda L: L.full((2,), L.tensor(2.5)),
+    "full complex": lambda L: L.full((2,), 1j),
+    "scalar_tensor": lambda L: L.scalar_tensor(3),
+    "arange of ints from floats": lambda L: L.arange(0.5, 3, dtype=L.int64),
+    "arange of int32 from floats": lambda L: L.arange(0.5, 3, dtype=L.int32),
+    "arange down": lambda L: L.arange(5, 0, -2),
+    "arange by names": lambda L: L.arange(start=1, end=7, step=3),
+    "arange of bounds from tensors": lambda L: L.arange(L.tensor(3), np.float32(4.5)),
+    "arange of tenths": lambda L: L.arange(0, 1, 0.1),
+    "arange of doubles": lambda L: L.arange(0, 1, 0.1, dtype=L.float64),
+    "arange empty": lambda L: L.arange(3, 3),
+    "range": lambda L: L.range(0, 1, 0.25),
+    "linspace": lambda L: L.linspace(-1, 1, 7),
+    "linspace of ints": lambda L: L.linspace(0, 10, 4, dtype=L.int64),
+    "linspace down": lambda L: L.linspace(0, -10, 4, dtype=L.int32),
+    "linspace complex": lambda L: L.linspace(1 + 1j, 2, 3),
+    "linspace of one": lambda L: L.linspace(2, 5, 1),
+    "linspace of none": lambda L: L.linspace(2, 5, 0),
+    "linspace of tensors": lambda L: L.linspace(L.tensor(1.0), 2, steps=3),
+    "logspace": lambda L: L.logspace(0, 2, 5),
+    "logspace of ints": lambda L: L.logspace(0, 3, 4, base=2, dtype=L.int64),
+    "eye": lambda L: L.eye(2, 3, dtype=L.int64),
+    "new_tensor": lambda L: L.ones(2, dtype=L.float64).new_tensor([1, 2]),
+    "new_full": lambda L: L.ones(2).new_full((2, 1), 3),
+    "new_zeros": lambda L: L.ones(2, dtype=L.int8).new_zeros(2, 3),
+    "new_ones": lambda L: L.ones(2).new_ones((2,), dtype=L.bool),
+    "new of a size": lambda L: L.zeros(2, dtype=L.float64).new([3, 2]),
+    "negative in uint8": lambda L: L.tensor([-1], dtype=L.uint8),
+    "large in uint64": lambda L: L.tensor(2**63, dtype=L.uint64),
+    "of a range": lambda L: L.tensor(range(3)),
+    "of NumPy's numbers": lambda L: L.tensor([np.float32(1.0), np.float64(2.0)]),
+    "Tensor of a list": lambda L: L.Tensor([[1, 2], [3, 4]]),
+    "Tensor of an array": lambda L: L.Tensor(np.ones(3)),
+    "Tensor of a tensor": lambda L: L.Tensor(L.zeros(2, dtype=L.float64)),
+    "Tensor of nothing": lambda L: L.Tensor(),
+    "FloatTensor": lambda L: L.FloatTensor([1, 2]),
+    "LongTensor": lambda L: L.LongTensor([1.5, 2]),
+    "LongTensor of an array": lambda L: L.LongTensor(np.array([1.0, 2.0])),
+    "ByteTensor": lambda L: L.ByteTensor([1, 255]),
+    "BoolTensor": lambda L: L.BoolTensor([True, False]),
+    "type of a type": lambda L: L.ones(2).type(L.LongTensor),
+    "type of a name": lambda L: L.ones(2).type("torch.DoubleTensor"),
+    "resize_ smaller": lambda L: L.arange(6).resize_(2, 2),
+    "resize_ same": lambda L: L.arange(6).resize_((3, 2)),
+    "reversed": lambda L: reversed(L.arange(3)),
 }
 
 
@@ -131,3 +180,100 @@ def test_an_integer_divided_by_zero_is_an_error(divide):
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         divide(jtorch.tensor([2, 3]), 0)
     assert divide(jtorch.tensor([2.0]), 0.0).isfinite().tolist() == [False]
+
+
+ERRORS = {
+    "zeros of nothing": lambda L: L.zeros(),
+    "zeros of a float": lambda L: L.zeros(2.5),
+    "zeros of a text": lambda L: L.zeros("a"),
+    "pinned": lambda L: L.zeros(2, pin_memory=True),
+    "full of an int": lambda L: L.full(2, 3),
+    "arange step": lambda L: L.arange(0, 3, 0),
+    "arange sign": lambda L: L.arange(3, 0),
+    "arange nan": lambda L: L.arange(0, float("nan")),
+    "arange bool": lambda L: L.arange(3, dtype=L.bool),
+    "linspace steps": lambda L: L.linspace(0, 1, -1),
+    "eye": lambda L: L.eye(2, -1),
+    "overflow": lambda L: L.tensor([300], dtype=L.uint8),
+    "nan as int": lambda L: L.tensor(float("nan"), dtype=L.int64),
+    "too large": lambda L: L.tensor(2**63),
+    "complex as float": lambda L: L.tensor(1j, dtype=L.float32),
+    "ragged": lambda L: L.tensor([[1, 2], [3]]),
+    "text": lambda L: L.tensor("a"),
+    "texts": lambda L: L.tensor(["a"]),
+    "None": lambda L: L.tensor(None),
+    "dict": lambda L: L.tensor({}),
+    "Tensor of a float": lambda L: L.Tensor(2.5),
+    "Tensor of None": lambda L: L.Tensor(None),
+    "Tensor of sizes": lambda L: L.Tensor(1, 2.5),
+    "Tensor of a negative size": lambda L: L.Tensor(-1),
+    "ByteTensor overflow": lambda L: L.ByteTensor([300]),
+    "cuda.FloatTensor": lambda L: L.cuda.FloatTensor(2),
+    "no such dim": lambda L: L.zeros(2, 3).size(5),
+    "contains": lambda L: "a" in L.zeros(2),
+    "format": lambda L: f"{L.ones(2):.2f}",
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_pytorchs(name):
+    import torch
+
+    with pytest.raises(Exception) as theirs:  # noqa: PT011 - whatever PyTorch raises
+        ERRORS[name](torch)
+    with pytest.raises(theirs.type) as ours:
+        ERRORS[name](jtorch)
+    assert str(ours.value) == str(theirs.value)
+
+
+def test_early_types():
+    x = jtorch.zeros(2)
+    assert jtorch.Tensor(2, 3).shape == jtorch.FloatTensor(jtorch.Size([2, 3])).shape == (2, 3)
+    assert isinstance(x, jtorch.FloatTensor)
+    assert not isinstance(x, (jtorch.LongTensor, jtorch.cuda.FloatTensor))
+    assert repr(jtorch.cuda.LongTensor) == "<class 'torch.cuda.LongTensor'>"
+    with pytest.raises(RuntimeError, match="not compiled with CUDA"):
+        x.type(jtorch.cuda.FloatTensor)
+    alias = jtorch.Tensor(x)
+    alias.fill_(3)
+    assert x.tolist() == [3.0, 3.0]
+    with pytest.raises(TypeError, match="expected a tensor of type Long"):
+        jtorch.LongTensor(x)
+    with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+        jtorch.ones(2, requires_grad=True).resize_(3)
+    assert jtorch.arange(2).resize_(2, 2).tolist() == [[0, 1], [0, 0]]
+
+
+def test_default_tensor_type():
+    with pytest.warns(UserWarning, match="deprecated"):
+        jtorch.set_default_tensor_type(jtorch.DoubleTensor)
+    try:
+        assert jtorch.ones(1).dtype is jtorch.Tensor(1).dtype is jtorch.float64
+    finally:
+        with pytest.warns(UserWarning, match="deprecated"):
+            jtorch.set_default_tensor_type("torch.FloatTensor")
+    with pytest.warns(UserWarning), pytest.raises(TypeError, match=r"type torch.cuda.FloatTensor not available"):
+        jtorch.set_default_tensor_type(jtorch.cuda.FloatTensor)
+
+
+def test_subclasses():
+    class Named(jtorch.Tensor):
+        def __init__(self, *args):
+            self.name = "x"
+
+    made = Named([1.0, 2.0])
+    assert type(made) is Named
+    assert repr(made) == "Named([1., 2.])"
+    assert (made.name, made.sum().item()) == ("x", 3.0)
+    x = jtorch.ones(2, requires_grad=True)
+    (x * 2).as_subclass(Named).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_out_is_written():
+    out = jtorch.zeros(3)
+    assert jtorch.ones(3, out=out) is out
+    assert out.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(RuntimeError, match=r"dtype Long does not match dtype of out tensor \(Float\)"):
+        jtorch.zeros(3, dtype=jtorch.int64, out=out)

@@ -290,3 +290,59 @@ def test_no_reference_cycle():
         assert node() is None
     finally:
         gc.enable()
+
+
+class Scaled(Function):
+    """Arguments by keyword and with defaults, and a gradient under its other name."""
+
+    @staticmethod
+    def forward(x, factor=3.0):
+        return x * factor
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.factor = inputs[1]
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def vjp(ctx, g):
+        return g * ctx.factor, None
+
+
+def test_arguments_by_keyword_and_vjp():
+    x = leaf(1.0, 2.0)
+    Scaled.apply(x).sum().backward()
+    Scaled.apply(x=x, factor=2.0).sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+    with pytest.raises(TypeError, match="takes no keyword arguments"):
+        Cube.apply(x=x)
+
+
+def test_two_gradients_are_an_error():
+    class Both(Cube):
+        @staticmethod
+        def vjp(ctx, g):
+            return g
+
+    with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
+        Both.apply(leaf(1.0)).backward()
+
+
+def test_early_functions_that_work_in_place():
+    from jtorch.autograd.function import InplaceFunction
+
+    class Double(InplaceFunction):
+        def forward(self, x):
+            if self.inplace:
+                self.mark_dirty(x)
+                return x.mul_(2)
+            return x * 2
+
+        def backward(self, g):
+            return g * 2
+
+    x = leaf(1.0)
+    y = x * 1
+    assert Double(inplace=True)(y) is y
+    Double()(y).backward()
+    assert x.grad.item() == 4

@@ -114,3 +114,63 @@ def test_error_in_backward_carries_the_forward_stack(x):
         with pytest.raises(KeyError) as caught:
             y.sum().backward()
     assert "y = Failing.apply(x)" in "".join(caught.value.__notes__)
+
+
+class Conjugating(Function):
+    """The square, with the gradient of a holomorphic function left unconjugated: wrong for complex."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 2 * x
+
+
+class Constant(Function):
+    """A backward that does not look at what it gets."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 0 + 1
+
+
+def test_complex_gradients_are_checked():
+    z = jtorch.tensor([0.3 + 1.2j, -0.7 + 0.1j], dtype=jtorch.complex128, requires_grad=True)
+    assert gradcheck(lambda z: (z * z).exp(), z)
+    assert gradcheck(lambda z: z.abs(), z)
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(Conjugating.apply, z)
+
+
+def test_backward_must_multiply_by_what_it_gets(x):
+    with pytest.raises(GradcheckError, match="backward not multiplied by grad_output"):
+        gradcheck(Constant.apply, x[:1])
+
+
+def test_imprecise_inputs_warn():
+    single = jtorch.tensor([1.0], requires_grad=True)
+    with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision"):
+        gradcheck(lambda x: x * 2, single, eps=1e-2, atol=1e-2)
+
+
+def test_no_input_requires_grad():
+    with pytest.raises(ValueError, match="none of them have requires_grad=True"):
+        gradcheck(lambda x: x, jtorch.ones(1))
+
+
+@pytest.mark.parametrize("option", ["check_forward_ad", "check_batched_grad"])
+def test_checks_that_are_not_there(x, option):
+    with pytest.raises(NotImplementedError):
+        gradcheck(lambda x: x * 2, x, **{option: True})
+
+
+def test_strided_gradients(x):
+    assert gradgradcheck(lambda x: x.exp(), x, gen_non_contig_grad_outputs=True, fast_mode=True)

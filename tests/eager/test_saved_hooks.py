@@ -74,7 +74,7 @@ def test_hooks_run_when_pytorch_runs_them():
 
         with library.autograd.graph.saved_tensors_hooks(pack, unpack):
             y = x.exp()
-            z = x * y
+            z = y * y
         z.sum().backward(retain_graph=True)
         z.sum().backward()
         logs.append(log)
@@ -94,7 +94,10 @@ def test_innermost_hooks_count():
 
 def test_memory_is_the_hooks_business():
     x = leaf(*range(5))
-    with saved_tensors_hooks(lambda t: tuple(t.shape), lambda shape: jtorch.ones(shape, dtype=jtorch.float64)):
+    ones = saved_tensors_hooks(
+        lambda t: tuple(t.shape), lambda shape: jtorch.ones(shape, dtype=jtorch.float64)
+    )
+    with ones:
         y = x.exp()
         z = y * y
     alive = weakref.ref(y._data)
@@ -116,9 +119,9 @@ def test_second_backward_is_an_error():
 
 def test_pack_must_not_write():
     x = leaf(1.0)
-    with saved_tensors_hooks(lambda t: t.add_(1), lambda t: t):
-        with pytest.raises(RuntimeError, match="pack hook is modifying its input in place"):
-            x.exp()
+    expected = pytest.raises(RuntimeError, match="pack hook is modifying its input in place")
+    with saved_tensors_hooks(lambda t: t.add_(1), lambda t: t), expected:
+        x.exp()
 
 
 def test_unpack_must_give_a_tensor():
@@ -130,14 +133,11 @@ def test_unpack_must_give_a_tensor():
 
 
 def test_disabled():
-    with disable_saved_tensors_hooks("no hooks here"):
-        with pytest.raises(RuntimeError, match="no hooks here"):
-            with save_on_cpu():
-                pass
-    with save_on_cpu():
-        with pytest.raises(RuntimeError, match="no hooks here"):
-            with disable_saved_tensors_hooks("no hooks here"):
-                pass
+    expected = pytest.raises(RuntimeError, match="no hooks here")
+    with disable_saved_tensors_hooks("no hooks here"), expected, save_on_cpu():
+        pass
+    with save_on_cpu(), expected, disable_saved_tensors_hooks("no hooks here"):
+        pass
 
 
 def test_complex_results():

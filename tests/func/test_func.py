@@ -101,7 +101,7 @@ def test_random_numbers_under_vmap():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda x: func.grad(lambda x: x)(x), "Expected f.* to return a scalar tensor, got tensor with 1 dims"),
+        (lambda x: func.grad(lambda x: x)(x), "return a scalar tensor, got tensor with 1 dims"),
         (lambda x: func.grad(lambda x: 3)(x), "to return a tensor, got <class 'int'>"),
         (lambda x: func.grad(lambda x: x.sum(), argnums=2)(x), "Got argnum=2, but only 1 positional inputs"),
         (lambda x: func.jvp(lambda x: x, x, x), "Expected primals to be a tuple"),

@@ -1,0 +1,120 @@
+"""What reading an attribute reads: found without running any code of the user's, which is watched by itself."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
+from jtorch.compile.kinds import Kind, is_users, kind_of
+from jtorch.compile.observe import Observer
+
+# what a module tells of by itself
+_MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
+_STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
+
+
+def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    """``owner.name`` is about to be read."""
+    kind = kind_of(type(owner))
+    if kind is Kind.NAMESPACE:
+        if name in owner.__dict__:
+            observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
+    elif kind is Kind.TYPE:
+        _read_class(observer, frame, owner, name)
+    elif kind is Kind.ARRAY and name in ("shape", "dtype", "ndim", "size", "nbytes"):
+        if id(owner) in observer.outside:
+            observer.read(AttributeRead, frame, owner, name, getattr(owner, name))
+    elif kind is Kind.ARRAY:
+        observer.array(frame, owner)
+    elif kind is Kind.MODULE:
+        _read_module(observer, frame, owner, name)
+    elif kind in (Kind.OBJECT, Kind.OURS, Kind.FOREIGN, Kind.CONTAINER) and observer.is_outside(owner):
+        _read_instance(observer, frame, owner, name)
+
+
+def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    cls = type(owner)
+    on_class = find(cls, name)
+    if isinstance(on_class, types.MemberDescriptorType):  # a slot
+        observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
+        return
+    if hasattr(type(on_class), "__set__"):  # a property comes before what the instance has
+        _read_class(observer, frame, cls, name)
+        return
+    facts = instance_facts(owner)
+    if facts is not None:
+        value = facts.get(name, MISSING)
+        if value is not MISSING or is_users(cls):
+            observer.read(ItemRead, frame, facts, name, value)
+        if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS:
+            observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
+        if value is not MISSING:
+            return
+    _read_class(observer, frame, cls, name)
+
+
+def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    """Of a module's own state only changes during the recording matter: it tells of others."""
+    facts = owner.__dict__
+    if name in _MODULE_FACTS:
+        return
+    if not observer.is_outside(owner):
+        return
+    for place in (facts, facts.get("_parameters", {}), facts.get("_buffers", {})):
+        if name in place:
+            observer.read(ItemRead, frame, place, name, place[name], guarded=False)
+            return
+    if name not in facts.get("_modules", {}):
+        _read_class(observer, frame, type(owner), name)
+
+
+def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str) -> None:
+    """A value or a function of a class: may be replaced between calls where the class is a user's."""
+    if not is_users(cls) or kind_of(cls) is Kind.PLAIN:
+        return
+    found = find(cls, name)
+    if found is MISSING or (id(cls) in observer.inside):
+        return
+    bound = isinstance(found, (classmethod, staticmethod))
+    if not bound and (isinstance(found, _STABLE) or not hasattr(type(found), "__get__")):
+        observer.read(AttributeRead, frame, cls, name, found)
+    else:  # what reading it through the class gives is made anew each time
+        base = next(c for c in cls.__mro__ if name in vars(c))
+        observer.read(ItemRead, frame, vars(base), name, found)
+
+
+def find(cls: type, name: str) -> Any:
+    """What the class has under a name, without asking its descriptors."""
+    for base in cls.__mro__:
+        facts = vars(base)
+        if name in facts:
+            return facts[name]
+    return MISSING
+
+
+def instance_facts(owner: Any) -> dict[str, Any] | None:
+    """The instance's own dict."""
+    try:
+        facts = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str, value: Any) -> None:
+    """``owner.name = value`` is about to happen; MISSING deletes it."""
+    kind = kind_of(type(owner))
+    if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):
+        return
+    facts = owner.__dict__ if kind in (Kind.MODULE, Kind.NAMESPACE) else instance_facts(owner) or {}
+    before = facts.get(name, MISSING)
+    if before is MISSING and isinstance(value, PLAIN):
+        before = find(owner if kind is Kind.TYPE else type(owner), name)
+        if isinstance(before, types.MemberDescriptorType):
+            before = getattr(owner, name, MISSING)
+        elif isinstance(before, property):
+            return  # its setter is watched
+        elif kind is not Kind.TYPE:
+            before = MISSING
+    observer.write(frame, owner, name, before, value)

@@ -1,0 +1,234 @@
+"""What a call reads or changes where the callee is not watched: builtins, jtorch, the standard library, NumPy."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.compile.attributes import read_attribute, write_attribute
+from jtorch.compile.guards import MISSING, ItemRead, LengthRead, MembershipRead
+from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.observe import Observer, Watch
+
+_CHANGING = frozenset(
+    "extend insert pop popitem remove clear sort reverse update setdefault add discard difference_update "
+    "intersection_update symmetric_difference_update appendleft extendleft popleft rotate move_to_end fill put resize "
+    "__setitem__ __delitem__ __iadd__ __ior__".split()
+)
+_TELLING = ("append",)  # done once while recording, with a warning
+_FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
+_CLOCKS = frozenset(
+    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns".split()
+)
+_SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
+_HARMLESS = frozenset({"isinstance", "issubclass", "id", "callable", "super", "iter"})
+
+
+def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    """``callee(*args)`` is about to be called; keyword values come last in ``args``."""
+    observer = watch.observer
+    while True:
+        if isinstance(callee, types.MethodType):
+            callee, args = callee.__func__, [callee.__self__, *args]
+        elif isinstance(callee, functools.partial):
+            callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
+        else:
+            break
+    if isinstance(callee, types.FunctionType):
+        if not is_observed(callee.__code__):
+            _see_library(watch, frame, callee, args)
+    elif isinstance(callee, type):
+        _see_class(watch, frame, callee, args)
+    elif isinstance(callee, types.BuiltinFunctionType):
+        owner = callee.__self__
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            args = [owner, *args]
+            _see_method(watch, frame, callee, args)
+        elif owner is builtins:
+            _see_builtin(watch, frame, callee, args)
+        else:
+            _see_library(watch, frame, callee, args)
+    elif isinstance(callee, (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)):
+        _see_method(watch, frame, callee, args)
+    elif kind_of(type(callee)) not in (Kind.MODULE, Kind.OURS, Kind.OBJECT):
+        _hand_over(observer, frame, args)
+
+
+def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
+    for value in args:
+        check_iterator(observer, frame, value)
+        observer.deep(frame, value, objects)
+
+
+def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    observer = watch.observer
+    module = str(callee.__module__)
+    if module.partition(".")[0] == "jtorch":
+        shared = callee.__name__ in _SHARING
+        _hand_over(observer, frame, [a for a in args if not shared or kind_of(type(a)) is not Kind.ARRAY], False)
+        return
+    _check_volatile(observer, frame, module, callee.__name__, args)
+    if callee.__name__ == "__setattr__" and len(args) == 3:
+        write_attribute(observer, frame, *args)
+        return
+    _hand_over(observer, frame, args)
+    if callee.__name__ in _FRESH:
+        watch.pending = observer.made
+
+
+def _see_class(watch: Watch, frame: types.FrameType, cls: type, args: list[Any]) -> None:
+    observer = watch.observer
+    if cls is type or cls is super or kind_of(cls) is Kind.PLAIN and not args:
+        return
+    if not is_users(cls):
+        ours = str(cls.__module__).partition(".")[0] == "jtorch"
+        _check_volatile(observer, frame, str(cls.__module__), cls.__name__, args)
+        _hand_over(observer, frame, args, objects=not ours)
+    watch.pending = observer.made
+
+
+def _see_method(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    """A method written in C."""
+    observer, name = watch.observer, callee.__name__
+    owner, rest = args[0] if args else None, args[1:]
+    _check_volatile(observer, frame, str(type(owner).__module__), name, args)
+    if name == "__setattr__" and len(args) == 3:
+        write_attribute(observer, frame, *args)
+        return
+    kind = kind_of(type(owner))
+    if id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
+        _hand_over(observer, frame, args if kind is not Kind.PLAIN else rest)
+    elif name in _TELLING:
+        observer.warn(frame, f"calls {name}() on a {type(owner).__name__} from outside")
+    elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest:
+        value = dict.get(owner, rest[0], MISSING)
+        observer.read(ItemRead, frame, owner, rest[0], value)
+        if name == "setdefault" and value is MISSING:
+            observer.write(frame, owner, rest[0], MISSING, rest[-1])
+    elif name in _CHANGING:
+        observer.write(frame, owner, MISSING, MISSING, owner)
+    elif name == "__len__":
+        observer.read(LengthRead, frame, owner, None, len(owner))
+    else:
+        observer.contents(frame, owner)
+        _hand_over(observer, frame, rest)
+    if name in _FRESH:
+        watch.pending = observer.made
+
+
+def _see_builtin(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    observer, special = watch.observer, _BUILTINS.get(callee.__name__)
+    if special is not None:
+        special(watch, frame, args)
+    elif callee.__name__ not in _HARMLESS:
+        _hand_over(observer, frame, args)
+
+
+def _length(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    read_length(watch.observer, frame, args[0])
+
+
+def read_length(observer: Observer, frame: types.FrameType, value: Any) -> None:
+    """The length of ``value``, or its truth, is asked for."""
+    if kind_of(type(value)) is Kind.CONTAINER and id(value) in observer.outside:
+        observer.read(LengthRead, frame, value, None, len(value))
+    elif kind_of(type(value)) is Kind.ARRAY:
+        observer.array(frame, value)
+
+
+def read_membership(observer: Observer, frame: types.FrameType, container: Any, value: Any) -> None:
+    """``value in container``."""
+    if id(container) not in observer.outside:
+        return
+    if isinstance(container, (dict, set)):
+        observer.read(MembershipRead, frame, container, value, value in container)
+    else:
+        observer.deep(frame, container)
+
+
+def _attribute(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    if len(args) > 1 and isinstance(args[1], str):
+        read_attribute(watch.observer, frame, args[0], args[1])
+
+
+def _set_attribute(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    if len(args) > 1 and isinstance(args[1], str):
+        write_attribute(watch.observer, frame, args[0], args[1], args[2] if len(args) > 2 else MISSING)
+
+
+def _print(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    watch.observer.warn(frame, "calls print()")
+
+
+def _advance(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    check_iterator(watch.observer, frame, args[0])
+
+
+def _namespace(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    if not args or watch.observer.is_outside(args[0]):
+        watch.pending = watch.observer.meet
+
+
+def _outside_world(name: str) -> Callable:
+    def refuse(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+        raise watch.observer.error(
+            frame,
+            f"calls {name}(), whose result a recording would keep",
+            "Read it outside, and pass what you read in.",
+        )
+
+    return refuse
+
+
+def _made(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    watch.pending = watch.observer.made
+
+
+_BUILTINS: dict[str, Callable] = {
+    "len": _length,
+    "getattr": _attribute,
+    "hasattr": _attribute,
+    "setattr": _set_attribute,
+    "delattr": _set_attribute,
+    "print": _print,
+    "next": _advance,
+    "vars": _namespace,
+    "globals": _namespace,
+    "input": _outside_world("input"),
+    "open": _outside_world("open"),
+    "__build_class__": _made,
+}
+
+
+def check_iterator(observer: Observer, frame: types.FrameType, value: Any) -> None:
+    """An iterator from outside would be advanced by the recording, and never again."""
+    kind = kind_of(type(value))
+    loader = kind is Kind.OURS and type(value).__module__.startswith("jtorch.utils.data")
+    if (kind is Kind.ITERATOR or loader) and id(value) in observer.outside:
+        raise observer.error(
+            frame,
+            f"takes elements from a {type(value).__name__} from outside, which a recording would do once",
+            "Call the function for each element, from a loop outside.",
+        )
+
+
+
+def _check_volatile(observer: Observer, frame: types.FrameType, module: str, name: str, args: list[Any]) -> None:
+    """Refuse what gives something else at each call."""
+    drawn = module in ("random", "secrets", "uuid") or module.startswith("numpy.random")
+    drawn = drawn or bool(args and isinstance(args[0], random.Random)) or (module, name) in _WORLD
+    if drawn or (module == "time" and name in _CLOCKS):
+        raise observer.error(
+            frame,
+            f"calls {module}.{name}(), which gives something else at each call and a recording would keep",
+            "Draw with jtorch.rand, or call it outside and pass the number in."
+            if module != "time"
+            else "Read the clock outside the compiled function.",
+        )
+
+
+_WORLD = {("posix", "urandom"), ("os", "getenv"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
