@@ -70,9 +70,37 @@ globals().update(_FACTORIES)
 double, half, long, int, short, float = float64, float16, int64, int32, int16, float32
 cfloat, cdouble = complex64, complex128
 
-from jtorch import linalg, nn, optim, return_types, special, utils  # noqa: E402 - built on the names above
-from jtorch import distributions, func  # noqa: E402, I001 - built on nn
-from jtorch.serialization import load, save  # noqa: E402
+from math import e, inf, nan, pi  # noqa: E402
+
+from jtorch import (  # noqa: E402 - built on the names above  # noqa: E402, I001 - built on nn  # noqa: E402
+    accelerator,
+    amp,
+    backends,
+    compiler,
+    cpu,
+    cuda,
+    distributions,
+    func,
+    jit,
+    linalg,
+    mps,
+    nn,
+    optim,
+    random,
+    return_types,
+    special,
+    testing,
+    utils,
+    version,
+    xpu,
+)
+from jtorch.amp import (  # noqa: E402
+    autocast,
+    get_autocast_dtype,
+    is_autocast_enabled,
+)
+from jtorch.legacy import TYPES as _TYPES  # noqa: E402
+from jtorch.legacy import set_default_tensor_type  # noqa: E402
 from jtorch.nn.functional import (  # noqa: E402 - also top-level names in PyTorch
     adaptive_avg_pool1d,
     adaptive_max_pool1d,
@@ -93,30 +121,7 @@ from jtorch.nn.functional import (  # noqa: E402 - also top-level names in PyTor
     pixel_unshuffle,
     rms_norm,
 )
-
-from math import e, inf, nan, pi  # noqa: E402
-
-from jtorch import (  # noqa: E402
-    accelerator,
-    amp,
-    backends,
-    compiler,
-    cpu,
-    cuda,
-    jit,
-    mps,
-    random,
-    testing,
-    version,
-    xpu,
-)
-from jtorch.amp import (  # noqa: E402
-    autocast,
-    get_autocast_dtype,
-    is_autocast_enabled,
-)
-from jtorch.legacy import TYPES as _TYPES  # noqa: E402
-from jtorch.legacy import set_default_tensor_type  # noqa: E402
+from jtorch.serialization import load, save  # noqa: E402
 from jtorch.settings import (  # noqa: E402
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,

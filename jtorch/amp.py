@@ -104,7 +104,8 @@ class GradScaler:
             )
         if enabled:
             warnings.warn(
-                f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  Disabling.",
+                f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  "
+                "Disabling.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -33,8 +33,8 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Decorator: ``fn`` runs eagerly. A compiled function that calls it raises ``CompileError``, since a recording
-    has no Python in its middle.
+    """Decorator: ``fn`` runs eagerly. A compiled function that calls it raises ``CompileError``, since a
+    recording has no Python in its middle.
 
     ``recursive=False``, which would compile what ``fn`` calls, raises NotImplementedError.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html

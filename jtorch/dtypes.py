@@ -14,7 +14,6 @@ import numpy as np
 
 from jtorch import watch
 
-
 NAMESPACE = "jtorch"  # what dtypes print before their name; "torch" in a script run by jtorch.as_torch
 
 

@@ -34,6 +34,10 @@ class CompileError(RuntimeError):
     """A program that cannot be captured as it is written. The text names the line and the rewrite."""
 
 
+class OtherBranch(Exception):  # noqa: N818 - no error: the caller tries another plan
+    """A plan stopped, with nothing written, because a branch in it goes another way for this call."""
+
+
 class RetraceError(CompileError):
     """A function compiled with ``on_retrace="raise"`` would have been recorded again."""
 

@@ -15,7 +15,7 @@ from jtorch.eager.tensor import Tensor
 
 
 class TensorType(type):
-    """The class of ``FloatTensor`` and its kin: calling one makes a Tensor, none is ever an instance's class."""
+    """The class of ``FloatTensor`` and its kin: calling one makes a Tensor; none has instances of its own."""
 
     dtype: dt.dtype
     is_cuda: bool
@@ -44,8 +44,8 @@ def _types(module: str, is_cuda: bool) -> dict[str, TensorType]:
     made = {}
     for dtype in _NAMED:
         name = f"{long_name(dtype.numpy)}Tensor"
-        facts = {"__module__": module, "dtype": dtype, "is_cuda": is_cuda, "__doc__": f"Tensors of {dtype.name}."}
-        made[name] = TensorType(name, (), facts)
+        facts = {"__module__": module, "dtype": dtype, "is_cuda": is_cuda}
+        made[name] = TensorType(name, (), facts | {"__doc__": f"Tensors of {dtype.name}."})
     return made
 
 
@@ -56,8 +56,8 @@ CUDA_TYPES = _types("torch.cuda", True)  # the names are there; making a tensor 
 def set_default_tensor_type(t: Any, /) -> None:
     """Make the dtype of ``t``, a type or its name, the default float: see ``set_default_dtype``."""
     warnings.warn(
-        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() "
-        "and torch.set_default_device() as alternatives.",
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
         UserWarning,
         stacklevel=2,
     )

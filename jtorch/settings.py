@@ -22,7 +22,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num: int, /) -> None:
-    """Remember ``num``. NumPy's threads are set by the environment (OMP_NUM_THREADS) before it is imported."""
+    """Remember ``num``. NumPy's threads are set by the environment (OMP_NUM_THREADS), before it starts."""
     _state["threads"] = _positive(num, "set_num_threads")
 
 

@@ -16,7 +16,7 @@ from jtorch.eager.tensor import Tensor
 
 
 class finfo:  # noqa: N801 - the name users of PyTorch know
-    """The limits of a floating-point dtype; those of its parts for a complex one. Raises TypeError for others."""
+    """The limits of a floating-point dtype; those of its parts for a complex one. TypeError for others."""
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
@@ -57,7 +57,8 @@ class iinfo:  # noqa: N801
             raise TypeError(
                 "torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'"
             )
-        info = np.iinfo(type.numpy)
+        limits: Any = np.iinfo
+        info = limits(type.numpy)
         self.bits, self.dtype = info.bits, type.name
         self.max, self.min = int(info.max), int(info.min)
 
@@ -124,7 +125,7 @@ def _result_type(value: Any) -> tuple[list, list]:
 def result_type(tensor1: Any, tensor2: Any) -> dt.dtype:
     """The dtype of an arithmetic result of two tensors or numbers."""
     arrays, numbers = zip(*map(_result_type, (tensor1, tensor2)), strict=True)
-    return dt.of(dt.promote(sum(arrays, []), sum(numbers, [])))
+    return dt.of(dt.promote([a for found in arrays for a in found], [n for found in numbers for n in found]))
 
 
 def promote_types(type1: dt.dtype, type2: dt.dtype) -> dt.dtype:
@@ -136,8 +137,5 @@ _ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 
 
 def can_cast(from_: dt.dtype, to: dt.dtype) -> bool:
-    """Whether PyTorch's promotion lets results of ``from_`` be written to ``to``: never to a lower category."""
-    low, high = _ORDER[from_.numpy.kind], _ORDER[to.numpy.kind]
-    if low == high == 1 and from_.is_signed and not to.is_signed:
-        return False
-    return low <= high
+    """Whether results of ``from_`` may be written to ``to``: never to a lower category."""
+    return _ORDER[from_.numpy.kind] <= _ORDER[to.numpy.kind]

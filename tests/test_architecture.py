@@ -151,3 +151,11 @@ def test_eager_has_no_tracing_branch():
             code = line.partition("#")[0]
             assert "is_tracing" not in code, f"{path}:{number}"
             assert "jtorch.compile" not in code, f"{path}:{number}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_raw_values_become_tensors_by_wrap(path):
+    """``Tensor(x)`` is for users: it makes float32 of any array. Over a raw value: ``wrap`` or ``leaf``."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id != "Tensor", f"{path}:{node.lineno}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 from jtorch.as_torch.aliases import install
@@ -21,13 +21,12 @@ USAGE = (
 
 def run_script(path: str, arguments: list[str]) -> int:
     """Run the file as Python does; 1 after an exception, which is printed without this module's frames."""
-    with open(path, "rb") as file:
-        source = file.read()
+    source = Path(path).read_bytes()
     module = types.ModuleType("__main__")
     module.__file__, module.__builtins__ = path, __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     sys.argv = [path, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    sys.path[0] = str(Path(path).resolve().parent)
     try:
         exec(compile(source, path, "exec"), module.__dict__)
     except (SystemExit, KeyboardInterrupt):
@@ -45,7 +44,7 @@ def _of_script(trace: types.TracebackType | None) -> types.TracebackType | None:
     """The traceback without the frames of this package: of the run at its head, of the hook at its end."""
     frames = []
     while trace is not None:
-        if os.path.dirname(trace.tb_frame.f_code.co_filename) != os.path.dirname(__file__):
+        if Path(trace.tb_frame.f_code.co_filename).parent != Path(__file__).parent:
             frames.append(trace)
         trace = trace.tb_next
     kept = None
@@ -71,11 +70,10 @@ def main(arguments: list[str]) -> int:
         return 0 if rest else 2
     install()
     if report:
-        with open(rest[0], encoding="utf-8") as file:
-            print("\n".join(lines(file.read(), rest[0])))
+        print("\n".join(lines(Path(rest[0]).read_text(encoding="utf-8"), rest[0])))
         return 0
     if rest[0] == "-m":
-        sys.argv, sys.path[0] = rest[1:], os.getcwd()
+        sys.argv, sys.path[0] = rest[1:], str(Path.cwd())
         runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
         return 0
     return run_script(rest[0], rest[1:])

@@ -124,7 +124,7 @@ def _missing_from(module: types.ModuleType, name: str) -> Callable[[str], Any]:
 
 
 def install() -> None:
-    """Make ``torch`` mean jtorch in this process and those it starts. Raises RuntimeError where it is late."""
+    """Make ``torch`` mean jtorch in this process and those it starts. RuntimeError where it is late."""
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
     present = sys.modules.get("torch")

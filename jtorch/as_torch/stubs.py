@@ -11,7 +11,8 @@ from typing import Any
 
 from jtorch.as_torch.missing import NOT_PLANNED, PLANNED, place_of, sentence
 
-PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in ("torch.jit", "torch.fft", "torch.multiprocessing"))
+_NO_STUBS = ("torch.jit", "torch.fft", "torch.multiprocessing")  # there, or nothing without it
+PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in _NO_STUBS)
 
 
 class _Absent(type):

@@ -26,8 +26,8 @@ from jtorch.compile.situation import facts_of
 from jtorch.compile.timings import Timings
 from jtorch.compile.tree import flatten
 from jtorch.compile.verify import Verifier
-from jtorch.errors import RetraceError, RetraceWarning, user_source
 from jtorch.eager.evaluate import EAGER
+from jtorch.errors import OtherBranch, RetraceError, RetraceWarning, user_source
 
 MAX_PLANS = 64  # per function; the least recently used one goes
 
@@ -39,7 +39,7 @@ class CompiledFunction:
     """A function that is recorded on its first call with arguments of a kind, and replayed after that.
 
     ``timings`` has the seconds of the latest compilation, ``graph()`` its IR, ``source()`` its kernels,
-    ``retraces`` why it was recorded more than once. ``explain()`` and ``stats()`` tell what it does and costs.
+    ``retraces`` why it was recorded again. ``explain()`` tells what it does, ``stats()`` what it costs.
     """
 
     def __init__(self, function: Callable, options: Options | None = None) -> None:
@@ -59,6 +59,7 @@ class CompiledFunction:
         self.recent: Recent | None = None  # the latest call that took the long way
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
+        self._told_of_branches = False
         self._latest: CompiledPlan | None = None
         self._signature: inspect.Signature | None = None
         if self.options.verify_every:
@@ -66,7 +67,10 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._latest is not None and not kwargs:
-            result = self._latest.call(args)
+            try:
+                result = self._latest.call(args)
+            except OtherBranch:
+                return self._find(args, kwargs, self._latest)
             if result is not MISS:
                 return result
         return self._find(args, kwargs)
@@ -81,7 +85,8 @@ class CompiledFunction:
 
     # -- finding or making a plan --------------------------------------------------------------------------
 
-    def _find(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _find(self, args: tuple, kwargs: dict[str, Any], other: CompiledPlan | None = None) -> Any:
+        """Run a call by the plan that takes it, made where there is none; not by ``other``, which stopped."""
         context = op_module.CONTEXT.get()
         if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
@@ -89,12 +94,17 @@ class CompiledFunction:
         args, kwargs = self._positional(args, kwargs)
         leaves, structure = flatten((args, kwargs))
         plans = self.plans.setdefault(structure, [])
+        ways = 0 if other is None else 1
         for plan in plans:
-            result = self._replay(plan, leaves, args, kwargs)
+            try:
+                result = MISS if plan is other else self._replay(plan, leaves, args, kwargs)
+            except OtherBranch:
+                ways += 1
+                continue
             if result is not MISS:
                 self._use(plan, plans, args, leaves, structure)
                 return result
-        found = self._record(leaves, structure, plans)
+        found = None if self._branches_too_often(ways) else self._record(leaves, structure, plans)
         if found is None:
             return self.function(*args, **kwargs)
         self._use(found, plans, args, leaves, structure)
@@ -103,6 +113,20 @@ class CompiledFunction:
             raise AssertionError(f"'{self.name}': a plan just made does not accept its own arguments")
         self.timings.first_call = time.perf_counter() - start
         return result
+
+    def _branches_too_often(self, ways: int) -> bool:
+        """Whether a call of yet another way through the branches runs eagerly, which is told once."""
+        if ways < self.options.max_branches:
+            return False
+        if not self._told_of_branches:
+            self._told_of_branches = True
+            warnings.warn(
+                f"'{self.name}' has gone {ways} ways through its branches, the most that are compiled "
+                "(max_branches): calls that go another way run eagerly. Compute both ways and choose by "
+                "jtorch.where, or compile the parts between the branches.",
+                stacklevel=4,
+            )
+        return True
 
     def _replay(self, plan: CompiledPlan, leaves: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         if self.verifier is None:
@@ -128,7 +152,8 @@ class CompiledFunction:
         changes = causes(known, leaves, facts, labels_of(structure, self.function)) if known else ()
         refused = self.options.on_retrace in ("raise", "eager") and known
         if refused and any(c.before != c.after for c in changes):
-            return self._refuse(changes, 0.0)
+            self._refuse(changes, 0.0)
+            return None
         timings = Timings()
         with timings.measure("trace"):
             made = capture(self.function, leaves, structure, context, self.name)
@@ -136,7 +161,8 @@ class CompiledFunction:
         outcome = "recorded" if plan is None else "confirmed"
         if plan is None:
             if refused:
-                return self._refuse(changes, timings.trace)
+                self._refuse(changes, timings.trace)
+                return None
             plan = self._compile(made, leaves, timings, plans)
         plan.facts = facts
         if changes:
@@ -267,6 +293,7 @@ def compile(
     disable: bool = False,
     verify: str = "off",
     on_retrace: str | None = None,
+    max_branches: int = 16,
 ) -> Any:
     """Make a function (or a Module) run as one native call.
 
@@ -277,11 +304,14 @@ def compile(
     ``mode="interpret"`` runs the recorded graph with NumPy; ``backend="eager"`` and ``disable=True`` run the
     function itself. ``verify="first"`` (or ``"every:100"``) compares replays with eager runs and raises
     ``VerifyError`` where they differ. ``on_retrace`` says what a further recording does beside being noted
-    in ``f.retraces``: "warn", "raise" ``RetraceError``, or run that call in "eager" mode. ``options`` may hold
-    the latter two and "budget", the relative error that verifying allows by dtype name.
+    in ``f.retraces``: "warn", "raise" ``RetraceError``, or run that call in "eager" mode. ``options`` may
+    hold these two and "budget", the relative error that verifying allows by dtype name.
+
+    ``if tensor:``, ``while tensor:`` and ``assert tensor`` are recorded as the way they go; a call that goes
+    another way gets a plan of its own, up to ``max_branches`` of them, and runs eagerly after that.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
-    chosen = parse(fullgraph, dynamic, backend, mode, options, disable, verify, on_retrace)
+    chosen = parse(fullgraph, dynamic, backend, mode, options, disable, verify, on_retrace, max_branches)
     if model is None:
         return functools.partial(_compiled, options=chosen)
     return _compiled(model, chosen)

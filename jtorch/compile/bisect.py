@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.finalise import finalise
-from jtorch.compile.fuse import Fused, fuse
+from jtorch.compile.fuse import fuse
 from jtorch.compile.interpret import interpret
 from jtorch.compile.ir import Graph
 from jtorch.compile.links import Machine, equation_text, first_wrong_task
@@ -32,15 +32,17 @@ _PLENTY = 1 << 40
 
 @dataclass(frozen=True)
 class Verdict:
-    """``stage`` is "none", "passes", "memory plan", "fusion", "codegen" or "Numba"; ``fuel`` the number of the first
-    rewrite or fusion that is wrong, where it is one; ``told`` says what it is."""
+    """``stage`` is "none", "passes", "memory plan", "fusion", "codegen" or "Numba"; ``fuel`` the number of
+    the first rewrite or fusion that is wrong, where it is one; ``told`` says what it is."""
 
     stage: str
     told: str
     fuel: int | None = None
 
     def __str__(self) -> str:
-        number = "" if self.fuel is None else f", rewrite {self.fuel} (right with JTORCH_FUEL={self.fuel - 1})"
+        number = (
+            "" if self.fuel is None else f", rewrite {self.fuel} (right with JTORCH_FUEL={self.fuel - 1})"
+        )
         return f"stage: {self.stage}{number}\n{self.told}"
 
 
@@ -84,7 +86,9 @@ class _Search:
     def _passes(self) -> Verdict:
         first = _first(0, self.rewrites, lambda n: self._differs(self._interpreted(n)))
         if first is None:
-            return Verdict("passes", "Wrong with no rewrite at all: folding, pruning or the copies of finalise.")
+            return Verdict(
+                "passes", "Wrong with no rewrite at all: folding, pruning or the copies of finalise."
+            )
         stages: list[tuple[str, float]] = []
         fuel = Fuel(first)
         after = optimise(self.program.graph, fuel, lambda name, g, s: stages.append((name, fuel.left)))
@@ -164,8 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(
         prog="python -m jtorch.compile.bisect",
-        description="Find the stage of the compiler, and the rewrite or fusion, that makes a saved program wrong. "
-        "The script is run: use those that save_repro wrote and you trust.",
+        description="Find the stage of the compiler, and the rewrite or fusion, that makes a saved program "
+        "wrong. The script is run: use those that save_repro wrote and you trust.",
     )
     parser.add_argument("script", help="what f.save_repro(folder) wrote")
     found = runpy.run_path(parser.parse_args(arguments).script)

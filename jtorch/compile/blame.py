@@ -1,4 +1,4 @@
-"""Whose fault a wrong replay is: the recording's, a pass's or a kernel's, and its first differing equation."""
+"""Whose fault a wrong replay is: the recording's, a pass's or a kernel's; its first differing equation."""
 
 from __future__ import annotations
 

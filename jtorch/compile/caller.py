@@ -25,11 +25,14 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
+from jtorch.compile.branches import is_other_branch
 from jtorch.compile.guards import test_of
 from jtorch.compile.inputs import ArrayInput, GradInput, ScalarInput
 from jtorch.compile.tree import unflatten
+from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.tensor import Tensor, leaf, wrap
+from jtorch.eager.tensor import Tensor, wrap
+from jtorch.errors import OtherBranch
 from jtorch.op import Context
 
 MISS = object()  # the answer of a plan whose guards don't hold
@@ -60,7 +63,8 @@ class _Caller:
         self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "EAGER": EAGER, "WATCH": watch.structure, "MISS": MISS,
-            "Tensor": Tensor, "wrap": wrap, "leaf": leaf, "plan": plan, "empty": np.empty, "run": plan.replay.run,
+            "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
+            "empty": np.empty, "run": plan.replay.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
             "in_order": np.ascontiguousarray, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
@@ -385,6 +389,8 @@ def _owner(array: np.ndarray) -> Any:
 def fail(plan: Any, status: int) -> None:
     """Raise the error that a kernel reported."""
     sentence, source = plan.replay.status_text(status)
+    if is_other_branch(sentence):
+        raise OtherBranch
     where = f" (at {source})" if source is not None else ""
     kind = IndexError if "index" in sentence else RuntimeError
     raise kind(f"{sentence}{where}")

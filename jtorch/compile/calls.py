@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import random
 import types
@@ -21,9 +20,6 @@ _CHANGING = frozenset(
 )
 _TELLING = ("append",)  # done once while recording, with a warning
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
-_CLOCKS = frozenset(
-    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns".split()
-)
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
 _HARMLESS = frozenset({"isinstance", "issubclass", "id", "callable", "super", "iter"})
 
@@ -38,8 +34,9 @@ def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any])
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
+    _check_volatile(observer, frame, callee, args)
     if isinstance(callee, types.FunctionType):
-        if not is_observed(callee.__code__):
+        if not is_observed(callee.__code__, callee.__globals__):
             _see_library(watch, frame, callee, args)
     elif isinstance(callee, type):
         _see_class(watch, frame, callee, args)
@@ -48,7 +45,7 @@ def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any])
         if owner is not None and not isinstance(owner, types.ModuleType):
             args = [owner, *args]
             _see_method(watch, frame, callee, args)
-        elif owner is builtins:
+        elif callee.__module__ in ("builtins", "io"):
             _see_builtin(watch, frame, callee, args)
         else:
             _see_library(watch, frame, callee, args)
@@ -71,7 +68,6 @@ def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[A
         shared = callee.__name__ in _SHARING
         _hand_over(observer, frame, [a for a in args if not shared or kind_of(type(a)) is not Kind.ARRAY], False)
         return
-    _check_volatile(observer, frame, module, callee.__name__, args)
     if callee.__name__ == "__setattr__" and len(args) == 3:
         write_attribute(observer, frame, *args)
         return
@@ -86,7 +82,6 @@ def _see_class(watch: Watch, frame: types.FrameType, cls: type, args: list[Any])
         return
     if not is_users(cls):
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
-        _check_volatile(observer, frame, str(cls.__module__), cls.__name__, args)
         _hand_over(observer, frame, args, objects=not ours)
     watch.pending = observer.made
 
@@ -95,7 +90,6 @@ def _see_method(watch: Watch, frame: types.FrameType, callee: Any, args: list[An
     """A method written in C."""
     observer, name = watch.observer, callee.__name__
     owner, rest = args[0] if args else None, args[1:]
-    _check_volatile(observer, frame, str(type(owner).__module__), name, args)
     if name == "__setattr__" and len(args) == 3:
         write_attribute(observer, frame, *args)
         return
@@ -217,18 +211,26 @@ def check_iterator(observer: Observer, frame: types.FrameType, value: Any) -> No
 
 
 
-def _check_volatile(observer: Observer, frame: types.FrameType, module: str, name: str, args: list[Any]) -> None:
+def _check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
     """Refuse what gives something else at each call."""
-    drawn = module in ("random", "secrets", "uuid") or module.startswith("numpy.random")
-    drawn = drawn or bool(args and isinstance(args[0], random.Random)) or (module, name) in _WORLD
-    if drawn or (module == "time" and name in _CLOCKS):
+    owner = getattr(callee, "__self__", None) or (args[0] if args else None)
+    name, module = getattr(callee, "__name__", ""), str(getattr(callee, "__module__", None))
+    if isinstance(owner, random.Random) or type(owner).__module__.startswith("numpy.random"):
+        module = type(owner).__module__
+    elif isinstance(owner, type) and owner.__module__ == "datetime":
+        module = "datetime"
+    if module in _DRAWING or module.startswith("numpy.random") or (module, name) in _WORLD:
         raise observer.error(
             frame,
             f"calls {module}.{name}(), which gives something else at each call and a recording would keep",
-            "Draw with jtorch.rand, or call it outside and pass the number in."
-            if module != "time"
-            else "Read the clock outside the compiled function.",
+            "Draw with jtorch.rand, or call it outside and pass what it gives in.",
         )
 
 
-_WORLD = {("posix", "urandom"), ("os", "getenv"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
+_DRAWING = ("random", "secrets", "uuid")
+_CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns".split()
+_WORLD = frozenset(
+    [("time", name) for name in _CLOCKS]
+    + [("datetime", name) for name in ("now", "utcnow", "today")]
+    + [("posix", "urandom"), ("os", "getenv")]
+)

@@ -97,6 +97,7 @@ def _capture(
             observer.deep(None, returned, objects=False)
             outs, out_structure = flatten(returned)
             results, atoms, alive = _results(tracer, outs)
+            atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
             found = _differentiate(tracer, alive) if context.grad and alive else None
         graph, effects = tracer.finish(atoms)
     finally:

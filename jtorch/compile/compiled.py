@@ -21,7 +21,7 @@ from jtorch.compile.inputs import (
     Input,
     ScalarInput,
 )
-from jtorch.compile.ir import Var
+from jtorch.compile.ir import Var, text
 from jtorch.compile.memory import Place, Target
 from jtorch.compile.pipeline import Program, address_of, compile_graph
 from jtorch.compile.state import Clock, Gradients, follow
@@ -178,7 +178,7 @@ class CompiledPlan:
     def same_program(self, capture: Capture) -> bool:
         """Whether a new recording is this plan's own program over the same memory."""
         mine, other = self.capture, capture
-        if len(mine.inputs) != len(other.inputs) or str(mine.graph) != str(other.graph):
+        if len(mine.inputs) != len(other.inputs) or text(mine.graph, False) != text(other.graph, False):
             return False
         pairs = zip(mine.inputs, other.inputs, strict=True)
         return all(_identity(a) == _identity(b) for a, b in pairs) and _facts(mine) == _facts(other)

@@ -27,8 +27,8 @@ def disabled(function: Callable, reason: str | None) -> Callable:
             why = f" ({reason})" if reason else ""
             raise CompileError(
                 f"{user_source()}: '{name}' is disabled for compiling{why} and cannot run in the middle of a "
-                "recording: call it before or after the compiled function and pass in what it gives, or leave "
-                "the caller uncompiled."
+                "recording: call it before or after the compiled function and pass in what it gives, or "
+                "leave the caller uncompiled."
             )
         return function(*args, **kwargs)
 

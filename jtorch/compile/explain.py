@@ -28,7 +28,7 @@ class Captured:
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel or library call. ``kind`` is "kernel", "gemm" or "host"; ``source`` is the first user line."""
+    """One kernel or library call. ``kind`` is "kernel", "gemm" or "host"; ``source`` the first user line."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class NotFused:
-    """Two steps, one of which reads what the other makes, and why they are two. ``value`` goes through memory."""
+    """Two steps, one of which reads what the other makes, and why: ``value`` goes through memory."""
 
     producer: str
     consumer: str
@@ -67,14 +67,20 @@ class Explanation:
 
     def __str__(self) -> str:
         kernels = sum(s.kind == "kernel" for s in self.steps)
+        calls = len(self.steps) - kernels
         lines = [
-            f"{self.name}: {self.ops.total()} ops as {kernels} kernels and {len(self.steps) - kernels} library calls",
+            f"{self.name}: {self.ops.total()} ops as {kernels} kernels and {calls} library calls",
             f"runs as {self.segments} native segments with {self.host_calls} host calls between them",
-            f"memory: {self.arena_bytes} bytes of scratch, {self.peak_bytes} bytes with gradients and results",
+            f"memory: {self.arena_bytes} bytes of scratch, {self.peak_bytes} with gradients and results",
             "ops: " + ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.ops.most_common()),
-            *_section("captured state", [(c.name, str(c.type), "written" if c.written else "") for c in self.captured]),
+            *_section(
+                "captured state",
+                [(c.name, str(c.type), "written" if c.written else "") for c in self.captured],
+            ),
             *_section("steps", [(s.kind, s.name, " ".join(s.ops), s.source) for s in self.steps]),
-            *_section("not fused", [(f"{n.producer} -> {n.consumer}", n.value, n.reason) for n in self.not_fused]),
+            *_section(
+                "not fused", [(f"{n.producer} -> {n.consumer}", n.value, n.reason) for n in self.not_fused]
+            ),
             *_section("guards", [(g,) for g in self.guards]),
         ]
         return "\n".join(lines)
@@ -136,7 +142,9 @@ def _steps(planned: Any) -> Iterator[Step]:
         kind = "kernel" if task.kernel is not None else task.step.kind
         ops = tuple(e.op.name for e in task.step.eqns)
         sources = [e.source for e in task.step.eqns if e.source is not None]
-        yield Step(task.kernel.entry if task.kernel else ops[0], kind, ops, _place(sources[0]) if sources else "")
+        yield Step(
+            task.kernel.entry if task.kernel else ops[0], kind, ops, _place(sources[0]) if sources else ""
+        )
 
 
 def _place(source: Any) -> str:
@@ -168,8 +176,11 @@ def _not_fused(graph: Graph, planned: Any) -> Iterator[NotFused]:
 
 
 def _guards(plan: Any) -> Iterator[str]:
-    """The tests before a replay, as the generated code has them."""
+    """The tests before a replay, as the generated code has them, and what was read from outside."""
     for line in plan.call.source.splitlines():
         text = line.strip()
         if text.startswith("if not (") and text.endswith(": return MISS"):
-            yield text.removeprefix("if not (").removesuffix("): return MISS")
+            test = text.removeprefix("if not (").removesuffix("): return MISS")
+            if test != "reads_hold()":
+                yield test
+    yield from (str(read) for read in plan.capture.plain if read.guarded)

@@ -153,15 +153,18 @@ def _numbered(name: str, taken: set[str]) -> str:
     return next(f"{name}_{k}" for k in itertools.count(2) if f"{name}_{k}" not in taken)
 
 
-def text(graph: Graph) -> str:
-    """The graph as Python, one equation a line, with types and the user's lines as comments."""
+def text(graph: Graph, sources: bool = True) -> str:
+    """The graph as Python, one equation a line, with types and the user's lines as comments.
+
+    Without ``sources`` two recordings of one program are the same text, wherever they were called from.
+    """
     names = names_of(graph)
 
     def show(atom: Atom) -> str:
         return names[atom] if isinstance(atom, Var) else str(atom)
 
     arguments = ", ".join(f"{names[v]}: {v.type}" for v in graph.inputs)
-    rows = [(eqn_text(e, show), _comment(e)) for e in graph.eqns]
+    rows = [(eqn_text(e, show), _comment(e, sources)) for e in graph.eqns]
     width = min(max((len(code) for code, _ in rows), default=0), 72)
     lines = [f"def {graph.name}({arguments}):"]
     lines += [f"    {code.ljust(width)}  # {comment}".rstrip() for code, comment in rows]
@@ -180,9 +183,9 @@ def _static_text(value: Any) -> str:
     return short(value) if isinstance(value, np.dtype) else repr(value)
 
 
-def _comment(eqn: Eqn) -> str:
+def _comment(eqn: Eqn, sources: bool = True) -> str:
     types = ", ".join(str(v.type) for v in eqn.outputs)
-    if eqn.source is None:
+    if eqn.source is None or not sources:
         return types
     file = eqn.source.file.replace("\\", "/").rsplit("/", 1)[-1]
     return f"{types:<16} {file}:{eqn.source.line} {eqn.source.function}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import gc
 import os
 import sys
 import sysconfig
@@ -58,6 +59,9 @@ _BY_CLASS: tuple[tuple[Any, Kind], ...] = (
 )
 
 
+_LIBRARIES = sys.stdlib_module_names | {"jtorch", "numpy", "scipy"}
+
+
 @functools.lru_cache(4096)
 def kind_of(cls: type) -> Kind:
     """The kind of the instances of ``cls``."""
@@ -71,7 +75,7 @@ def kind_of(cls: type) -> Kind:
     root = str(cls.__module__).partition(".")[0]
     if root == "jtorch":
         return Kind.OURS
-    if root != "__main__" and (root in sys.stdlib_module_names or root in ("numpy", "scipy")):
+    if root in _LIBRARIES:
         return Kind.FOREIGN
     return Kind.OBJECT
 
@@ -79,7 +83,7 @@ def kind_of(cls: type) -> Kind:
 def is_users(cls: type) -> bool:
     """Whether a class was written by a user: its methods may be replaced between calls."""
     root = str(cls.__module__).partition(".")[0]
-    return root == "__main__" or root not in ("jtorch", "numpy", "scipy", *sys.stdlib_module_names)
+    return root not in _LIBRARIES
 
 
 def _folder(module: Any) -> str:
@@ -90,9 +94,15 @@ _STANDARD = tuple({os.path.realpath(sysconfig.get_path(k)) + os.sep for k in ("s
 _OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", _folder(jtorch), _folder(np), _folder(scipy))
 
 
-def is_observed(code: types.CodeType) -> bool:
-    """Whether a frame of ``code`` is looked into: not in jtorch, the standard library, NumPy or SciPy."""
+def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
+    """Whether a frame of ``code`` with these globals is looked into: not in jtorch, the standard library, NumPy
+    or SciPy, nor where the interpreter interrupts the function by itself to collect garbage."""
     file = code.co_filename
-    if file.startswith(_OPAQUE):
+    if file.startswith(_OPAQUE) or code.co_name == "__del__":
         return False
+    if any(getattr(callback, "__code__", None) is code for callback in gc.callbacks):
+        return False
+    if file.startswith("<"):  # made from text, as a dataclass's methods are
+        root = str(namespace.get("__name__")).partition(".")[0]
+        return root not in _LIBRARIES
     return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file

@@ -1,7 +1,7 @@
 """The retrace ledger: each time a compiled function was recorded again, why, and what that cost.
 
-    # outcome    ms  where        what changed     from      to        how to avoid it
-    1 recorded  3.1  train.py:31  x.shape          (32, 64)  (7, 64)   drop the last partial batch, or pad it...
+# outcome    ms  where        what changed     from      to        how to avoid it
+1 recorded  3.1  train.py:31  x.shape          (32, 64)  (7, 64)   drop the last partial batch, or pad it...
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Ledger(list[Retrace]):
     def __str__(self) -> str:
         if not self:
             return "no retraces"
-        rows = [("#", "outcome", "ms", "where", "what changed", "from", "to", "how to avoid it")]
+        head = ("#", "outcome", "ms", "where", "what changed", "from", "to", "how to avoid it")
+        rows: list[tuple[str, ...]] = [head]
         for number, entry in enumerate(self, 1):
-            file = entry.where.file.replace("\\", "/").rsplit("/", 1)[-1]
-            first = (str(number), entry.outcome, f"{entry.milliseconds:.1f}", f"{file}:{entry.where.line}")
+            first = (str(number), entry.outcome, f"{entry.milliseconds:.1f}", _place(entry.where))
             for change in entry.changes:
                 rows.append((*first, *map(_short, change[:3]), change.advice))
                 first = ("", "", "", "")
@@ -76,6 +76,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _place(source: Source) -> str:
+    return f"{source.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{source.line}"
 
 
 def _short(text: str, width: int = 60) -> str:
@@ -108,13 +112,20 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
 def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
     """The guard itself, where no fact tells more."""
     test = failing_guard(plan, leaves)
-    if test is None or "WATCH" in test:
+    if test is None:  # every guard holds: it stopped at a branch
+        return Change(
+            "a data-dependent branch", "the ways recorded", "another way",
+            "each way is recorded once, up to max_branches: jtorch.where has both in one",
+        )  # fmt: skip
+    if "WATCH" in test:
         return Change(
             "a module, optimizer, hook or mode that the function may use", "", "",
             "change modules and optimizers between calls only where the program asks for it",
         )  # fmt: skip
     named = re.sub(r"\ba(\d+)\b", lambda m: labels[int(m[1])] if int(m[1]) < len(labels) else m[0], test)
-    return Change(f"{named} holds no longer", "", "", "the recorded branch rests on it: use jtorch.where to have both")
+    return Change(
+        f"{named} holds no longer", "", "", "the recorded branch rests on it: use jtorch.where to have both"
+    )
 
 
 def failing_guard(plan: Any, leaves: Sequence[Any]) -> str | None:
@@ -124,7 +135,9 @@ def failing_guard(plan: Any, leaves: Sequence[Any]) -> str | None:
         if line.strip().startswith(("status = ", "before = ", "try:")):
             break
         match = re.fullmatch(r"(\s+)if not \((.*)\): return MISS", line)
-        lines.append(f"{match[1]}if not ({match[2]}): return {match[2]!r}" if match else line.replace("MISS", "'?'"))
+        lines.append(
+            f"{match[1]}if not ({match[2]}): return {match[2]!r}" if match else line.replace("MISS", "'?'")
+        )
     namespace = dict(plan.call.__globals__)
     exec("\n".join([*lines, "    return None"]), namespace)
     return namespace["call"](tuple(leaves))
@@ -153,7 +166,7 @@ def _advice(what: str) -> str:
     return "its value decides what is recorded: pass a float, or a tensor, where any value should do"
 
 
-# -- who wants to know -----------------------------------------------------------------------------------------
+# -- who wants to know ----------------------------------------------------------------------------------
 
 _listeners: list[Callable[[Any, Retrace], None]] = []
 

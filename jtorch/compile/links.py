@@ -26,7 +26,7 @@ BUDGET: Mapping[str, float] = {"float16": 1e-2, "float32": 2e-4, "float64": 1e-9
 
 
 def differs(expected: Any, found: Any, budget: Mapping[str, float] = BUDGET) -> str | None:
-    """In words how ``found`` differs from ``expected`` beyond the budget of its dtype, None where it does not."""
+    """How ``found`` differs from ``expected`` beyond the budget of its dtype, None where it does not."""
     if expected is None or found is None:
         return None if expected is found else f"{_there(expected)} against {_there(found)}"
     a, b = np.asarray(expected), np.asarray(found)
@@ -94,28 +94,10 @@ def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
 
 
-def first_changed_equation(
-    before: Graph, after: Graph, arguments: Sequence[Any], budget: Mapping[str, float] = BUDGET
-) -> tuple[Eqn, str] | None:
-    """Of ``after``, which passes made of ``before``: the first equation whose result is not what it was."""
-    expected, found = evaluate(before, arguments), evaluate(after, arguments)
-    for eqn in after.eqns:
-        for var in eqn.outputs:
-            told = differs(expected[var], found[var], budget) if var in expected else None
-            if told:
-                return eqn, told
-    made_by = {v: e for e in after.eqns for v in e.outputs}
-    for was, atom in zip(before.outputs, after.outputs, strict=False):
-        told = differs(read(expected, was), read(found, atom), budget)
-        if told and isinstance(atom, Var) and atom in made_by:
-            return made_by[atom], told
-    return None
-
-
 def first_wrong_task(
     machine: Machine, arguments: Sequence[Any], budget: Mapping[str, float] = BUDGET
 ) -> tuple[Any, Eqn, str] | None:
-    """The first task of a plan that does not compute what the interpreter does: (task, equation, in words)."""
+    """The first task of a plan that computes other than the interpreter: (task, equation, in words)."""
     expected = evaluate(machine.plan.fused.graph, arguments)
     for task, written in machine.walk():
         for eqn in task.step.eqns:

@@ -10,9 +10,9 @@ _OWN = ("_orig_mod", "_compiled")
 
 
 class OptimizedModule(Module):
-    """What ``jtorch.compile(module)`` gives. Its only submodule is ``_orig_mod``, as in PyTorch, so the keys of its
-    state dict begin so; attributes are those of the module it was made from, and what compiled functions have:
-    ``retraces``, ``explain()``, ``stats()``, ``graph()``.
+    """What ``jtorch.compile(module)`` gives. Its only submodule is ``_orig_mod``, as in PyTorch, so the keys
+    of its state dict begin so; attributes are those of the module it was made from, and what compiled
+    functions have: ``retraces``, ``explain()``, ``stats()``, ``graph()``.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """

@@ -13,6 +13,7 @@ standard library and NumPy is not watched: what is handed to it counts as read, 
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 import types
@@ -39,7 +40,7 @@ Handler = Callable[["Watch", types.FrameType, int], None]
 HANDLERS: dict[int, Handler] = {}  # by opcode: filled by the module ``instructions``
 _TABLES: weakref.WeakKeyDictionary[types.CodeType, dict[int, tuple[Handler, int]]] = weakref.WeakKeyDictionary()
 _WARNED: set[tuple[str, int]] = set()
-_EXTENDED = 144  # the opcode EXTENDED_ARG
+_EXTENDED, _CALL = dis.opmap["EXTENDED_ARG"], dis.opmap["CALL"]  # a call is PRECALL, then CALL
 
 
 class Observer:
@@ -87,7 +88,7 @@ class Observer:
         code = frame.f_code
         table = self.tables.get(id(code), MISSING)
         if table is MISSING:
-            table = self.tables[id(code)] = _table(code) if is_observed(code) else None
+            table = self.tables[id(code)] = _table(code) if is_observed(code, frame.f_globals) else None
             self.codes.append(code)
         if table is None:
             return None
@@ -265,7 +266,7 @@ class Watch:
         if event != "opcode":
             self.pending = None
             return self
-        if self.pending is not None:
+        if self.pending is not None and frame.f_code.co_code[frame.f_lasti] != _CALL:
             pending, self.pending = self.pending, None
             pending(frames.peek(frame, 1))
         found = self.table.get(frame.f_lasti)

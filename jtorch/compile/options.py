@@ -20,24 +20,27 @@ class Options:
     """How one function is compiled.
 
     ``verify_every`` is 0 for never, -1 for the first replay of each plan, else every so many calls.
-    ``budget`` has, by dtype name, the relative error that verification allows where its default does not suit.
+    ``budget`` has, by dtype name, the relative error that verification allows where its default does not
+    suit.
     """
 
     disabled: bool = False
     interpreted: bool = False
     verify_every: int = 0
     on_retrace: str | None = None
+    max_branches: int = 16
     budget: Mapping[str, float] = field(default_factory=dict)
 
 
 def parse(
     fullgraph: bool, dynamic: bool | None, backend: Any, mode: str | None,
     options: Mapping[str, Any] | None, disable: bool, verify: str, on_retrace: str | None,
+    max_branches: int,
 ) -> Options:  # fmt: skip
     """The keywords of ``jtorch.compile``, checked. Raises TypeError, ValueError and RuntimeError.
 
-    A function is always recorded whole and kernels always serve all sizes, so ``fullgraph`` and ``dynamic`` ask
-    for what holds anyway; the modes other than "interpret" ask for speed alone and change nothing.
+    A function is always recorded whole and kernels always serve all sizes, so ``fullgraph`` and ``dynamic``
+    ask for what holds anyway; the modes other than "interpret" ask for speed alone and change nothing.
     """
     if not isinstance(fullgraph, bool) or dynamic not in (None, True, False):
         raise TypeError(f"fullgraph is a bool, dynamic a bool or None; got {fullgraph!r} and {dynamic!r}")
@@ -50,6 +53,8 @@ def parse(
     given = _checked_options(options or {})
     verify = given.get("verify", verify)
     on_retrace = given.get("on_retrace", on_retrace)
+    if not isinstance(max_branches, int) or max_branches < 1:
+        raise ValueError(f"max_branches is an int from 1 on, got {max_branches!r}")
     if on_retrace not in POLICIES:
         raise ValueError(f"on_retrace={on_retrace!r}, should be one of: {', '.join(map(str, POLICIES))}")
     return Options(
@@ -57,6 +62,7 @@ def parse(
         interpreted=mode == "interpret",
         verify_every=_period(verify),
         on_retrace=on_retrace,
+        max_branches=max_branches,
         budget=dict(given.get("budget", {})),
     )
 
@@ -73,7 +79,7 @@ def _checked_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
 def _is_eager(backend: Any) -> bool:
     if callable(backend):
         raise NotImplementedError(
-            "a backend that is a function gets PyTorch's graphs, which jtorch does not make: leave backend out"
+            "a backend that is a function takes PyTorch's graphs, which jtorch does not make: leave it out"
         )
     if backend not in BACKENDS:
         raise ValueError(f"Invalid backend: {backend!r}, should be one of: {', '.join(BACKENDS)}")

@@ -130,7 +130,8 @@ def save_repro(plan: Any, leaves: list[Any], folder: Any) -> Path:
     name = "".join(c if c.isalnum() else "_" for c in capture.name).strip("_") or "program"
     script = folder / f"{name}.py"
     script.write_text(_script(capture.graph, _targets(plan)), encoding="utf-8")
-    np.savez(script.with_suffix(".npz"), **{f"input_{k}": a for k, a in enumerate(arguments)})
+    arrays: dict[str, Any] = {f"input_{k}": a for k, a in enumerate(arguments)}
+    np.savez(script.with_suffix(".npz"), **arrays)
     return script
 
 
@@ -144,7 +145,7 @@ def _targets(plan: Any) -> list[Target]:
 _HEAD = '''"""The program {name!r} as jtorch recorded it.
 
     python {file}                            run it in every way and compare
-    python -m jtorch.compile.bisect {file}   find the stage, and the rewrite or fusion, that makes a difference
+    python -m jtorch.compile.bisect {file}   find the stage, the rewrite or fusion, that is wrong
 """
 
 from pathlib import Path

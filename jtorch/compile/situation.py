@@ -35,7 +35,9 @@ def _form(structure: Any) -> str:
     if structure == "*":
         return "*"
     cls, keys, parts = structure
-    inner = map(_form, parts) if keys is None else (f"{k}={_form(p)}" for k, p in zip(keys, parts, strict=True))
+    inner = (
+        map(_form, parts) if keys is None else (f"{k}={_form(p)}" for k, p in zip(keys, parts, strict=True))
+    )
     return f"{cls.__name__}({', '.join(inner)})"
 
 

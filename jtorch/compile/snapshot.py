@@ -16,7 +16,7 @@ _TAPE = ("_node", "_index", "_requires_grad", "_base")
 
 
 class Snapshot:
-    """The parameters, buffers, optimizer state, gradients, arguments and generators of one call, before it."""
+    """The parameters, buffers, optimizer state, gradients, arguments and generators before one call."""
 
     def __init__(self, plan: Any, leaves: list[Any]) -> None:
         capture = plan.capture
@@ -34,10 +34,10 @@ class Snapshot:
         for array, before in zip(self.arrays, self.before, strict=True):
             if array.flags.writeable:
                 array[...] = before
-        for (tensor, grad, array), before in zip(self.grads, self.grads_before, strict=True):
+        for (tensor, grad, memory), elements in zip(self.grads, self.grads_before, strict=True):
             EAGER.set_grad(tensor, grad)
-            if array is not None:
-                array[...] = before
+            if memory is not None:
+                memory[...] = elements
         for tensor, facts in self.tape:
             for name, value in zip(_TAPE, facts, strict=True):
                 setattr(tensor, name, value)
@@ -99,3 +99,15 @@ def _value(entry: Input, leaves: list[Any]) -> Any:
         return np.zeros(entry.var.shape) if grad is None else grad
     assert isinstance(entry, CounterInput)
     return getattr(entry.generator, entry.attribute)
+
+
+def value_now(entry: Input) -> Any:
+    """What an input of a recording that is under way holds: its arguments stand for themselves."""
+    if isinstance(entry, ArrayInput):
+        return entry.array
+    if isinstance(entry, ScalarInput):
+        return entry.value
+    if isinstance(entry, GradInput):
+        grad = _grad_array(entry.tensor) if entry.present else None
+        return np.zeros(entry.var.shape) if grad is None else grad
+    return _value(entry, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import time
@@ -23,8 +24,8 @@ _EAGER_RUNS = 5
 class Stats:
     """Medians in microseconds by stage of one call; ``eager_us`` is the same call uncompiled.
 
-    ``calls`` counts replays so far, ``calls_to_pay_back`` how many in all outweigh ``compile_seconds``: None where
-    the compiled call is no faster. Each stage includes one look at the clock, about 0.05 us.
+    ``calls`` counts replays so far, ``calls_to_pay_back`` how many in all outweigh ``compile_seconds``: None
+    where the compiled call is no faster. Each stage includes one look at the clock, about 0.05 us.
     """
 
     name: str
@@ -51,7 +52,9 @@ class Stats:
         return math.ceil(self.compile_seconds * 1e6 / saved) if saved > 0 else None
 
     def __str__(self) -> str:
-        times = [(f"{stage} us", f"{getattr(self, f'{stage}_us'):.2f}") for stage in (*_STAGES, "call", "eager")]
+        times = [
+            (f"{stage} us", f"{getattr(self, f'{stage}_us'):.2f}") for stage in (*_STAGES, "call", "eager")
+        ]
         stages = ("trace", "passes", "fuse", "plan", "build", "total")
         costs = [(f"{stage} ms", f"{getattr(self.timings, stage) * 1e3:.2f}") for stage in stages]
         paid = self.calls_to_pay_back
@@ -65,7 +68,7 @@ class Stats:
 
 
 def stats(function: Any, plan: Any, leaves: list[Any], structure: Any) -> Stats:
-    """Measure replays of ``plan``, and eager runs of ``function``, with ``leaves``; put back what they change."""
+    """Measure replays of ``plan`` and eager runs of ``function``; put back what they change."""
     calls = function.calls
     snapshot = Snapshot(plan, leaves)
     version = plan.clock.count
@@ -77,7 +80,10 @@ def stats(function: Any, plan: Any, leaves: list[Any], structure: Any) -> Stats:
         snapshot.restore()
     plan.clock.count = max(version, plan.clock.count)  # versions only go up
     function.uncounted += plan.clock.count - version
-    return Stats(function.name, *stages, eager, plan.timings, calls, len(function.retraces))
+    guard, marshal, kernels, wrap = stages
+    return Stats(
+        function.name, guard, marshal, kernels, wrap, eager, plan.timings, calls, len(function.retraces)
+    )
 
 
 def _measured(call: Callable[[tuple], list[int]], leaves: tuple) -> list[float]:
@@ -85,7 +91,7 @@ def _measured(call: Callable[[tuple], list[int]], leaves: tuple) -> list[float]:
     for _ in range(_REPLAYS):
         start = time.perf_counter_ns()
         marks = [start, *call(leaves)]
-        samples.append([b - a for a, b in zip(marks, marks[1:], strict=False)])
+        samples.append([b - a for a, b in itertools.pairwise(marks)])
     return [statistics.median(column) / 1e3 for column in zip(*samples, strict=True)]
 
 
@@ -101,8 +107,8 @@ def _median_us(run: Callable[[], Any], times: int) -> float:
 def _timed_call(plan: Any) -> Callable[[tuple], list[int]]:
     """The plan's generated call with a look at the clock where its comments name a stage.
 
-        # marshal               becomes    marks.append(time_ns())
-        return wrap(r0)         becomes    result = wrap(r0); marks.append(time_ns()); return marks
+    # marshal               becomes    marks.append(time_ns())
+    return wrap(r0)         becomes    result = wrap(r0); marks.append(time_ns()); return marks
     """
     lines = []
     for line in plan.call.source.splitlines():

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jtorch.compile.inputs import ArrayInput
 from jtorch.compile.ir import Atom, Type
 from jtorch.compile.scalar import Scalar
@@ -82,6 +84,8 @@ class Sym:
 
     def concrete(self, wanted_by: str) -> Any:
         self.tracer.check_open()
+        if wanted_by == "bool()":  # of more than one element it is an error whatever they are
+            return np.asarray(self.tracer.branches.decide(self)) if self.size == 1 else np.empty(self.shape)
         raise CompileError(
             f"{user_source()}: {wanted_by} needs the elements of a tensor, which are not known while a "
             "function is compiled. Compute with tensors instead (jtorch.where for a choice), return the "

@@ -22,6 +22,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import xp
 from jtorch.compile.guards import ItemRead, Read
+from jtorch.compile.branches import Branches
 from jtorch.compile.inputs import (
     ArrayInput,
     ConstantInput,
@@ -75,6 +76,7 @@ class Tracer(Evaluator):
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
         self.scalars: dict[Any, Scalar] = {}
         self.options: list[Read] = []  # flags that decided what was recorded
+        self.branches = Branches(self)
         self.open = True
 
     # -- recording -------------------------------------------------------------------------------------

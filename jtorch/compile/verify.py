@@ -55,7 +55,9 @@ class Verifier:
 class _Run:
     """What one run gave: results, gradients through them, effects; or the error it raised."""
 
-    def __init__(self, results: Any, gradients: list[Any], effects: list[Any], error: Exception | None) -> None:
+    def __init__(
+        self, results: Any, gradients: list[Any], effects: list[Any], error: Exception | None
+    ) -> None:
         self.leaves, self.structure = flatten(results)
         self.values = [np.array(t._data) if isinstance(t, Tensor) else t for t in self.leaves]
         self.gradients = gradients
@@ -119,7 +121,7 @@ class _Verification:
                 t._hooks = h
         return [None if g is None else np.array(g._data if isinstance(g, Tensor) else g) for g in found]
 
-    # -- comparing ---------------------------------------------------------------------------------------------
+    # -- comparing ----------------------------------------------------------------------------------------
 
     def _compare(self, expected: _Run, found: _Run) -> str | None:
         if type(expected.error) is not type(found.error):

@@ -68,6 +68,8 @@ def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
 def cast_all(op: Op, context: Any, values: tuple) -> tuple:
     """``values`` brought to the dtype that the op computes in, as its declaration says."""
     skip = 1 if op.dtype == "where" else 0
+    # NumPy's numbers are weak, as Python's are
+    values = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
     numbers: list[Any] = [v for v in values[skip:] if isinstance(v, (bool, int, float, complex))]
     numbers += [1.0 for v in values[skip:] if hasattr(v, "as_runtime_scalar")]
@@ -124,19 +126,37 @@ def any_bfloat16(*values: Any) -> bool:
     return any(getattr(v, "dtype", None) is dt.BFLOAT16 for v in values)
 
 
-def through_float32(apply: Callable, arguments: tuple, statics: dict[str, Any]) -> Any:
-    """An op on bfloat16, computed in float32 and rounded once, as PyTorch does."""
-    wide = [t.float() if isinstance(t, Tensor) and any_bfloat16(t._data) else t for t in arguments]
-    if statics.get("dtype") is dt.BFLOAT16:
+def is_half(x: Any, *others: Any) -> bool:
+    """Whether ``x`` is bfloat16, or float16 beside float32."""
+    found = getattr(x, "dtype", None)
+    if found is dt.BFLOAT16:
+        return True
+    return found == np.float16 and any(getattr(v, "dtype", None) == np.float32 for v in others)
+
+
+def through_float32(apply: Callable, arguments: tuple, statics: dict[str, Any], like_first: bool) -> Any:
+    """An op on bfloat16, computed in float32 and rounded once, as PyTorch does.
+
+    To the common dtype, or with ``like_first`` to that of the first argument: a layer's parameters are wider.
+    """
+    tensors = [t for t in arguments if isinstance(t, Tensor)]
+    target = dt.promote((t._data.dtype, t._data.ndim) for t in tensors[: 1 if like_first else None])
+    wide = [t.float() if isinstance(t, Tensor) and t._data.dtype in _HALVES else t for t in arguments]
+    asked = statics.get("dtype") is dt.BFLOAT16
+    if asked:
         statics = statics | {"dtype": np.dtype(np.float32)}
     out = apply(*wide, **statics)
-    return tuple(map(_narrowed, out)) if isinstance(out, tuple) else _narrowed(out)
+    if not (like_first or asked or target is dt.BFLOAT16):
+        return out  # something wider was among them
+    narrow = target if like_first else dt.BFLOAT16
+    return tuple(_cast_float32(t, narrow) for t in out) if isinstance(out, tuple) else _cast_float32(out, narrow)
 
 
-def _narrowed(t: Tensor) -> Tensor:
-    return APPLY["cast"](t, dtype=dt.BFLOAT16) if t._data.dtype == np.float32 else t
+def _cast_float32(t: Tensor, dtype: np.dtype) -> Tensor:
+    return APPLY["cast"](t, dtype=dtype) if t._data.dtype == np.float32 else t
 
 
+_HALVES = (np.dtype(np.float16), dt.BFLOAT16)
 UNCHANGED = [0]  # the version cell of a number: it never changes
 _CAST = BY_NAME["cast"]
 _INT64 = np.dtype(np.int64)
@@ -146,6 +166,7 @@ _NAMESPACE = {
     "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
     "weak_reference": weakref.ref, "forget_dead_views": forget_dead_views, "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_bfloat16": any_bfloat16,
+    "is_half": is_half,
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
 }  # fmt: skip
 

@@ -33,8 +33,8 @@ def constructed(args: tuple, dtype: dt.dtype | None, device: Any = None) -> Tens
     for k, size in enumerate(args):
         if not hasattr(size, "__index__") or isinstance(size, float):
             raise TypeError(
-                f"new(): argument 'size' failed to unpack the object at pos {k + 1} with error \"type must be "
-                f'tuple of ints,but got {type(size).__name__}"'
+                f"new(): argument 'size' failed to unpack the object at pos {k + 1} with error \"type must "
+                f'be tuple of ints,but got {type(size).__name__}"'
             )
     return creation.empty(args or (0,), dtype=dtype)
 

@@ -27,6 +27,7 @@ from jtorch.eager.tensor import Tensor, as_tensor_data, wrap
 
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
+_WIDER: dict[np.dtype, np.dtype] = {np.dtype(np.float32): _FLOAT64, _FLOAT64: np.dtype(np.longdouble)}
 
 
 def tensor(
@@ -201,8 +202,8 @@ def _bounds(name: str, given: tuple, start: Any, end: Any, step: Any) -> tuple[A
     if end is None or len(given) > 3:
         told = ", ".join(type(b).__name__ for b in given)
         raise TypeError(
-            f"{name}() received an invalid combination of arguments - got ({told}), but expected (Number end) or "
-            "(Number start, Number end, Number step = 1)"
+            f"{name}() received an invalid combination of arguments - got ({told}), but expected "
+            "(Number end) or (Number start, Number end, Number step = 1)"
         )
     return number(start), number(end), number(step)
 
@@ -256,8 +257,10 @@ def _line(start: Any, end: Any, steps: int, target: np.dtype) -> np.ndarray:
         return np.full(steps, first).astype(target)
     places = np.arange(steps)
     step = (last - first) / kind.type(steps - 1)
-    near, far = places.astype(kind), (steps - 1 - places).astype(kind)
-    return np.where(places < steps // 2, first + step * near, last - step * far).astype(target)
+    wide = _WIDER.get(kind, kind)  # rounded once, as the fused multiply-add of PyTorch's kernel does
+    near = wide.type(first) + wide.type(step) * places.astype(wide)
+    far = wide.type(last) - wide.type(step) * (steps - 1 - places).astype(wide)
+    return np.where(places < steps // 2, near, far).astype(kind).astype(target)
 
 
 @factory

@@ -78,13 +78,17 @@ def randn(*size: Any, generator: Any = None, dtype: Any = None, **named: Any) ->
 
 
 @factory
-def rand_like(input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None) -> Tensor:
+def rand_like(
+    input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
+) -> Tensor:
     formats.check(memory_format, "rand_like()")
     return rand(tuple(input.shape), generator=generator, dtype=dtype or input.dtype)
 
 
 @factory
-def randn_like(input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None) -> Tensor:
+def randn_like(
+    input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
+) -> Tensor:
     formats.check(memory_format, "randn_like()")
     return randn(tuple(input.shape), generator=generator, dtype=dtype or input.dtype)
 

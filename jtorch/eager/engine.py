@@ -349,7 +349,7 @@ class _Run:
         elif before is None:
             total = wrap(evaluator.own(evaluator.as_value(g), self.given))
         else:
-            total = wrap(evaluator.as_value(before._data + g))
+            total = evaluator.add_to_grad(before, g)
         evaluator.set_grad(leaf, total)
 
     # -- only what is wanted -----------------------------------------------------------------------------

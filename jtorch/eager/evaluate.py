@@ -47,6 +47,16 @@ class Eager(Evaluator):
         if isinstance(before, LazyGrad):
             before.forget()
 
+    def add_to_grad(self, before: Any, g: np.ndarray) -> Any:
+        """``before`` + ``g`` in the memory of ``before``: it may be a part of one flat buffer that the user made."""
+        data = before._data
+        spread = 0 in data.strides and data.size > 1  # an expanded tensor has elements that share memory
+        if before._requires_grad or spread or not data.flags.writeable or g.dtype is not data.dtype:
+            return super().add_to_grad(before, g)
+        np.add(data, g, data)
+        before._cell[0] += 1
+        return before
+
     def next_call(self, generator: Any) -> tuple[int, int]:
         return generator.next_call()
 

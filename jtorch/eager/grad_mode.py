@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/autograd.html#locally-disabling-gra
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -32,17 +33,45 @@ class _Mode:
         op_module.CONTEXT.reset(self._tokens.pop())
 
     def __call__(self, function: Callable) -> Callable:
+        if inspect.isgeneratorfunction(function):
+            return _between_yields(self, function)
+
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with _fresh(self):
+            with self.fresh():
                 return function(*args, **kwargs)
 
         return wrapped
 
+    def fresh(self) -> _Mode:
+        """A mode of its own for each call: a decorated function may run in several threads at once."""
+        return object.__new__(type(self))
 
-def _fresh(mode: _Mode) -> _Mode:
-    """A mode of its own for each call: a decorated function may run in several threads at once."""
-    return object.__new__(type(mode))
+
+def _between_yields(mode: Any, function: Callable) -> Callable:
+    """The generator function with the mode on while its own code runs, and off for whoever consumes it."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with mode.fresh():
+            generator = function(*args, **kwargs)
+        resume, given = generator.send, None
+        while True:
+            try:
+                with mode.fresh():
+                    value = resume(given)
+            except StopIteration as end:
+                return end.value
+            try:
+                resume, given = generator.send, (yield value)
+            except GeneratorExit:
+                with mode.fresh():
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume, given = generator.throw, error  # type: ignore[assignment]
+
+    return wrapped
 
 
 class no_grad(_Mode):  # noqa: N801
@@ -65,23 +94,44 @@ class enable_grad(_Mode):  # noqa: N801
 
 
 class inference_mode(_Mode):  # noqa: N801
-    """Like ``no_grad``."""
+    """Like ``no_grad``; ``inference_mode(False)`` records, also inside it."""
 
     changes: ClassVar[dict[str, Any]] = {"grad": False, "inference": True}
+    mode: bool = True
+
+    def __new__(cls, mode: bool | Callable = True) -> Any:
+        if callable(mode):
+            return super().__new__(cls, mode)
+        made = super().__new__(cls)
+        made.mode = bool(mode)
+        return made
+
+    def __init__(self, mode: bool | Callable = True) -> None:
+        if not self.mode:
+            self.changes = {"grad": True, "inference": False}  # type: ignore[misc]
+
+    def fresh(self) -> _Mode:
+        return type(self)(self.mode)
 
 
 class set_grad_enabled:  # noqa: N801
     """Set the grad mode by a bool: takes effect at once; as a context manager it is undone at the end."""
 
     def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
         self._before = op_module.CONTEXT.get()
-        op_module.CONTEXT.set(self._before.replace(grad=bool(mode)))
+        self.__enter__()
 
     def __enter__(self) -> None:
-        pass
+        op_module.CONTEXT.set(op_module.CONTEXT.get().replace(grad=self.mode))
 
     def __exit__(self, *exception: Any) -> None:
         op_module.CONTEXT.set(self._before)
+
+    def __call__(self, function: Callable) -> Callable:
+        """As a decorator it changes the mode inside ``function`` alone."""
+        self.__exit__()
+        return (enable_grad if self.mode else no_grad)(function)
 
 
 def is_grad_enabled() -> bool:

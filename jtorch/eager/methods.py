@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager import construction, drawing, exchange, functions, indexing, inplace, inspection, placement, storage
+from jtorch.eager import (
+    construction,
+    drawing,
+    exchange,
+    functions,
+    indexing,
+    inplace,
+    inspection,
+    placement,
+    storage,
+)
 from jtorch.eager.binding import APPLY, accepting, public_function
 from jtorch.eager.functions import products
 from jtorch.eager.tensor import Tensor
@@ -21,6 +31,7 @@ _OPERATORS = {
     "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
+_COMMUTATIVE = ("add", "mul")  # 2 * t is t * 2: the tensor comes first in next_functions, too
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -35,7 +46,7 @@ def _accepting(function: Callable) -> Callable:
     """An operator that answers NotImplemented to what is no number or tensor."""
 
     def operator(self: Tensor, other: Any) -> Any:
-        if isinstance(other, (Tensor, bool, int, float)) or hasattr(other, "as_runtime_scalar"):
+        if isinstance(other, (Tensor, bool, int, float, complex)) or hasattr(other, "as_runtime_scalar"):
             return function(self, other)
         return NotImplemented
 
@@ -46,7 +57,7 @@ def _install_operators() -> None:
     for symbol, name in _OPERATORS.items():
         function = APPLY[name]
         setattr(Tensor, f"__{symbol}__", function)
-        setattr(Tensor, f"__r{symbol}__", _reflected(function))
+        setattr(Tensor, f"__r{symbol}__", function if symbol in _COMMUTATIVE else _reflected(function))
     for name in _COMPARISONS:
         setattr(Tensor, f"__{name}__", _accepting(APPLY[name]))
     for symbol in ("neg", "abs"):

@@ -110,10 +110,10 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         if found is None:
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = found
-    if isinstance(dtype, type) and isinstance(getattr(dtype, "dtype", None), dt.dtype):  # LongTensor
-        if dtype.is_cuda:
-            check("cuda")
-        dtype = dtype.dtype
+    named = getattr(dtype, "dtype", None)
+    if isinstance(dtype, type) and isinstance(named, dt.dtype):  # LongTensor
+        check("cuda" if getattr(dtype, "is_cuda", False) else None)
+        dtype = named
     if dtype is Tensor:
         dtype = dt.get_default_dtype()
     if isinstance(dtype, type):

@@ -208,6 +208,8 @@ def tensor_text(tensor: Any) -> str:
         if tensor.dtype is not default:
             suffixes.append(f"dtype={tensor.dtype}")
     else:
+        if not OPTIONS.edgeitems:
+            suffixes.append(f"size={tuple(data.shape)}")
         plain_complex = dt.complex128 if default is dt.float64 else dt.complex64
         if tensor.dtype not in (default, plain_complex, dt.int64, dt.bool_):
             suffixes.append(f"dtype={tensor.dtype}")

@@ -121,9 +121,10 @@ def _cast_lines(op: Op) -> list[str]:
     inner = [f"{values} = cast_all(op, context, ({values}))"]
     if _rounds_in_between(op):
         arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
+        test16 = f"is_half({values})" if op.like_first else f"any_bfloat16({values})"
         inner = [
-            f"if any_bfloat16({values}):",
-            f"    return through_float32(apply, {arguments})",
+            f"if {test16}:",
+            f"    return through_float32(apply, {arguments}, {op.like_first})",
             *inner,
         ]
     if test is None:
@@ -267,6 +268,9 @@ def _saved_expression(op: Op, name: str, names: tuple[str, ...]) -> str:
 
 
 def _version_expression(op: Op, name: str) -> str:
+    if name in op.saved_for:
+        test = f"{name}_is and {op.saved_for[name]}_needs"
+        return f"{name}._cell if {test} else UNCHANGED, {name}._cell[0] + 0 if {test} else 0"
     if name in op.arrays:
         return f"{name}._cell if {name}_is else UNCHANGED, {name}._cell[0] + 0 if {name}_is else 0"
     return f"{name}_tensor._cell, 0"

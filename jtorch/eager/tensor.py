@@ -6,7 +6,7 @@ Operators and most methods are installed from the op table by ``eager/methods.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from jtorch import op as op_module
 from jtorch import watch
 from jtorch.devices import CPU, device
 from jtorch.eager.data_errors import check_fits, refusal
-from jtorch.ops import axes as ax
 from jtorch.eager.hooks import RetainGrad
+from jtorch.eager.messages import long_name
 from jtorch.ops import axes as ax
 
 if TYPE_CHECKING:  # what methods.py installs, written by tools/stubs.py
@@ -207,6 +207,12 @@ class Tensor(TensorMethods):
                     f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the tensor are "
                     "the same size"
                 )
+            if value._data.dtype is not self._data.dtype:
+                mine, its = long_name(self._data.dtype), long_name(value._data.dtype).lower()
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{its}' to a tensor with grad_dtype '{mine}'. "
+                    "The gradient must match the tensor's dtype."
+                )
         op_module.CONTEXT.get().evaluator.set_grad(self, value)
 
     def backward(
@@ -233,6 +239,9 @@ class Tensor(TensorMethods):
         return out
 
     def detach_(self) -> Tensor:
+        """Take this very tensor off the tape. Raises RuntimeError for a view."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         self._node, self._requires_grad, self._index = None, False, 0
         return self
 
@@ -243,6 +252,12 @@ class Tensor(TensorMethods):
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self._requires_grad and value._data.dtype.kind not in "fcV":
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype"
+            )
         watch.touched(self._data)
         self._data = value._data
 
@@ -399,13 +414,29 @@ def leaf(value: Any, requires_grad: bool = True) -> Tensor:
     return tensor
 
 
+_LIMITS = {
+    np.dtype(f"{kind}{size}"): (int(np.iinfo(f"{kind}{size}").min), int(np.iinfo(f"{kind}{size}").max))
+    for kind in "iu"
+    for size in (1, 2, 4)
+}
+
+
 def wrap_number(value: bool | int | float | complex, target: np.dtype) -> Any:
     """A Python number as an operand next to arrays of ``target``: NumPy keeps it weak by itself."""
     if target.kind == "f":
         return float(value)  # type: ignore[arg-type]
     if target.kind in "Vc":  # what is weak beside NumPy's own dtypes is not beside ml_dtypes'
         return target.type(value)
-    return value if target.kind == "b" or not isinstance(value, bool) else int(value)
+    if target.kind == "b":
+        return value
+    value = int(value)  # type: ignore[arg-type]
+    limits = _LIMITS.get(target)
+    if limits is None or limits[0] <= value <= limits[1]:
+        return value
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+    low, high = limits  # it wraps, as in PyTorch: 300 beside uint8 is 44, where NumPy would raise
+    return (value - low) % (high - low + 1) + low
 
 
 def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
@@ -415,6 +446,8 @@ def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
         return np.array(value, dtype=wanted or dt.of(value.dtype).numpy)
     if isinstance(value, np.generic):
         return np.array(value, dtype=wanted)
+    if isinstance(value, Sequence) and not isinstance(value, (list, tuple, str)):
+        value = list(value)  # a range, and whatever else has numbers in order
     try:
         array = np.asarray(_plain(value))
     except ValueError:

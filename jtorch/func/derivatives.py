@@ -94,7 +94,7 @@ def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """``(output, vjp_fn)``: ``vjp_fn(cotangents)`` gives a product per primal, or the only one.
+    """``(output, vjp_fn)``: ``vjp_fn(cotangents)`` gives a tuple, a product per primal.
 
     With ``has_aux`` also what ``func`` returned second.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html
@@ -114,8 +114,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
                 f"function: {len(outputs)} tensors, but got {len(seeds)}"
             )
         with enable_grad():
-            found = rebuild(level.pull(outputs, seeds))
-        return found[0] if len(primals) == 1 else found
+            return rebuild(level.pull(outputs, seeds))
 
     shown = level.shown(output)
     return (shown, pulled, level.shown(aux)) if has_aux else (shown, pulled)

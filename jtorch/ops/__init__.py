@@ -5,6 +5,7 @@ elementwise -> reduction -> view -> indexing -> contraction -> convolution -> ra
 
 from jtorch.ops import (  # noqa: F401 - imported for their declarations
     activation,
+    branching,
     attention,
     bitwise,
     comparison,
@@ -16,8 +17,8 @@ from jtorch.ops import (  # noqa: F401 - imported for their declarations
     cumulative,
     decomposition,
     distance,
-    drawing,
     division,
+    drawing,
     elementwise,
     embedding,
     exponential,

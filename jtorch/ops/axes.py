@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 
 
 def one(dim: int, ndim: int) -> int:
     """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range."""
+    if not isinstance(dim, int):
+        dim = operator.index(dim)  # a tensor of one integer
     bound = ndim or 1
     if not -bound <= dim < bound:
         raise IndexError(
@@ -22,6 +25,8 @@ def many(dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int,
     """The axes to reduce: all for None. Raises RuntimeError where one is named twice."""
     if dim is None:
         return ALL[ndim]
+    if not isinstance(dim, (int, tuple, list)) and hasattr(dim, "__index__") and not getattr(dim, "ndim", 0):
+        dim = operator.index(dim)  # a tensor of one integer, which is false where it is 0
     if isinstance(dim, int):
         return (one(dim, ndim),) if ndim else _scalar_axis(dim)
     if not dim:

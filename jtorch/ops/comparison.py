@@ -112,7 +112,9 @@ def isneginf(xp, x):
 
 @composite(dtype="as_is", differentiable=False)
 def isreal(xp, x):
-    """Whether elements have no imaginary part: all of them."""
+    """Whether elements have no imaginary part: all of those of real tensors."""
+    if x.dtype.kind == "c":
+        return xp.eq(xp.imag_part(x), 0)
     return xp.full(True, shape=tuple(x.shape), dtype=_BOOL)
 
 

@@ -13,6 +13,9 @@ def swap(xp, x):
     return xp.permute(x, axes=(*range(n - 2), n - 1, n - 2))
 
 
+_CROSSED = {"x": "y", "y": "x"}  # each factor is saved for the gradient of the other
+
+
 def _matmul_shape(x, y):
     if x[-1] != y[-2]:
         (n, k), (m, p) = x[-2:], y[-2:]
@@ -21,7 +24,7 @@ def _matmul_shape(x, y):
     return (*batch, x[-2], y[-1])
 
 
-@contraction(shape=_matmul_shape, public=None, grad_name="BmmBackward0")
+@contraction(shape=_matmul_shape, public=None, grad_name="BmmBackward0", saved_for=_CROSSED)
 def matmul(xp, x, y):
     """``(..., n, k) @ (..., k, m)``; leading axes are equal or one operand has none."""
     return xp.matmul(x, y)
@@ -43,7 +46,7 @@ def _(xp, g, x, y, needs):
 
 
 def _named_product(name, ndim, grad_name):
-    @composite(name=name, grad_name=grad_name, methods=(name,), renames="matmul")
+    @composite(name=name, grad_name=grad_name, methods=(name,), renames="matmul", saved_for=_CROSSED)
     def body(xp, x, y):
         return xp.matmul(x, y)
 
@@ -122,7 +125,7 @@ mm = _named_product("mm", 2, "MmBackward0")
 bmm = _named_product("bmm", 3, "BmmBackward0")
 
 
-@composite(grad_name="AddmmBackward0", in_place=True)
+@composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED)
 def addmm(xp, input, x, y, *, beta, alpha):
     product = xp.matmul(x, y)
     if alpha != 1:
@@ -150,7 +153,7 @@ def _rows(xp, x):
     return x if x.ndim == 2 else xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-@composite(grad_name="AddmmBackward0", methods=())
+@composite(grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"})
 def linear(xp, x, weight, bias):
     rows = x if x.ndim > 1 else _rows(xp, x)
     out = xp.matmul(rows, xp.permute(weight, axes=(1, 0)))

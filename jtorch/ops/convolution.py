@@ -144,7 +144,10 @@ def _for_weight(xp, g, x, kernel, groups, **geometry):
     return xp.reshape(xp.matmul(flat(rows), swap(xp, flat(columns))), shape=shape)
 
 
-@composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None)
+_CROSSED = {"x": "weight", "weight": "x"}  # each is saved for the gradient of the other
+
+
+@composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None, saved_for=_CROSSED)
 def convolution(xp, x, weight, bias, *, stride, low, high, dilation, groups):
     """x (N, C, ...), weight (O, C/groups, *kernel), bias (O,) to (N, O, ...)"""
     return _forward(xp, x, weight, bias, groups, stride=stride, low=low, high=high, dilation=dilation)
@@ -160,7 +163,7 @@ def _(xp, g, x, weight, needs, stride, low, high, dilation, groups):
     )
 
 
-@composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None)
+@composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None, saved_for=_CROSSED)
 def convolution_input(xp, x, weight, bias, *, sizes, stride, low, high, dilation, groups):
     """x (N, O, ...), weight (O, C/groups, *kernel), bias (C,) to (N, C, *sizes): ``convolution`` backwards"""
     out = _for_input(xp, x, weight, sizes, groups, stride=stride, low=low, high=high, dilation=dilation)

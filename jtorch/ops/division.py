@@ -9,7 +9,7 @@ from __future__ import annotations
 from jtorch.op import composite, elementwise
 
 
-@elementwise(text="{x} / {y}", dtype="float", in_place=True)
+@elementwise(text="{x} / {y}", dtype="float", in_place=True, saved_for={"x": "y"})
 def div(xp, x, y):
     return xp.div(x, y)
 

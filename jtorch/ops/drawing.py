@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from jtorch.op import elementwise, opaque
-
-_FLOAT64 = np.dtype(np.float64)
-
 
 @elementwise(
     text="exponential_{to}({bits})",
@@ -22,7 +17,7 @@ def exponential(xp, bits, *, dtype):
 
 
 @opaque(
-    shape=lambda u, rate: rate, dtype=lambda dtypes, statics: _FLOAT64, differentiable=False, public=None
+    shape=lambda u, rate: rate, dtype=lambda dtypes, statics: dtypes[1], differentiable=False, public=None
 )
 def poisson_quantile(xp, u, rate):
     """The Poisson count at ``u``, a float64 in (0, 1), for each rate of the same shape."""
@@ -31,7 +26,7 @@ def poisson_quantile(xp, u, rate):
 
 @opaque(
     shape=lambda u, count, prob: u,
-    dtype=lambda dtypes, statics: _FLOAT64,
+    dtype=lambda dtypes, statics: dtypes[1],
     differentiable=False,
     public=None,
 )

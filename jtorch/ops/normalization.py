@@ -20,7 +20,7 @@ def _normalized(xp, x, axes, eps):
     return centred * scale, scale
 
 
-@composite(grad_name="NativeLayerNormBackward0", dtype="floating", methods=())
+@composite(grad_name="NativeLayerNormBackward0", dtype="floating", like_first=True, methods=())
 def layer_norm(xp, x, weight, bias, *, axes, eps):
     """Source: Ba, Kiros and Hinton 2016, https://arxiv.org/abs/1607.06450"""
     out, _ = _normalized(xp, x, axes, eps)
@@ -66,7 +66,7 @@ def _(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return (input, weight, bias), {"axes": tuple(range(first, input.ndim)), "eps": eps}
 
 
-@composite(grad_name="FusedRmsNormBackward0", dtype="floating", public=None)
+@composite(grad_name="FusedRmsNormBackward0", dtype="floating", like_first=True, public=None)
 def rms_norm(xp, x, weight, *, axes, eps):
     """Source: Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467"""
     out = x * _inverse_rms(xp, x, axes, eps)
@@ -116,7 +116,7 @@ def _channel_sums(xp, g, centred):
     return xp.sum(g, axis=axes, keepdims=False), xp.sum(g * centred, axis=axes, keepdims=False)
 
 
-@composite(n_outputs=3, grad_name="NativeBatchNormBackward0", dtype="floating", public=None)
+@composite(n_outputs=3, grad_name="NativeBatchNormBackward0", dtype="floating", like_first=True, public=None)
 def batch_norm(xp, x, weight, bias, *, eps):
     """(x with each channel normalised, then scaled and shifted; the channels' means; their variances)
 
@@ -147,7 +147,7 @@ def _(xp, g, x, weight, needs, out1, out2, eps):
     return gx, along * scale if needs[1] else None, total if needs[2] else None
 
 
-@composite(grad_name="NativeBatchNormBackward0", dtype="floating", public=None)
+@composite(grad_name="NativeBatchNormBackward0", dtype="floating", like_first=True, public=None)
 def batch_norm_with(xp, x, mean, variance, weight, bias, *, eps):
     """``batch_norm`` with given statistics (C,): what a trained model computes."""
     scale = xp.rsqrt(variance + eps)
@@ -177,7 +177,7 @@ def _grouped(xp, x, groups):
     return xp.reshape(x, shape=(n, groups, c // groups * math.prod(x.shape[2:])))
 
 
-@composite(grad_name="NativeGroupNormBackward0", dtype="floating", public=None)
+@composite(grad_name="NativeGroupNormBackward0", dtype="floating", like_first=True, public=None)
 def group_norm(xp, x, weight, bias, *, groups, eps):
     """Source: Wu and He 2018, https://arxiv.org/abs/1803.08494"""
     out, _ = _normalized(xp, _grouped(xp, x, groups), (2,), eps)

@@ -12,6 +12,7 @@ import warnings
 from jtorch.xp import _convolution as _convolution
 
 # each file offers what it defines under a public name, and nothing else is callable here
+from jtorch.xp.branching import *  # noqa: F403
 from jtorch.xp.complex import *  # noqa: F403
 from jtorch.xp.contraction import *  # noqa: F403
 from jtorch.xp.creation import *  # noqa: F403

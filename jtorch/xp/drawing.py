@@ -20,16 +20,17 @@ def poisson_quantile(u: Array, rate: Array) -> Array:
 
     if not np.all(rate >= 0):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    rate = rate.astype(np.float64, copy=False)
-    count = np.where(rate > 0, np.ceil(special.pdtrik(u, rate)), 0.0)
+    wide = rate.astype(np.float64, copy=False)
+    count = np.where(wide > 0, np.ceil(special.pdtrik(u, wide)), 0.0)
     lower = np.maximum(count - 1, 0.0)  # the inverse is a float: one too many where it rounds up
-    return np.where(special.pdtr(lower, rate) >= u, lower, np.nan_to_num(count))
+    return np.where(special.pdtr(lower, wide) >= u, lower, np.nan_to_num(count)).astype(rate.dtype)
 
 
 def binomial_quantile(u: Array, count: Array, prob: Array) -> Array:
     """The smallest number of successes whose distribution function reaches ``u``."""
     from scipy import special
 
+    kind = count.dtype
     u, count, prob = np.broadcast_arrays(u, count.astype(np.float64), prob.astype(np.float64))
     if not np.all(count >= 0):
         raise RuntimeError("binomial expects all elements of count >= 0")
@@ -40,14 +41,14 @@ def binomial_quantile(u: Array, count: Array, prob: Array) -> Array:
     found = np.clip(np.ceil(special.bdtrik(u, safe_count, safe_prob)), 0, safe_count)
     lower = np.maximum(found - 1, 0.0)
     found = np.where(special.bdtr(lower, safe_count.astype(np.int64), safe_prob) >= u, lower, found)
-    return np.where(inner, found, np.where(prob == 1, count, 0.0))
+    return np.where(inner, found, np.where(prob == 1, count, 0.0)).astype(kind)
 
 
 def checked(x: Array, *, test: str) -> Array:
-    """``x`` itself, or PyTorch's error where its elements are not what ``test`` names."""
+    """``x`` in memory of its own, or PyTorch's error where its elements are not what ``test`` names."""
     if not _TESTS[test](x):
         raise RuntimeError(_SENTENCES[test])
-    return x
+    return np.array(x)
 
 
 def _has_mass(x: Array) -> bool:

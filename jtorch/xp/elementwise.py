@@ -58,19 +58,21 @@ def _check_divisor(x: Array, y: Array) -> None:
 def sigmoid(x: Array) -> Array:
     from scipy import special  # here, because importing it takes 0.2 s and most programs never need it
 
-    return special.expit(x)
+    return np.asarray(special.expit(x)).astype(x.dtype, copy=False)  # SciPy has no float16
 
 
 def erf(x: Array) -> Array:
     from scipy import special
 
-    return special.erf(x)
+    return np.asarray(special.erf(x)).astype(x.dtype, copy=False)
 
 
 def sign(x: Array) -> Array:
     if x.dtype.kind == "c":  # on the unit circle: what the gradient of abs needs
         length = np.abs(x)
         return np.divide(x, length, out=np.zeros_like(x), where=length != 0)
+    if x.dtype.kind == "b":
+        return x.copy()
     return np.subtract(x > 0, x < 0, dtype=x.dtype)  # 0 for NaN, as in PyTorch
 
 
@@ -84,7 +86,7 @@ def pow(x: Any, y: Any) -> Array:
 
 
 def reciprocal(x: Array) -> Array:
-    return np.true_divide(1.0, x)
+    return np.true_divide(x.dtype.type(1), x)  # beside bfloat16 a Python number is not weak
 
 
 def frexp(x: Array) -> tuple[Array, Array]:
@@ -95,11 +97,11 @@ def frexp(x: Array) -> tuple[Array, Array]:
 
 def round(x: Array) -> Array:
     """To the nearest, halves to even; integers stay as they are, where NumPy would make floats of them."""
-    return np.rint(x) if x.dtype.kind == "f" else clone(x)
+    return np.rint(x) if x.dtype.kind in "fV" else clone(x)
 
 
 def rsqrt(x: Array) -> Array:
-    return 1.0 / np.sqrt(x)
+    return x.dtype.type(1) / np.sqrt(x)
 
 
 def relu(x: Array) -> Array:

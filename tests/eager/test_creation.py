@@ -46,14 +46,14 @@ CALLS = {
     "scalar_tensor": lambda L: L.scalar_tensor(3),
     "arange of ints from floats": lambda L: L.arange(0.5, 3, dtype=L.int64),
     "arange of int32 from floats": lambda L: L.arange(0.5, 3, dtype=L.int32),
-    "arange down": lambda L: L.arange(5, 0, -2),
+    "arange down by two": lambda L: L.arange(5, 0, -2),
     "arange by names": lambda L: L.arange(start=1, end=7, step=3),
     "arange of bounds from tensors": lambda L: L.arange(L.tensor(3), np.float32(4.5)),
     "arange of tenths": lambda L: L.arange(0, 1, 0.1),
     "arange of doubles": lambda L: L.arange(0, 1, 0.1, dtype=L.float64),
     "arange empty": lambda L: L.arange(3, 3),
     "range": lambda L: L.range(0, 1, 0.25),
-    "linspace": lambda L: L.linspace(-1, 1, 7),
+    "linspace over zero": lambda L: L.linspace(-1, 1, 7),
     "linspace of ints": lambda L: L.linspace(0, 10, 4, dtype=L.int64),
     "linspace down": lambda L: L.linspace(0, -10, 4, dtype=L.int32),
     "linspace complex": lambda L: L.linspace(1 + 1j, 2, 3),
@@ -62,7 +62,7 @@ CALLS = {
     "linspace of tensors": lambda L: L.linspace(L.tensor(1.0), 2, steps=3),
     "logspace": lambda L: L.logspace(0, 2, 5),
     "logspace of ints": lambda L: L.logspace(0, 3, 4, base=2, dtype=L.int64),
-    "eye": lambda L: L.eye(2, 3, dtype=L.int64),
+    "eye of ints": lambda L: L.eye(2, 3, dtype=L.int64),
     "new_tensor": lambda L: L.ones(2, dtype=L.float64).new_tensor([1, 2]),
     "new_full": lambda L: L.ones(2).new_full((2, 1), 3),
     "new_zeros": lambda L: L.ones(2, dtype=L.int8).new_zeros(2, 3),
@@ -90,6 +90,7 @@ CALLS = {
 
 
 @needs_torch
+@pytest.mark.filterwarnings("ignore:.*torch.range is deprecated")
 @pytest.mark.parametrize("name", CALLS)
 def test_equals_pytorch(name):
     import torch
@@ -220,7 +221,7 @@ ERRORS = {
 def test_errors_are_pytorchs(name):
     import torch
 
-    with pytest.raises(Exception) as theirs:  # noqa: PT011 - whatever PyTorch raises
+    with pytest.raises(Exception) as theirs:
         ERRORS[name](torch)
     with pytest.raises(theirs.type) as ours:
         ERRORS[name](jtorch)
@@ -253,7 +254,8 @@ def test_default_tensor_type():
     finally:
         with pytest.warns(UserWarning, match="deprecated"):
             jtorch.set_default_tensor_type("torch.FloatTensor")
-    with pytest.warns(UserWarning), pytest.raises(TypeError, match=r"type torch.cuda.FloatTensor not available"):
+    refused = pytest.raises(TypeError, match=r"type torch.cuda.FloatTensor not available")
+    with pytest.warns(UserWarning, match="deprecated"), refused:
         jtorch.set_default_tensor_type(jtorch.cuda.FloatTensor)
 
 

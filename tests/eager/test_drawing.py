@@ -10,19 +10,22 @@ import jtorch
 from tests.ops.support import needs_torch
 
 N = 20_000
+ONE_TO_THREE = stats.rv_discrete(values=([0, 2], [0.25, 0.75]))
 DRAWS = {  # name -> (draws, distribution)
     "rand": (lambda: jtorch.rand(N, dtype=jtorch.float64), stats.uniform()),
     "randn": (lambda: jtorch.randn(N), stats.norm()),
     "rand_like": (lambda: jtorch.rand_like(jtorch.zeros(N)), stats.uniform()),
     "randn_like": (lambda: jtorch.randn_like(jtorch.zeros(N, dtype=jtorch.float64)), stats.norm()),
     "normal": (lambda: jtorch.normal(2.0, 3.0, (N,)), stats.norm(2, 3)),
-    "normal of tensors": (lambda: jtorch.normal(jtorch.full((N,), 2.0), jtorch.tensor(3.0)), stats.norm(2, 3)),
+    "normal of tensors": (
+        lambda: jtorch.normal(jtorch.full((N,), 2.0), jtorch.tensor(3.0)), stats.norm(2, 3),
+    ),
     "uniform_": (lambda: jtorch.zeros(N).uniform_(-2, 3), stats.uniform(-2, 5)),
     "normal_": (lambda: jtorch.zeros(N).normal_(1, 2), stats.norm(1, 2)),
     "exponential_": (lambda: jtorch.zeros(N).exponential_(2.0), stats.expon(scale=0.5)),
     "cauchy_": (lambda: jtorch.zeros(N).cauchy_(1, 2), stats.cauchy(1, 2)),
     "log_normal_": (lambda: jtorch.zeros(N).log_normal_(0.5, 0.25), stats.lognorm(0.25, scale=np.exp(0.5))),
-}
+}  # fmt: skip
 COUNTS = {
     "bernoulli_": (lambda: jtorch.zeros(N).bernoulli_(0.3), stats.bernoulli(0.3)),
     "bernoulli": (lambda: jtorch.bernoulli(jtorch.full((N,), 0.7)), stats.bernoulli(0.7)),
@@ -35,10 +38,10 @@ COUNTS = {
     "randint_like": (lambda: jtorch.randint_like(jtorch.zeros(N), 5), stats.randint(0, 5)),
     "random_": (lambda: jtorch.zeros(N).random_(3, 7), stats.randint(3, 7)),
     "multinomial with replacement": (
-        lambda: jtorch.multinomial(jtorch.tensor([1.0, 0.0, 3.0]), N, replacement=True), stats.rv_discrete(values=([0, 2], [0.25, 0.75])),
+        lambda: jtorch.multinomial(jtorch.tensor([1.0, 0.0, 3.0]), N, replacement=True), ONE_TO_THREE,
     ),
     "multinomial, one of each row": (
-        lambda: jtorch.multinomial(jtorch.tensor([[1.0, 0.0, 3.0]]).expand(N, 3), 1)[:, 0], stats.rv_discrete(values=([0, 2], [0.25, 0.75])),
+        lambda: jtorch.multinomial(jtorch.tensor([[1.0, 0.0, 3.0]]).expand(N, 3), 1)[:, 0], ONE_TO_THREE,
     ),
 }  # fmt: skip
 
@@ -174,7 +177,7 @@ ERRORS = {
 def test_errors_are_pytorchs(name):
     import torch
 
-    with pytest.raises(Exception) as theirs:  # noqa: PT011 - whatever PyTorch raises
+    with pytest.raises(Exception) as theirs:
         ERRORS[name](torch)
     with pytest.raises(theirs.type) as ours:
         ERRORS[name](jtorch)

@@ -331,6 +331,12 @@ def test_next_functions():
     assert x.is_leaf
 
 
+@pytest.mark.parametrize("sum_or_product", [lambda y: 2 * y, lambda y: 2 + y, lambda y: y * 2])
+def test_a_number_comes_second_from_either_side(sum_or_product):
+    y = leaf(1.0).sin()
+    assert sum_or_product(y).grad_fn.next_functions == ((y.grad_fn, 0), (None, 0))
+
+
 def test_modes():
     x = leaf(1.0)
     with jtorch.no_grad():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch import dtypes
 from tests.ops.support import needs_torch
 
 RNG = np.random.default_rng(0)
@@ -97,3 +98,74 @@ def test_known_texts():
     assert repr(x) == "tensor([1., 1.], requires_grad=True)"
     assert repr(x + 1) == "tensor([2., 2.], grad_fn=<AddBackward0>)"
     assert repr(jtorch.ones(1, dtype=jtorch.float64)) == "tensor([1.], dtype=jtorch.float64)"
+
+
+TYPES = (
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "int8", "bool", "complex64",
+    "complex128",
+)  # fmt: skip
+
+
+def _generated(name: str, seed: int) -> np.ndarray:
+    """Numbers of one scale or many, whole or not, with NaN and infinities among them, of 0 to 3 dims."""
+    rng = np.random.default_rng(seed)
+    sizes = [rng.integers(0 if rng.random() < 0.1 else 1, rng.choice([6, 8, 40])) for _ in range(seed % 4)]
+    values = rng.standard_normal(sizes) * 10.0 ** rng.integers(-6, 9)
+    if rng.random() < 0.3:
+        values = np.round(values)
+    if rng.random() < 0.3:
+        values = values * 10.0 ** rng.integers(-4, 5, sizes)
+    if rng.random() < 0.2:
+        special = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0])
+        values = np.where(rng.random(sizes) < 0.2, special, values)
+    if name == "bool":
+        return np.asarray(values > 0)
+    if "int" in name:
+        return np.asarray(np.nan_to_num(np.clip(values, 0 if name[0] == "u" else -100, 120))).astype(name)
+    if "complex" in name:
+        imag = rng.standard_normal(sizes) * 10.0 ** rng.integers(-3, 4)
+        return np.asarray(values + 1j * imag).astype(name)
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype("float32" if name == "bfloat16" else name)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", TYPES)
+def test_generated_tensors_print_as_pytorch(name, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(dtypes, "NAMESPACE", "torch")  # a longer name would break lines elsewhere
+    for seed in range(20):
+        array = _generated(name, seed)
+        ours, theirs = jtorch.from_numpy(array), torch.from_numpy(array)
+        ours, theirs = ours.to(getattr(jtorch, name)), theirs.to(getattr(torch, name))
+        if ours.is_floating_point() and seed % 3 == 0:
+            ours, theirs = ours.requires_grad_(), theirs.requires_grad_()
+        assert repr(ours) == repr(theirs), f"seed {seed}"
+
+
+@needs_torch
+def test_nothing_but_dots_without_edge_items():
+    import torch
+
+    jtorch.set_printoptions(edgeitems=0, threshold=1)
+    torch.set_printoptions(edgeitems=0, threshold=1)
+    try:
+        _same(jtorch.arange(5), torch.arange(5))
+    finally:
+        jtorch.set_printoptions(profile="default")
+        torch.set_printoptions(profile="default")
+
+
+def test_options_in_a_block():
+    from jtorch.eager.printing import get_printoptions, printoptions
+
+    before = get_printoptions()
+    with printoptions(precision=1):
+        assert repr(jtorch.tensor([0.25, 1.0])) == "tensor([0.2, 1.0])"
+    assert get_printoptions() == before
+
+
+def test_one_switch_names_the_types(monkeypatch):
+    monkeypatch.setattr(dtypes, "NAMESPACE", "torch")
+    assert repr(jtorch.ones(1, dtype=jtorch.float64)) == "tensor([1.], dtype=torch.float64)"

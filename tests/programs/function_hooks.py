@@ -41,7 +41,9 @@ def main():
     args = arguments()
     net = initialise(Net(), args.init)
     seen = []
-    handle = net.first.register_forward_hook(lambda module, inputs, output: seen.append(output.abs().max().item()))
+    handle = net.first.register_forward_hook(
+        lambda module, inputs, output: seen.append(output.abs().max().item())
+    )
     net.second.register_full_backward_hook(
         lambda module, grad_input, grad_output: seen.append(grad_output[0].pow(2).sum().item())
     )

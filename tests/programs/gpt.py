@@ -50,7 +50,10 @@ class Block(nn.Module):
         self.ln_1, self.ln_2 = nn.LayerNorm(config.width), nn.LayerNorm(config.width, bias=False)
         self.attn = Attention(config)
         self.mlp = nn.ModuleDict(
-            dict(c_fc=nn.Linear(config.width, 4 * config.width), c_proj=nn.Linear(4 * config.width, config.width))
+            {
+                "c_fc": nn.Linear(config.width, 4 * config.width),
+                "c_proj": nn.Linear(4 * config.width, config.width),
+            }
         )
 
     def forward(self, x):

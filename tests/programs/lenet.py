@@ -17,8 +17,9 @@ class LeNet(nn.Module):
         self.conv2 = nn.Conv2d(6, 16, 5)
         self.norm = nn.BatchNorm2d(16)
         self.classifier = nn.Sequential(
-            nn.Flatten(), nn.Linear(16 * 5 * 5, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)
-        )
+            nn.Flatten(), nn.Linear(16 * 5 * 5, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+            nn.Linear(84, 10),
+        )  # fmt: skip
 
     def forward(self, x):
         x = F.max_pool2d(torch.tanh(self.conv1(x)), 2)
@@ -51,7 +52,8 @@ def evaluate(model, loader):
     right = 0
     with torch.no_grad():
         for images, labels in loader:
-            right += model(images).argmax(dim=1, keepdim=True).eq(labels.view_as(labels)[:, None]).sum().item()
+            found = model(images).argmax(dim=1, keepdim=True)
+            right += found.eq(labels.view_as(found)).sum().item()
     return right / len(loader.dataset)
 
 

@@ -45,7 +45,7 @@ def episode(policy, environment, rng):
         action = int(rng.random() > choices.probs[0].item())
         observation, reward, done = environment.step(action)
         record.append((choices.log_prob(torch.tensor(action)), value, reward, choices.entropy()))
-    return zip(*record)
+    return zip(*record, strict=True)
 
 
 def main():

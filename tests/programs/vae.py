@@ -1,4 +1,4 @@
-"""A variational autoencoder on noisy stripes; its random draws come from NumPy, so any library sees the same."""
+"""A variational autoencoder on noisy stripes; its draws come from NumPy, so any library sees the same."""
 
 import numpy as np
 import torch

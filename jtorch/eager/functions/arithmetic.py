@@ -125,6 +125,8 @@ def _refuse(input: Tensor, name: str) -> None:
 
 def ldexp(input: Any, other: Any) -> Tensor:
     """input 2**other"""
+    if isinstance(other, Tensor) and not other.is_floating_point() and isinstance(input, Tensor):
+        other = other.to(input.dtype if input.is_floating_point() else dt.get_default_dtype())
     return APPLY["mul"](input, APPLY["pow"](2.0, other))
 
 
@@ -136,8 +138,13 @@ def frexp(input: Tensor) -> Any:
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """``pow`` in float64."""
-    base, power = (t.to(dt.float64) if isinstance(t, Tensor) else float(t) for t in (input, exponent))
+    """``pow`` in float64, or complex128."""
+    both = (input, exponent)
+    if any(t.is_complex() if isinstance(t, Tensor) else isinstance(t, complex) for t in both):
+        wide, number = dt.complex128, complex
+    else:
+        wide, number = dt.float64, float  # type: ignore[assignment]
+    base, power = (t.to(wide) if isinstance(t, Tensor) else number(t) for t in both)
     return APPLY["pow"](base, power)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jtorch import dtypes as dt
+from jtorch.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
@@ -65,7 +66,9 @@ def angle(input: Tensor) -> Tensor:
     """The angle in radians; for reals 0 or pi, NaN for NaN."""
     if input.is_complex():
         return APPLY["phase"](input)
-    zero = input.float() * 0.0 if not input.is_floating_point() else input * 0.0
+    if not input.is_floating_point():
+        input = input.to(dt.get_default_dtype())
+    zero = APPLY["where"](APPLY["isnan"](input), input * 0.0, 0.0)  # not the NaN of infinity times 0
     return APPLY["where"](APPLY["lt"](input, 0), zero + 3.141592653589793, zero)
 
 

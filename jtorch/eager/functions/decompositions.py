@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/linalg.html
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -219,6 +220,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
             "linalg.matrix_power: A must be batches of square matrices, but they are "
             f"{input.shape[-2]} by {input.shape[-1]} matrices"
         )
+    n = operator.index(n)  # of a tensor, too: what follows must not change the caller's
     if n < 0:
         input, n = inv(input), -n
     if n == 0:

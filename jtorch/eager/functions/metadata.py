@@ -55,6 +55,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    indices = indices.long()
     return tuple(
         (indices // math.prod(sizes[k + 1 :])) % n for k, n in enumerate(sizes)
     )

@@ -16,7 +16,7 @@ from jtorch.ops import axes as ax
 
 
 def _floating(name: str, x: Tensor, dtype: Any) -> Tensor:
-    if not x.is_floating_point():
+    if not (x.is_floating_point() or x.is_complex()):
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {long_name(x._data.dtype)}"
         )
@@ -29,6 +29,7 @@ def vector_norm(
     """The ``ord``-norm over ``dim`` (all dims for None) of the elements as one vector; ``ord`` is any "
     "number."""
     x = _floating("linalg.vector_norm", x, dtype)
+    x = x.abs() if x.is_complex() else x
     axis = ax.many(dim, x.ndim)
     ord = float(ord)
     if any(x.shape[a] == 0 for a in axis) and (ord < 0 or ord == math.inf):

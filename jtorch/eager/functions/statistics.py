@@ -36,7 +36,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Any = None, aweights: A
         degrees = total - correction * (weight * aweights).sum() / total
     degrees = degrees.clamp(min=0) if isinstance(degrees, Tensor) else max(degrees, 0)
     weighted = centred if weight is None else centred * weight
-    found = APPLY["matmul"](weighted, centred.t()) / degrees
+    found = APPLY["matmul"](weighted, centred.t().conj()) / degrees
     return found.squeeze() if input.ndim < 2 or x.shape[0] == 1 else found
 
 

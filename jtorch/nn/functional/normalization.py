@@ -9,13 +9,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from jtorch.dtypes import float32
 from jtorch.eager.binding import APPLY
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.functional.padding import pad
+from jtorch.type_info import finfo
 
 layer_norm = FUNCTIONS["layer_norm"]
 
@@ -45,7 +45,7 @@ def rms_norm(
             f"got input of size{list(input.shape)}"
         )
     if eps is None:
-        eps = float(np.finfo(input.dtype.numpy).eps)
+        eps = finfo(input.dtype if input.dtype.itemsize > 2 else float32).eps  # 16 bits compute in 32
     return APPLY["rms_norm"](input, weight, axes=tuple(range(first, input.ndim)), eps=eps)
 
 
@@ -186,7 +186,7 @@ def instance_norm(
     out = out.reshape(shape)
     spread = (-1, *(1,) * (len(shape) - 2))
     out = out if weight is None else out * weight.reshape(spread)
-    return out if bias is None else out + bias.reshape(spread)
+    return (out if bias is None else out + bias.reshape(spread)).to(input.dtype)
 
 
 def local_response_norm(

@@ -12,6 +12,8 @@ import jtorch
 
 T_co = TypeVar("T_co", covariant=True)
 
+_AT_ONCE = 32  # drawn at once with replacement: ``num_samples=int(1e10)`` is how endless training is written
+
 
 class Sampler(Generic[T_co]):
     """Base class: iterating gives indices (or, for a batch sampler, lists of them)."""
@@ -64,7 +66,9 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         n, count = len(self.data_source), self.num_samples
         if self.replacement:
-            yield from jtorch.randint(n, (count,), generator=self.generator).tolist()
+            for start in range(0, count, _AT_ONCE):
+                size = (min(_AT_ONCE, count - start),)
+                yield from jtorch.randint(n, size, generator=self.generator).tolist()
             return
         while count > 0:
             order = jtorch.randperm(n, generator=self.generator).tolist()

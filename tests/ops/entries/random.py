@@ -36,17 +36,19 @@ def _(draw):
     return [Sample((draw.apart(3, 4), 7, 3, 0.4)), Sample((draw.apart(5), 7, 4, 0.0))]
 
 
+def _fractions(draw: Draw, shape: tuple[int, ...], high: float = 1.0) -> np.ndarray:
+    return np.asarray(draw.rng.random(shape) * high)
+
+
 @entry("poisson_quantile")
 def _(draw):
-    return [
-        Sample((draw.rng.random(s), draw.rng.random(s) * 9)) for s in ((9,), (2, 3), (), (0,))
-    ]
+    return [Sample((_fractions(draw, s), _fractions(draw, s, 9))) for s in ((9,), (2, 3), (), (0,))]
 
 
 @entry("binomial_quantile")
 def _(draw):
     return [
-        Sample((draw.rng.random(s), np.floor(draw.rng.random(s) * 9), draw.rng.random(s)))
+        Sample((_fractions(draw, s), np.asarray(np.floor(_fractions(draw, s, 9))), _fractions(draw, s)))
         for s in ((9,), (2, 3), (), (0,))
     ]
 

@@ -23,6 +23,8 @@ def test_samplers():
     assert len(list(RandomSampler("abcd", num_samples=10))) == 10
     draws = list(RandomSampler("ab", replacement=True, num_samples=50))
     assert len(draws) == 50 and set(draws) == {0, 1}
+    endless = iter(RandomSampler("ab", replacement=True, num_samples=10**10))  # drawn as they are asked for
+    assert {next(endless) for _ in range(100)} == {0, 1}
     assert sorted(SubsetRandomSampler([5, 7])) == [5, 7]
     assert list(BatchSampler([1, 2, 3], 2)) == [[1, 2], [3]]
     assert len(BatchSampler([1, 2, 3], 2, drop_last=True)) == 1

@@ -1,0 +1,68 @@
+"""Data-dependent branches: ``if tensor:`` while a function is recorded.
+
+The recording takes the way that the elements of this call decide: what the condition depends on is evaluated
+with NumPy as far as the trace has come. The graph keeps the decision as an ``expect`` equation, a check like
+that of an index: where a later call decides otherwise the plan stops before it has written anything that the
+caller can see, and another plan is tried, or recorded. So a function has one plan per way through its
+branches, and a call costs one plan where it goes the way of the last one.
+
+A plan that ends without such a stop has gone its own way: each of its decisions was checked on values that
+all decisions before it make right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jtorch import xp
+from jtorch.compile.interpret import read
+from jtorch.compile.ir import Atom, Var
+from jtorch.compile.snapshot import value_now
+from jtorch.errors import OtherBranch
+from jtorch.op import BY_NAME
+from jtorch.ops.branching import OTHER_BRANCH
+
+_EXPECT, _CAST, _NOT = (BY_NAME[name] for name in ("expect", "cast", "logical_not"))
+_BOOL, _INT = np.dtype(np.bool_), np.dtype(np.int64)
+
+
+class Branches:
+    """The decisions of one recording, and the values they rest on."""
+
+    def __init__(self, tracer: Any) -> None:
+        self.tracer = tracer
+        self.checks: list[Atom] = []  # outputs of the graph that keep the checks alive
+        self._values: dict[Var, Any] = {}
+        self._inputs = self._eqns = 0  # how many were evaluated so far
+
+    def decide(self, condition: Any) -> bool:
+        """What a traced tensor of one element decides now; recorded as what this plan expects."""
+        tracer = self.tracer
+        atom = tracer.read(condition)
+        outcome = bool(self._evaluate(atom))
+        table = tracer.table
+        truth = condition if atom.dtype == _BOOL else table[_CAST.index](condition, dtype=_BOOL)
+        holds = truth if outcome else table[_NOT.index](truth)
+        flat = table[BY_NAME["reshape"].index](holds, shape=())
+        self.checks.append(tracer.read(table[_EXPECT.index](table[_CAST.index](flat, dtype=_INT))))
+        return outcome
+
+    def _evaluate(self, atom: Atom) -> np.ndarray:
+        """The value of ``atom`` for the arguments of this recording."""
+        for entry in self.tracer.inputs[self._inputs :]:
+            self._values[entry.var] = np.asarray(value_now(entry), entry.var.dtype)
+        for eqn in self.tracer.eqns[self._eqns :]:
+            out = eqn.op.body(xp, *(read(self._values, a) for a in eqn.inputs), **eqn.statics)
+            for var, value in zip(eqn.outputs, out if len(eqn.outputs) > 1 else (out,), strict=True):
+                self._values[var] = np.asarray(value).reshape(var.shape)
+        self._inputs, self._eqns = len(self.tracer.inputs), len(self.tracer.eqns)
+        return read(self._values, atom)
+
+
+def is_other_branch(sentence: str) -> bool:
+    return sentence == OTHER_BRANCH
+
+
+__all__ = ["Branches", "OtherBranch", "is_other_branch"]

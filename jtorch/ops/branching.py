@@ -1,0 +1,21 @@
+"""What a recorded branch rests on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtorch.op import elementwise
+
+OTHER_BRANCH = "a branch goes another way than it was recorded"
+
+
+@elementwise(
+    text="{x}",
+    check=("{x} == 0", OTHER_BRANCH),
+    dtype=lambda dtypes, statics: np.dtype(np.int64),
+    public=None,
+    differentiable=False,
+)
+def expect(xp, x):
+    """``x`` (int64), which must not be 0: a plan whose ``if`` would go the other way stops there."""
+    return xp.expect(x)

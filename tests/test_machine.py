@@ -1,0 +1,187 @@
+"""What scripts ask about the machine, and the switches they set: truthful answers, nothing silently ignored."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import jtorch
+from tests.ops.support import needs_torch
+
+
+def test_devices_can_be_named_and_only_the_cpu_used():
+    cuda = jtorch.device("cuda", 1)
+    assert (str(cuda), repr(cuda)) == ("cuda:1", "device(type='cuda', index=1)")
+    assert cuda == jtorch.device("cuda:1") != jtorch.device("cuda")
+    assert pickle.loads(pickle.dumps(cuda)) == cuda
+    for kind in (RuntimeError, AssertionError):  # PyTorch raises one or the other, by the kind of device
+        with pytest.raises(kind, match="Torch not compiled with CUDA enabled"):
+            jtorch.ones(2).to(cuda)
+    with pytest.raises(RuntimeError, match="not linked with support for mps"):
+        jtorch.set_default_device("mps")
+    with jtorch.device("cpu"):
+        assert jtorch.ones(1).device == jtorch.get_default_device() == jtorch.device("cpu")
+    with pytest.raises(RuntimeError, match="not compiled with CUDA"), cuda:
+        pass
+    assert jtorch.device("cpu")(lambda: 3)() == 3
+    with pytest.raises(NotImplementedError, match="'meta'"):
+        jtorch.ones(2, device="meta")
+
+
+DEVICES = ("cpu", "cuda:0", "mps", "foo", "cuda:x", "cpu:1", 3.5, "")
+
+
+@needs_torch
+@pytest.mark.parametrize("name", DEVICES, ids=str)
+def test_names_of_devices_are_pytorchs(name):
+    import torch
+
+    try:
+        theirs = repr(torch.device(name))
+    except (RuntimeError, TypeError) as error:
+        with pytest.raises(type(error)):
+            jtorch.device(name)
+    else:
+        assert repr(jtorch.device(name)) == theirs
+
+
+def test_there_is_no_gpu():
+    for module in (jtorch.cuda, jtorch.mps, jtorch.xpu, jtorch.accelerator, jtorch.backends.cudnn):
+        assert not module.is_available()
+    assert jtorch.cuda.device_count() == jtorch.accelerator.device_count() == 0
+    assert jtorch.accelerator.current_accelerator() is None
+    assert jtorch.cuda.memory_allocated() == jtorch.cuda.max_memory_reserved() == 0
+    for passes in (jtorch.cuda.empty_cache, jtorch.cuda.seed_all):
+        assert passes() is None
+    assert jtorch.cuda.manual_seed_all(3) is None
+    for refused in (jtorch.cuda.synchronize, jtorch.cuda.current_device, jtorch.cuda.get_device_name):
+        with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+            refused()
+    with pytest.raises(RuntimeError, match="Cannot access accelerator device"):
+        jtorch.accelerator.synchronize()
+    assert jtorch.cpu.is_available()
+
+
+def test_switches_are_told_back():
+    before = jtorch.get_num_threads()
+    jtorch.set_num_threads(3)
+    assert jtorch.get_num_threads() == 3
+    jtorch.set_num_threads(before)
+    with pytest.raises(RuntimeError, match="expects a positive integer"):
+        jtorch.set_num_threads(0)
+    jtorch.use_deterministic_algorithms(True, warn_only=True)
+    assert jtorch.are_deterministic_algorithms_enabled()
+    assert jtorch.get_deterministic_debug_mode() == 1
+    jtorch.set_deterministic_debug_mode("default")
+    assert not jtorch.are_deterministic_algorithms_enabled()
+    jtorch.set_float32_matmul_precision("high")
+    assert jtorch.get_float32_matmul_precision() == "high"
+    jtorch.set_float32_matmul_precision("highest")
+    with jtorch.backends.cudnn.flags(enabled=True, deterministic=True):
+        assert jtorch.backends.cudnn.deterministic
+    assert not jtorch.backends.cudnn.deterministic
+
+
+def test_mixed_precision_is_off_or_an_error():
+    x = jtorch.ones(2)
+    with jtorch.autocast("cpu", enabled=False), jtorch.amp.autocast("cpu", jtorch.bfloat16, False):
+        assert (x @ x).dtype is jtorch.float32
+    with pytest.raises(NotImplementedError, match="enabled=False"):
+        jtorch.autocast("cpu", dtype=jtorch.bfloat16)
+    with pytest.warns(UserWarning, match="CUDA is not available"), jtorch.autocast("cuda"):
+        pass
+    with pytest.warns(UserWarning, match="is not available.  Disabling"):
+        jtorch.cuda.amp.GradScaler()
+    with pytest.raises(NotImplementedError, match="GradScaler"):
+        jtorch.amp.GradScaler("cpu")
+    scaler = jtorch.amp.GradScaler(enabled=False)
+    p = jtorch.nn.Parameter(jtorch.ones(1))
+    optimizer = jtorch.optim.SGD([p], lr=0.5)
+    scaler.scale(p.sum()).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    assert p.tolist() == [0.5]
+    assert (scaler.get_scale(), scaler.state_dict(), scaler.is_enabled()) == (1.0, {}, False)
+
+
+def test_scripted_functions_are_themselves():
+    @jtorch.jit.script
+    def double(x):
+        return x * 2
+
+    assert double(jtorch.ones(1)).tolist() == [2.0]
+    with pytest.raises(NotImplementedError, match="torch.jit.script"):
+        jtorch.jit.script(jtorch.nn.Linear(1, 1))
+    with pytest.raises(NotImplementedError, match="torch.jit.trace"):
+        jtorch.jit.trace(double, (jtorch.ones(1),))
+
+
+def test_versions_compare_by_their_numbers():
+    version = jtorch.__version__
+    assert version >= "1.10.0"
+    assert version > (1, 9)
+    assert version < "2.100"
+    assert version == "2.13"
+    assert version != "2.13.0+cpu"
+    assert version.startswith("2.13")
+    assert {version: 1}[version] == 1
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+def test_limits_of_floats_are_pytorchs(name):
+    import torch
+
+    ours, theirs = jtorch.finfo(getattr(jtorch, name)), torch.finfo(getattr(torch, name))
+    assert repr(ours) == repr(theirs)
+    for fact in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype"):
+        assert getattr(ours, fact) == getattr(theirs, fact)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64", "uint8", "uint16"])
+def test_limits_of_integers_are_pytorchs(name):
+    import torch
+
+    ours, theirs = jtorch.iinfo(getattr(jtorch, name)), torch.iinfo(getattr(torch, name))
+    assert repr(ours) == repr(theirs)
+    assert (ours.bits, ours.max, ours.min, ours.dtype) == (theirs.bits, theirs.max, theirs.min, theirs.dtype)
+
+
+NAMES = ("bool", "uint8", "int8", "int16", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
+
+
+@needs_torch
+@pytest.mark.parametrize("name", NAMES)
+def test_casts_and_promotions_are_pytorchs(name):
+    import torch
+
+    for other in NAMES:
+        assert jtorch.can_cast(getattr(jtorch, name), getattr(jtorch, other)) == torch.can_cast(
+            getattr(torch, name), getattr(torch, other)
+        )
+        ours = jtorch.promote_types(getattr(jtorch, name), getattr(jtorch, other))
+        assert ours.name == str(torch.promote_types(getattr(torch, name), getattr(torch, other)))[6:]
+        result = jtorch.result_type(jtorch.ones(2, dtype=getattr(jtorch, name)), 1.5)
+        assert result.name == str(torch.result_type(torch.ones(2, dtype=getattr(torch, name)), 1.5))[6:]
+
+
+def test_questions_about_values():
+    x = jtorch.ones(2, 3)
+    assert jtorch.is_tensor(x)
+    assert not jtorch.is_tensor([x])
+    assert jtorch.is_storage(x.untyped_storage())
+    assert jtorch.numel(x) == 6
+    assert (jtorch.typename(x), jtorch.typename(3)) == ("torch.FloatTensor", "int")
+    assert jtorch.is_floating_point(x)
+    assert not jtorch.is_complex(x)
+    assert jtorch.is_nonzero(jtorch.tensor(2))
+    assert (x.layout, x.nbytes, x.itemsize, x.ndimension()) == (jtorch.strided, 24, 4, 2)
+    assert x.is_cpu
+    assert not (x.is_sparse or x.is_meta or x.is_quantized or x.is_pinned())
+    assert jtorch.newaxis is None
+    assert (jtorch.inf, jtorch.pi) == (float("inf"), pytest.approx(3.141592653589793))
+    with pytest.raises(TypeError, match=r"numel\(\): argument 'input' \(position 1\) must be Tensor, not int"):
+        jtorch.numel(3)
