@@ -1,15 +1,14 @@
 """jtorch: a PyTorch-shaped deep-learning library that runs one program two ways, eager and compiled."""
 
+import importlib as _importlib
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
-
-from jtorch.allocation import keep_freed_memory as _keep_freed_memory
-
-_keep_freed_memory()  # before the first array
 
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
 from jtorch import autograd
+from jtorch.allocation import keep_freed_memory as _keep_freed_memory
 from jtorch.devices import device, get_default_device, set_default_device
 from jtorch.dtypes import (
     bfloat16,
@@ -46,6 +45,8 @@ from jtorch.eager.grad_mode import (
 from jtorch.eager.methods import FUNCTIONS as _FUNCTIONS
 from jtorch.eager.printing import set_printoptions
 from jtorch.eager.tensor import Size, Tensor
+from jtorch.lazy_names import ORIGIN as _ORIGIN
+from jtorch.lazy_names import SUBMODULES as _SUBMODULES
 from jtorch.memory_formats import (
     channels_last,
     channels_last_3d,
@@ -57,7 +58,15 @@ from jtorch.memory_formats import (
     sparse_csr,
     strided,
 )
-from jtorch.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from jtorch.random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 
 if _TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
     from jtorch._functions import *  # noqa: F403
@@ -65,92 +74,115 @@ if _TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
 
 
+_keep_freed_memory()
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)
 double, half, long, int, short, float = float64, float16, int64, int32, int16, float32
 cfloat, cdouble = complex64, complex128
-
-from math import e, inf, nan, pi  # noqa: E402
-
-from jtorch import (  # noqa: E402 - built on the names above  # noqa: E402, I001 - built on nn  # noqa: E402
-    accelerator,
-    amp,
-    backends,
-    compiler,
-    cpu,
-    cuda,
-    distributions,
-    func,
-    jit,
-    linalg,
-    mps,
-    nn,
-    optim,
-    random,
-    return_types,
-    special,
-    testing,
-    utils,
-    version,
-    xpu,
-)
-from jtorch.amp import (  # noqa: E402
-    autocast,
-    get_autocast_dtype,
-    is_autocast_enabled,
-)
-from jtorch.legacy import TYPES as _TYPES  # noqa: E402
-from jtorch.legacy import set_default_tensor_type  # noqa: E402
-from jtorch.nn.functional import (  # noqa: E402 - also top-level names in PyTorch
-    adaptive_avg_pool1d,
-    adaptive_max_pool1d,
-    avg_pool1d,
-    channel_shuffle,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    max_pool1d,
-    max_pool1d_with_indices,
-    max_pool2d,
-    max_pool3d,
-    native_channel_shuffle,
-    pixel_shuffle,
-    pixel_unshuffle,
-    rms_norm,
-)
-from jtorch.serialization import load, save  # noqa: E402
-from jtorch.settings import (  # noqa: E402
-    are_deterministic_algorithms_enabled,
-    get_deterministic_debug_mode,
-    get_float32_matmul_precision,
-    get_num_interop_threads,
-    get_num_threads,
-    is_deterministic_algorithms_warn_only_enabled,
-    set_deterministic_debug_mode,
-    set_float32_matmul_precision,
-    set_flush_denormal,
-    set_num_interop_threads,
-    set_num_threads,
-    use_deterministic_algorithms,
-)
-from jtorch.type_info import (  # noqa: E402
-    can_cast,
-    finfo,
-    iinfo,
-    is_complex,
-    is_floating_point,
-    is_nonzero,
-    is_storage,
-    is_tensor,
-    numel,
-    promote_types,
-    result_type,
-    typename,
-)
-
-globals().update(_TYPES)
 newaxis = None
-__version__ = version.__version__
+
+if _TYPE_CHECKING:  # what __getattr__ below imports when it is asked for
+    from jtorch import (
+        accelerator,
+        amp,
+        backends,
+        compiler,
+        cpu,
+        cuda,
+        distributions,
+        func,
+        jit,
+        linalg,
+        mps,
+        nn,
+        optim,
+        random,
+        return_types,
+        special,
+        testing,
+        utils,
+        version,
+        xpu,
+    )
+    from jtorch.amp import (
+        GradScaler,
+        autocast,
+        get_autocast_dtype,
+        is_autocast_enabled,
+    )
+    from jtorch.legacy import set_default_tensor_type
+    from jtorch.nn.functional import (
+        adaptive_avg_pool1d,
+        avg_pool1d,
+        channel_shuffle,
+        conv1d,
+        conv2d,
+        conv3d,
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+        max_pool1d,
+        max_pool1d_with_indices,
+        max_pool2d,
+        max_pool3d,
+        native_channel_shuffle,
+        pixel_shuffle,
+        pixel_unshuffle,
+        rms_norm,
+    )
+    from jtorch.nn.functional import (
+        adaptive_max_pool1d_with_indices as adaptive_max_pool1d,
+    )
+    from jtorch.serialization import load, save
+    from jtorch.settings import (
+        are_deterministic_algorithms_enabled,
+        get_deterministic_debug_mode,
+        get_float32_matmul_precision,
+        get_num_interop_threads,
+        get_num_threads,
+        is_deterministic_algorithms_warn_only_enabled,
+        set_deterministic_debug_mode,
+        set_float32_matmul_precision,
+        set_flush_denormal,
+        set_num_interop_threads,
+        set_num_threads,
+        use_deterministic_algorithms,
+    )
+    from jtorch.type_info import (
+        can_cast,
+        finfo,
+        iinfo,
+        is_complex,
+        is_floating_point,
+        is_nonzero,
+        is_storage,
+        is_tensor,
+        numel,
+        promote_types,
+        result_type,
+        typename,
+    )
+
+
+if not _TYPE_CHECKING:  # to type checkers a misspelt name is none
+
+    def __getattr__(name: str) -> _Any:
+        """A submodule or a name of one that nobody asked for yet; see ``lazy_names.py``."""
+        if name in _SUBMODULES:
+            return _importlib.import_module(f"jtorch.{name}")
+        if name in _ORIGIN:
+            module, real = _ORIGIN[name]
+            value = getattr(_importlib.import_module(module), real)
+        elif name == "__version__":
+            value = _importlib.import_module("jtorch.version").__version__
+        else:
+            types = _importlib.import_module("jtorch.legacy").TYPES if name.endswith("Tensor") else {}
+            if name not in types:
+                raise AttributeError(f"module 'jtorch' has no attribute '{name}'")
+            value = types[name]
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES, *_ORIGIN, "__version__"})

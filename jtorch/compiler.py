@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from jtorch import op
+
 __all__ = [
     "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
     "list_backends", "reset",
@@ -17,11 +19,8 @@ __all__ = [
 
 def is_compiling() -> bool:
     """Whether a function is being recorded in this thread of control."""
-    if "jtorch.compile.trace" not in sys.modules:  # nothing was ever compiled: don't load the compiler to ask
-        return False
-    from jtorch.compile import compiler
-
-    return compiler.is_compiling()
+    trace = sys.modules.get("jtorch.compile.trace")  # not loaded: nothing was ever compiled
+    return trace is not None and isinstance(op.CONTEXT.get().evaluator, trace.Tracer)
 
 
 is_dynamo_compiling = is_compiling

@@ -38,6 +38,8 @@ def test_every_form_of_import_gives_the_same_modules(run):
         from torch.autograd import Variable, Function
         from torch.cuda.amp import GradScaler
         from torch.nn.modules.linear import Linear
+        from torch.nn.modules.batchnorm import BatchNorm2d
+        from torch.nn.modules.utils import _pair
         from torch.nn.parameter import Parameter
         from torch.optim.lr_scheduler import StepLR
         from torch.utils.data import DataLoader
@@ -46,6 +48,7 @@ def test_every_form_of_import_gives_the_same_modules(run):
         assert torch is jtorch and nn is nn2 is jtorch.nn and F is jtorch.nn.functional
         assert sys.modules["torch.nn.functional"] is F and Linear is nn.Linear and Tensor is jtorch.Tensor
         assert DataLoader is jtorch.utils.data.DataLoader and StepLR is jtorch.optim.lr_scheduler.StepLR
+        assert _pair(3) == (3, 3) and BatchNorm2d is nn.BatchNorm2d
         assert jtorch.nn.__spec__.name == "jtorch.nn"
         assert torch.__version__ >= "1.8" and torch.__version__ >= (2, 0) and not torch.__version__ < "2.13"
         assert isinstance(torch.__version__, str) and torch.__version__.split("+")[1] == "jtorch"
@@ -89,6 +92,8 @@ def test_a_module_by_name(tmp_path):
 MISSING = {
     "import torch; y = torch.fft.rfft(1)": "AttributeError: jtorch has no torch.fft.rfft (here.py:1)",
     "from torch import blah": "ImportError: jtorch has no torch.blah (here.py:1): not in jtorch yet",
+    "from torch.nn.modules.utils import _five": "ImportError: jtorch has no torch.nn.modules.utils._five",
+    "import torch.nn.modules.blah": "ModuleNotFoundError: No module named 'torch.nn.modules.blah'",
     "import torch.sigmoidal": "ModuleNotFoundError: No module named 'torch.sigmoidal'",
     "import torch.nn as nn; nn.Blah(3)": "AttributeError: jtorch has no torch.nn.Blah (here.py:1)",
     "from torch.fx import symbolic_trace as t; t(1)": (

@@ -1,4 +1,4 @@
-"""What scripts ask about the machine, and the switches they set: truthful answers, nothing silently ignored."""
+"""What scripts ask about the machine, and the switches they set: truthful answers."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def test_scripted_functions_are_themselves():
         return x * 2
 
     assert double(jtorch.ones(1)).tolist() == [2.0]
-    with pytest.raises(NotImplementedError, match="torch.jit.script"):
+    with pytest.raises(NotImplementedError, match=r"torch\.jit\.script"):
         jtorch.jit.script(jtorch.nn.Linear(1, 1))
-    with pytest.raises(NotImplementedError, match="torch.jit.trace"):
+    with pytest.raises(NotImplementedError, match=r"torch\.jit\.trace"):
         jtorch.jit.trace(double, (jtorch.ones(1),))
 
 
@@ -183,5 +183,5 @@ def test_questions_about_values():
     assert not (x.is_sparse or x.is_meta or x.is_quantized or x.is_pinned())
     assert jtorch.newaxis is None
     assert (jtorch.inf, jtorch.pi) == (float("inf"), pytest.approx(3.141592653589793))
-    with pytest.raises(TypeError, match=r"numel\(\): argument 'input' \(position 1\) must be Tensor, not int"):
+    with pytest.raises(TypeError, match=r"argument 'input' \(position 1\) must be Tensor, not int"):
         jtorch.numel(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -22,13 +23,22 @@ _NAMES = {
     "torch": "jtorch",
     "torch.functional": "jtorch",
     "torch.nn.modules": "jtorch.nn",
-    "torch.nn.modules.module": "jtorch.nn.module",
+    "torch.nn.modules.module": "jtorch.nn.modules.module",
+    "torch.nn.modules.utils": "jtorch.as_torch.tuples",
     "torch.serialization": "jtorch.serialization",
     "torch.random": "jtorch.random",
     "torch.multiprocessing": "multiprocessing",
     "torch.optim._functional": "",
     "torchvision": "jtorch.vision",
 }
+
+
+# PyTorch's files of layers: all their layers are in jtorch.nn
+_LAYERS = frozenset((
+    "activation", "adaptive", "batchnorm", "container", "conv", "distance", "dropout", "flatten", "fold",
+    "instancenorm", "lazy", "linear", "loss", "normalization", "padding", "pixelshuffle", "pooling", "rnn",
+    "sparse", "transformer", "upsampling",
+))  # fmt: skip
 
 
 def target(name: str) -> str | None:
@@ -41,7 +51,7 @@ def target(name: str) -> str | None:
         found = ".".join([ours, *parts[end:]]) if ours else ""
         if found and _exists(found):
             return found
-        return "jtorch.nn" if name.startswith("torch.nn.modules.") else None
+        return "jtorch.nn" if ".".join(parts[:-1]) == "torch.nn.modules" and parts[-1] in _LAYERS else None
     return None
 
 
@@ -109,7 +119,12 @@ def _told(module: types.ModuleType, name: str) -> types.ModuleType:
 
 
 def _missing_from(module: types.ModuleType, name: str) -> Callable[[str], Any]:
+    own = module.__dict__.get("__getattr__")  # of a module that imports some of its names late
+
     def missing(attribute: str) -> Any:
+        if own is not None:
+            with contextlib.suppress(AttributeError):
+                return own(attribute)
         frame = sys._getframe(1)
         full = f"{name}.{attribute}"
         if attribute.startswith("__") or "importlib" in frame.f_code.co_filename:

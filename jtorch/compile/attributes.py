@@ -1,4 +1,4 @@
-"""What reading an attribute reads: found without running any code of the user's, which is watched by itself."""
+"""What reading an attribute reads: found without running any code of the user's, which is watched itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """``owner.name`` is about to be read."""
     kind = kind_of(type(owner))
-    if kind is Kind.NAMESPACE:
+    if name == "__dict__" and kind is not Kind.TYPE:
+        if observer.is_outside(owner):
+            observer.meet(instance_facts(owner))
+    elif kind is Kind.NAMESPACE:
         if name in owner.__dict__:
             observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
     elif kind is Kind.TYPE:
@@ -107,8 +110,10 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
     kind = kind_of(type(owner))
     if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):
         return
-    facts = owner.__dict__ if kind in (Kind.MODULE, Kind.NAMESPACE) else instance_facts(owner) or {}
+    facts = instance_facts(owner) or {}
     before = facts.get(name, MISSING)
+    for place in ("_parameters", "_buffers", "_modules") if kind is Kind.MODULE else ():
+        before = facts.get(place, {}).get(name, before)
     if before is MISSING and isinstance(value, PLAIN):
         before = find(owner if kind is Kind.TYPE else type(owner), name)
         if isinstance(before, types.MemberDescriptorType):

@@ -18,9 +18,10 @@ import numpy as np
 
 from jtorch.compile.finalise import finalise
 from jtorch.compile.fuse import fuse
-from jtorch.compile.interpret import interpret
+from jtorch.compile.interpret import evaluate, interpret
 from jtorch.compile.ir import Graph
-from jtorch.compile.links import Machine, equation_text, first_wrong_task
+from jtorch.compile.judge import Judge
+from jtorch.compile.links import BUDGET, Machine, equation_text
 from jtorch.compile.memory import ALIGNMENT, Place, Plan, plan_memory
 from jtorch.compile.passes import Fuel, optimise
 from jtorch.compile.repro import Recorder, first_difference
@@ -55,6 +56,7 @@ class _Search:
     def __init__(self, program: Recorder) -> None:
         self.program = program
         self.arguments = program.arguments()
+        self.judge = Judge(program.graph, self.arguments, BUDGET)
         self.expected = interpret(program.graph, self.arguments)
         fuel = Fuel(_PLENTY)
         self.graph = finalise(optimise(program.graph, fuel))
@@ -116,7 +118,8 @@ class _Search:
         return f"fuses {told}\n" + "\n".join(equation_text(self.graph, e) for e in new.eqns)
 
     def _task(self, plan: Plan, runner: type[Replay] | type[Unjitted]) -> str:
-        found = first_wrong_task(Machine(plan, runner, self.arguments), self.arguments)
+        machine = Machine(plan, runner, self.arguments)
+        found = machine.first_wrong(evaluate(plan.fused.graph, self.arguments), self.judge.differs)
         if found is None:
             return "Each step is right when run by itself."
         task, eqn, told = found
@@ -130,7 +133,7 @@ class _Search:
             return True
 
     def _differs(self, outputs: Sequence[Any]) -> bool:
-        return first_difference(self.expected, outputs) is not None
+        return first_difference(self.judge, self.expected, outputs) is not None
 
 
 def spread(plan: Plan) -> Plan:

@@ -1,7 +1,8 @@
-"""What a call reads or changes where the callee is not watched: builtins, jtorch, the standard library, NumPy."""
+"""What a call reads or changes where the callee is not watched: builtins, jtorch, other libraries."""
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import random
 import types
@@ -9,15 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.compile.attributes import read_attribute, write_attribute
-from jtorch.compile.guards import MISSING, ItemRead, LengthRead, MembershipRead
+from jtorch.compile.guards import MISSING, ContextRead, ItemRead, LengthRead, MembershipRead
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer, Watch
 
-_CHANGING = frozenset(
-    "extend insert pop popitem remove clear sort reverse update setdefault add discard difference_update "
-    "intersection_update symmetric_difference_update appendleft extendleft popleft rotate move_to_end fill put resize "
-    "__setitem__ __delitem__ __iadd__ __ior__".split()
-)
+_CHANGING = frozenset({
+    "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
+    "difference_update", "intersection_update", "symmetric_difference_update", "appendleft", "extendleft",
+    "popleft", "rotate", "move_to_end", "fill", "put", "resize", "__setitem__", "__delitem__", "__iadd__",
+})  # fmt: skip
+_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _TELLING = ("append",)  # done once while recording, with a warning
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
@@ -49,7 +51,7 @@ def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any])
             _see_builtin(watch, frame, callee, args)
         else:
             _see_library(watch, frame, callee, args)
-    elif isinstance(callee, (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)):
+    elif isinstance(callee, _IN_C):
         _see_method(watch, frame, callee, args)
     elif kind_of(type(callee)) not in (Kind.MODULE, Kind.OURS, Kind.OBJECT):
         _hand_over(observer, frame, args)
@@ -65,8 +67,9 @@ def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[A
     observer = watch.observer
     module = str(callee.__module__)
     if module.partition(".")[0] == "jtorch":
-        shared = callee.__name__ in _SHARING
-        _hand_over(observer, frame, [a for a in args if not shared or kind_of(type(a)) is not Kind.ARRAY], False)
+        if callee.__name__ in _SHARING:
+            args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
+        _hand_over(observer, frame, args, objects=False)
         return
     if callee.__name__ == "__setattr__" and len(args) == 3:
         write_attribute(observer, frame, *args)
@@ -78,7 +81,7 @@ def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[A
 
 def _see_class(watch: Watch, frame: types.FrameType, cls: type, args: list[Any]) -> None:
     observer = watch.observer
-    if cls is type or cls is super or kind_of(cls) is Kind.PLAIN and not args:
+    if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
         return
     if not is_users(cls):
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
@@ -89,12 +92,15 @@ def _see_class(watch: Watch, frame: types.FrameType, cls: type, args: list[Any])
 def _see_method(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
     """A method written in C."""
     observer, name = watch.observer, callee.__name__
-    owner, rest = args[0] if args else None, args[1:]
+    owner: Any = args[0] if args else None
+    rest = args[1:]
     if name == "__setattr__" and len(args) == 3:
         write_attribute(observer, frame, *args)
         return
     kind = kind_of(type(owner))
-    if id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
+    if isinstance(owner, contextvars.ContextVar) and name == "get":
+        observer.read(ContextRead, frame, owner, None, owner.get(MISSING))
+    elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
         _hand_over(observer, frame, args if kind is not Kind.PLAIN else rest)
     elif name in _TELLING:
         observer.warn(frame, f"calls {name}() on a {type(owner).__name__} from outside")
@@ -130,6 +136,8 @@ def read_length(observer: Observer, frame: types.FrameType, value: Any) -> None:
     """The length of ``value``, or its truth, is asked for."""
     if kind_of(type(value)) is Kind.CONTAINER and id(value) in observer.outside:
         observer.read(LengthRead, frame, value, None, len(value))
+    elif kind_of(type(value)) is Kind.FOREIGN and id(value) in observer.outside:
+        observer.contents(frame, value)
     elif kind_of(type(value)) is Kind.ARRAY:
         observer.array(frame, value)
 
@@ -141,6 +149,7 @@ def read_membership(observer: Observer, frame: types.FrameType, container: Any, 
     if isinstance(container, (dict, set)):
         observer.read(MembershipRead, frame, container, value, value in container)
     else:
+        observer.contents(frame, container)
         observer.deep(frame, container)
 
 
@@ -228,9 +237,9 @@ def _check_volatile(observer: Observer, frame: types.FrameType, callee: Any, arg
 
 
 _DRAWING = ("random", "secrets", "uuid")
-_CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns".split()
+_CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 _WORLD = frozenset(
-    [("time", name) for name in _CLOCKS]
+    [("time", name + unit) for name in _CLOCKS for unit in ("", "_ns")]
     + [("datetime", name) for name in ("now", "utcnow", "today")]
     + [("posix", "urandom"), ("os", "getenv")]
 )

@@ -24,8 +24,8 @@ from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import CompileError
-from jtorch.op import Context
 from jtorch.generator import default_generator
+from jtorch.op import Context
 
 
 @dataclass
@@ -314,6 +314,8 @@ def _undo(tracer: Tracer, states: dict[Any, Any]) -> str:
                 f"'{tracer.name}' seeds a random generator, which a recording would not do again: call "
                 "manual_seed outside."
             )
+    for cell, version in tracer.versions.values():
+        cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
     for entry in tracer.arrays.values():
         for tensor, node, index in reversed(entry.holders):
             if tensor._node is not node:

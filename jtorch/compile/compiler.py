@@ -6,15 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import op
+from jtorch.compiler import is_compiling
 from jtorch.errors import CompileError, user_source
-
-
-def is_compiling() -> bool:
-    """Whether a function is being recorded in this thread of control."""
-    from jtorch.compile.trace import Tracer
-
-    return isinstance(op.CONTEXT.get().evaluator, Tracer)
 
 
 def disabled(function: Callable, reason: str | None) -> Callable:

@@ -9,6 +9,7 @@ and refuses to go on if they differ: a wrong layout is an error, never a wild po
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ NULL: Any = type("Null", (), {"__repr__": lambda self: "NULL"})()
 
 @dataclass(frozen=True)
 class Layout:
-    """Offsets in bytes: of the inner frame in a frame object, and in the inner frame of its code, function, stack
-    size and first local."""
+    """Offsets in bytes: of the inner frame in a frame object; in that of its code, function, stack size and
+    first local."""
 
     inner: int
     code: int
@@ -30,12 +31,8 @@ class Layout:
     slots: int
 
 
-# Source: Include/internal/pycore_frame.h of each version
-LAYOUTS = {
-    (3, 11): Layout(24, 32, 0, 64, 72),
-    (3, 12): Layout(24, 0, 16, 64, 72),
-    (3, 13): Layout(24, 0, 16, 64, 72),
-}
+# Source: Include/internal/pycore_frame.h. Another version also needs its instructions in ``instructions``.
+LAYOUTS = {(3, 11): Layout(inner=24, code=32, function=0, size=64, slots=72)}
 
 _word = ctypes.c_size_t.from_address
 _int = ctypes.c_int.from_address
@@ -62,17 +59,17 @@ def function_of(frame: FrameType) -> FunctionType | None:
 
 def check() -> None:
     """Raise NotImplementedError unless this interpreter's frames are laid out as ``LAYOUTS`` says."""
-    global check
-    if sys.implementation.name != "cpython" or sys.version_info[:2] not in LAYOUTS or not _probe():
+    if not _is_right():
+        version = ".".join(map(str, sys.version_info[:2]))
         raise NotImplementedError(
-            f"jtorch.compile cannot observe functions in {sys.implementation.name} "
-            f"{sys.version_info[0]}.{sys.version_info[1]}: it runs in CPython 3.11. Eager mode does everywhere."
+            f"jtorch.compile cannot observe functions in {sys.implementation.name} {version}, only in "
+            "CPython 3.11. Eager mode runs everywhere."
         )
-    check = _nothing
 
 
-def _nothing() -> None:
-    pass
+@functools.cache
+def _is_right() -> bool:
+    return sys.implementation.name == "cpython" and sys.version_info[:2] in LAYOUTS and _probe()
 
 
 def _probe() -> bool:

@@ -1,15 +1,17 @@
 """What a recording read from outside its arguments, as guards: one small object for each distinct read.
 
 A read knows how to look again (``now``), whether that is still what was recorded (``holds``), and its test as
-source text for a plan's generated caller, where one costs 10 to 20 ns. Numbers, strings and tuples of them are
-compared by value, all else by identity. The text may raise what reading raises: the caller takes KeyError,
-IndexError, AttributeError and TypeError there for a guard that does not hold.
+source text, since one function made of all tests costs 10 to 20 ns a read. Numbers, strings and tuples of
+them are compared by value, all else by identity.
 """
 
 from __future__ import annotations
 
+import keyword
 import math
+import operator
 from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,9 +43,11 @@ def same(now: Any, before: Any) -> bool:
 
 def told(value: Any) -> str:
     """A value as messages name it."""
-    short = value is MISSING or isinstance(value, PLAIN) or isinstance(value, np.generic)
+    short = value is MISSING or isinstance(value, (*PLAIN, np.generic))
     if short and len(repr(value)) < 80:
         return repr(value)
+    if isinstance(value, np.ndarray):
+        return "a NumPy array"
     return f"{'an' if type(value).__name__[:1] in 'aeiouAEIOU' else 'a'} {type(value).__name__}"
 
 
@@ -76,9 +80,8 @@ class Read:
         """Put the value back, where that can be done."""
 
     def test(self, name: Callable[[str, Any], str]) -> str:
-        """An expression that is true while the read holds; ``name(prefix, value)`` gives a name for a value."""
-        holds = name("holds", self.holds)
-        return f"({self._text(name)} is {name('V', self.value)} or {holds}())"
+        """An expression that is true while the read holds; ``name(prefix, value)`` names a value."""
+        return f"({self._text(name)} is {name('V', self.value)} or {name('again', self)}.holds())"
 
     def facts(self) -> tuple:
         """What it is, in a form that compares."""
@@ -118,12 +121,12 @@ class ItemRead(Read):
             self.container[self.key] = self.value
 
     def _text(self, name: Callable[[str, Any], str]) -> str:
+        if type(self.container) not in (dict, list):
+            return f"{name('again', self)}.now()"
         container = name("g", self.container)
         key = repr(self.key) if self.key.__class__ in (str, int) else name("K", self.key)
-        if self.value is MISSING or type(self.container) not in (dict, list):
-            return f"{container}.get({key}, {name('V', MISSING)})" if self.value is MISSING else (
-                f"{name('look', self.now)}()"
-            )
+        if self.value is MISSING:
+            return f"{container}.get({key}, {name('V', MISSING)})"
         return f"{container}[{key}]"
 
 
@@ -143,7 +146,7 @@ class CellRead(Read):
 
     def test(self, name: Callable[[str, Any], str]) -> str:
         if self.value is MISSING:  # asking an empty cell raises ValueError
-            return f"{name('holds', self.holds)}()"
+            return f"{name('again', self)}.holds()"
         return super().test(name)
 
 
@@ -160,14 +163,29 @@ class AttributeRead(Read):
             setattr(self.container, self.key, self.value)
 
     def _text(self, name: Callable[[str, Any], str]) -> str:
-        if self.value is MISSING or not self.key.isidentifier():
-            return f"{name('look', self.now)}()"
+        if self.value is MISSING or not self.key.isidentifier() or keyword.iskeyword(self.key):
+            return f"{name('again', self)}.now()"
         return f"{name('g', self.container)}.{self.key}"
 
     def label(self) -> str:
         owner = self.container
         whose = owner.__name__ if isinstance(owner, type) else f"a {type(owner).__name__}"
         return f"{self.key!r} of {whose}"
+
+
+class ContextRead(Read):
+    """What a ``contextvars.ContextVar`` has."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return self.container.get(MISSING)
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('g', self.container)}.get({name('V', MISSING)})"
+
+    def label(self) -> str:
+        return f"the context variable {self.container.name!r}"
 
 
 class LengthRead(Read):
@@ -179,7 +197,6 @@ class LengthRead(Read):
         return len(self.container)
 
     def test(self, name: Callable[[str, Any], str]) -> str:
-        name("V", self.value)
         return f"len({name('g', self.container)}) == {self.value}"
 
     def label(self) -> str:
@@ -206,6 +223,8 @@ def contents(container: Any) -> tuple:
     """All that is in a container, in its order: keys before values."""
     if isinstance(container, dict):
         return (*dict.keys(container), *dict.values(container))
+    if isinstance(container, MappingProxyType):
+        return (*container.keys(), *container.values())
     return tuple(container)
 
 
@@ -217,8 +236,12 @@ class ContentsRead(Read):
     def _look(self) -> Any:
         return contents(self.container)
 
+    def holds(self) -> bool:
+        now, before = contents(self.container), self.value
+        return len(now) == len(before) and (all(map(operator.is_, now, before)) or same(now, before))
+
     def test(self, name: Callable[[str, Any], str]) -> str:
-        return f"{name('holds', self.holds)}()"
+        return f"{name('again', self)}.holds()"
 
     def facts(self) -> tuple:
         values = tuple((type(v), repr(v)) if isinstance(v, PLAIN) else id(v) for v in self.value)
@@ -233,14 +256,15 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
 
         def reads_hold():
             try:
-                return (g0['scale'] is V0 or holds0()) and (g1.cell_contents is V1 or holds1())
+                return (g0['scale'] is V1 or again2.holds()) and (g3.cell_contents is V4 or again5.holds())
             except (KeyError, IndexError, AttributeError, TypeError):
                 return False
     """
     names: dict[str, Any] = {}
+    known: dict[tuple[str, int], str] = {}
 
     def name(prefix: str, value: Any) -> str:
-        made = f"{prefix}{len(names)}"
+        made = known.setdefault((prefix, id(value)), f"{prefix}{len(names)}")
         names[made] = value
         return made
 
@@ -268,7 +292,7 @@ class ArrayRead(Read):
         return bool(self.now() == self.value)
 
     def test(self, name: Callable[[str, Any], str]) -> str:
-        return f"{name('holds', self.holds)}()"
+        return f"{name('again', self)}.holds()"
 
     def facts(self) -> tuple:
         return type(self), id(self.container), self.value

@@ -1,10 +1,11 @@
-"""The instructions that read or write something other than locals, and what each is about to do with its operands.
+"""The instructions that read or write more than locals, and what each is about to do with its operands.
 
 Stack positions are those of CPython 3.11: https://docs.python.org/3.11/library/dis.html
 """
 
 from __future__ import annotations
 
+import collections
 import dis
 import types
 from collections.abc import Callable
@@ -131,10 +132,14 @@ def _load_item(watch: Watch, frame: types.FrameType, arg: int) -> None:
         observer.array(frame, container)
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         value = _item(container, key)
+        if value is MISSING and isinstance(container, collections.defaultdict):
+            observer.write(frame, container, key, MISSING, container)
         if value is MISSING and not isinstance(container, dict):
             observer.contents(frame, container)  # a slice, or out of range
         else:
             observer.read(ItemRead, frame, container, key, value)
+    elif kind is Kind.FOREIGN and id(container) in observer.outside:
+        observer.contents(frame, container)
 
 
 def _item(container: Any, key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What kind of thing a value is to somebody who watches a recording, by its type, and whose code a frame runs."""
+"""What kind of thing a value is to somebody who watches a recording, and whose code a frame runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from jtorch.generator import Generator
 
 
 class Kind(enum.Enum):
-    """PLAIN has no parts that change; TENSOR and MODULE announce changes themselves; TUPLE can't change but what it
-    holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
+    """PLAIN has no parts that change; TENSOR and MODULE announce changes themselves; TUPLE can't change, but what
+    it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
 
     PLAIN = enum.auto()
     TENSOR = enum.auto()
@@ -62,9 +62,7 @@ _BY_CLASS: tuple[tuple[Any, Kind], ...] = (
 _LIBRARIES = sys.stdlib_module_names | {"jtorch", "numpy", "scipy"}
 
 
-@functools.lru_cache(4096)
-def kind_of(cls: type) -> Kind:
-    """The kind of the instances of ``cls``."""
+def _kind_of(cls: type) -> Kind:
     for classes, kind in _BY_CLASS:
         if issubclass(cls, classes):
             return kind
@@ -78,6 +76,9 @@ def kind_of(cls: type) -> Kind:
     if root in _LIBRARIES:
         return Kind.FOREIGN
     return Kind.OBJECT
+
+
+kind_of: Callable[[type], Kind] = functools.lru_cache(4096)(_kind_of)  # the kind of the instances of a class
 
 
 def is_users(cls: type) -> bool:
@@ -95,8 +96,8 @@ _OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", _folder(jtorch), _fold
 
 
 def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
-    """Whether a frame of ``code`` with these globals is looked into: not in jtorch, the standard library, NumPy
-    or SciPy, nor where the interpreter interrupts the function by itself to collect garbage."""
+    """Whether a frame of ``code`` with these globals is looked into: not in jtorch, the standard library,
+    NumPy or SciPy, nor where the interpreter interrupts the function by itself to collect garbage."""
     file = code.co_filename
     if file.startswith(_OPAQUE) or code.co_name == "__del__":
         return False

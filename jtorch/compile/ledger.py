@@ -106,7 +106,8 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
     for read in plan.capture.plain:
         if not read.holds():
             advice = "pass it as an argument: a float that is one may change without a retrace"
-            yield Change(f"{read.label()} (outside the function)", told(read.value), told(read.now()), advice)
+            at = f", read at {_place(read.source)}" if read.source is not None else ", outside the function"
+            yield Change(f"{read.label()}{at}", told(read.value), told(read.now()), advice)
 
 
 def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:

@@ -7,12 +7,12 @@ Verification, saved repros and their bisection rest on this.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jtorch.compile.interpret import evaluate, read
+from jtorch.compile.interpret import read
 from jtorch.compile.ir import Eqn, Graph, Var, eqn_text, names_of
 from jtorch.compile.memory import Place, Plan
 from jtorch.compile.runtime.replay import Replay
@@ -89,25 +89,27 @@ class Machine:
                     raise RuntimeError(f"the step of {task.step.eqns[0].op.name} fails")
             yield task, {v: np.array(array_at(self.runner.address(v, ()), v)) for v in task.writes}
 
+    def first_wrong(
+        self, expected: Values, differing: Callable[..., str | None]
+    ) -> tuple[Any, Eqn, str] | None:
+        """The first task that does not compute what is ``expected``: (task, equation, in words).
+
+        ``differing(expected, found, variable)`` tells whether two values differ.
+        """
+        expected = dict(expected)
+        for task, written in self.walk():
+            for eqn in task.step.eqns:
+                for var in eqn.outputs:
+                    if var not in expected:  # a copy that the memory plan put in
+                        expected[var] = read(expected, eqn.inputs[0])
+                    told = differing(expected[var], written[var], var) if var in written else None
+                    if told:
+                        return task, eqn, told
+        return None
+
 
 def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
-
-
-def first_wrong_task(
-    machine: Machine, arguments: Sequence[Any], budget: Mapping[str, float] = BUDGET
-) -> tuple[Any, Eqn, str] | None:
-    """The first task of a plan that computes other than the interpreter: (task, equation, in words)."""
-    expected = evaluate(machine.plan.fused.graph, arguments)
-    for task, written in machine.walk():
-        for eqn in task.step.eqns:
-            for var in eqn.outputs:
-                if var not in expected:  # a copy that the memory plan put in
-                    expected[var] = read(expected, eqn.inputs[0])
-                told = differs(expected[var], written[var], budget) if var in written else None
-                if told:
-                    return task, eqn, told
-    return None
 
 
 def equation_text(graph: Graph, eqn: Eqn) -> str:

@@ -1,9 +1,9 @@
 """Watching a function while it is recorded: what it reads from outside, and what it tries to change there.
 
 Traced values cannot see plain Python reads: a number in a list, a flag of an object. Here the interpreter is
-asked to stop before each instruction of the user's functions (``sys.settrace`` with ``f_trace_opcodes``), and the
-instructions that read or write something other than locals look at their operands on the frame's value stack
-(``frames.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something from
+asked to stop before each instruction of the user's functions (``sys.settrace`` with ``f_trace_opcodes``), and
+the instructions that read or write something other than locals look at their operands on the frame's value
+stack (``frames.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something from
 outside is an error before it happens, so nothing has to be undone.
 
 *Outside* is what was reached from the function itself, its globals, cells, defaults and arguments, by the
@@ -27,7 +27,16 @@ import numpy as np
 
 from jtorch.compile import frames
 from jtorch.compile.guards import (
-    MISSING, PLAIN, ArrayRead, AttributeRead, ContentsRead, ItemRead, Read, contents, same, told,
+    MISSING,
+    PLAIN,
+    ArrayRead,
+    AttributeRead,
+    ContentsRead,
+    ItemRead,
+    Read,
+    contents,
+    same,
+    told,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, kind_of
 from jtorch.errors import CompileError, Source
@@ -38,7 +47,9 @@ _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
 Handler = Callable[["Watch", types.FrameType, int], None]
 HANDLERS: dict[int, Handler] = {}  # by opcode: filled by the module ``instructions``
-_TABLES: weakref.WeakKeyDictionary[types.CodeType, dict[int, tuple[Handler, int]]] = weakref.WeakKeyDictionary()
+Table = dict[int, tuple[Handler, int]]  # by offset
+_TABLES: weakref.WeakKeyDictionary[types.CodeType, Table] = weakref.WeakKeyDictionary()
+_IMPORT = object()  # in place of a table: the function that imports modules
 _WARNED: set[tuple[str, int]] = set()
 _EXTENDED, _CALL = dis.opmap["EXTENDED_ARG"], dis.opmap["CALL"]  # a call is PRECALL, then CALL
 
@@ -54,6 +65,7 @@ class Observer:
         self.inside: dict[int, Any] = {}
         self.tables: dict[int, Any] = {}
         self.codes: list[types.CodeType] = []
+        self.importing = False
         self.problem: CompileError | None = None
 
     # -- running -------------------------------------------------------------------------------------------
@@ -88,14 +100,29 @@ class Observer:
         code = frame.f_code
         table = self.tables.get(id(code), MISSING)
         if table is MISSING:
-            table = self.tables[id(code)] = _table(code) if is_observed(code, frame.f_globals) else None
+            table = self.tables[id(code)] = self._wanted(frame, code)
             self.codes.append(code)
-        if table is None:
+        if table is None or self.importing:
             return None
+        if table is _IMPORT:
+            self.importing = True
+            frame.f_trace_lines = False
+            return self._import
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
         self._begin(frame, code)
         return Watch(self, table)
+
+    def _wanted(self, frame: types.FrameType, code: types.CodeType) -> Any:
+        if code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib"):
+            return _IMPORT
+        return _table(code) if is_observed(code, frame.f_globals) else None
+
+    def _import(self, frame: types.FrameType, event: str, arg: Any) -> Any:
+        """A module is being imported, with all that its body does: once in eager mode, too."""
+        if event == "return":
+            self.importing = False
+        return self._import
 
     def _begin(self, frame: types.FrameType, code: types.CodeType) -> None:
         if code.co_name in ("__init__", "__new__", "__post_init__") and code.co_argcount:
@@ -123,6 +150,8 @@ class Observer:
             parts = value
         elif isinstance(value, types.MethodType):
             parts = (value.__self__, value.__func__)
+        elif isinstance(value, types.BuiltinFunctionType):
+            parts = (value.__self__,)
         elif isinstance(value, functools.partial):
             parts = (value.func, *value.args, *value.keywords.values())
         for part in parts:
@@ -130,7 +159,7 @@ class Observer:
 
     def made(self, value: Any) -> None:
         """``value`` was made by the function."""
-        if id(value) not in self.outside:
+        if id(value) not in self.outside and kind_of(type(value)) not in (Kind.PLAIN, Kind.TENSOR):
             self.inside[id(value)] = value
 
     def made_all(self, tree: Any) -> None:
@@ -170,6 +199,11 @@ class Observer:
             self.read(ContentsRead, frame, container, None, contents(container))
             for value in contents(container):
                 self.meet(value)
+        elif kind is Kind.FOREIGN and id(container) in self.outside:
+            if hasattr(container, "__dict__"):
+                self.deep(frame, container)
+            elif hasattr(type(container), "__iter__"):
+                self.read(ContentsRead, frame, container, None, contents(container))
 
     def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
         """Elements of an outside NumPy array were read."""
@@ -178,7 +212,7 @@ class Observer:
         if array.nbytes > SMALL or array.dtype.hasobject:
             raise self.error(
                 frame,
-                f"reads elements of a NumPy array from outside (shape {array.shape}), which a recording would freeze",
+                f"reads elements of a NumPy array from outside, of shape {array.shape}: a recording would keep them",
                 "Use jtorch.from_numpy(array), whose elements are read at each call.",
             )
         identity = (ArrayRead, id(array))
@@ -200,6 +234,8 @@ class Observer:
                     stack += contents(value) if kind is Kind.CONTAINER else ()
             elif kind is Kind.TUPLE:
                 stack += value
+            elif kind is Kind.FOREIGN and not hasattr(value, "__dict__"):
+                self.contents(frame, value)
             elif objects and self.is_outside(value):
                 stack += self._facts(frame, value)
 
@@ -218,13 +254,15 @@ class Observer:
     def write(self, frame: types.FrameType, owner: Any, key: Any, before: Any, after: Any) -> None:
         """``key`` of ``owner``, which is from outside, is about to become ``after``. To write what is there
         already changes nothing."""
-        if isinstance(after, PLAIN) and same(before, after):
+        if before is not MISSING and (before is after or (isinstance(after, PLAIN) and same(before, after))):
             return
+        first = " If that is done only the first time, call the function once before compiling it."
         became = f" ({told(before)} becomes {told(after)})" if isinstance(after, PLAIN) else ""
         raise self.error(
             frame,
             f"changes {label(owner, key)}, which it reads from outside{became}: a recording would not",
-            "Pass the value in and return the new one, or keep it in a tensor and change that in place.",
+            "Pass the value in and return the new one, or keep it in a tensor and change that in place."
+            + (first if before is MISSING or before is None else ""),
         )
 
     def warn(self, frame: types.FrameType, text: str) -> None:
@@ -247,8 +285,9 @@ def check_reads(reads: Iterable[Read], name: str) -> None:
         read.restore()
     for read, now in changed:
         raise CompileError(
-            f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from outside "
-            f"({told(read.value)} became {told(now)}): a recording would not. Pass it in and return the new one."
+            f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from "
+            f"outside ({told(read.value)} became {told(now)}): a recording would not. Pass it in and return "
+            "the new one."
         )
 
 
@@ -257,7 +296,7 @@ class Watch:
 
     __slots__ = ("observer", "pending", "table")
 
-    def __init__(self, observer: Observer, table: dict[int, tuple[Handler, int]]) -> None:
+    def __init__(self, observer: Observer, table: Table) -> None:
         self.observer = observer
         self.table = table
         self.pending: Callable[[Any], None] | None = None
@@ -279,7 +318,7 @@ class Watch:
         return self
 
 
-def _table(code: types.CodeType) -> dict[int, tuple[Handler, int]]:
+def _table(code: types.CodeType) -> Table:
     """By offset, the instructions that somebody wants to look at."""
     table = _TABLES.get(code)
     if table is None:
@@ -318,8 +357,8 @@ def label(owner: Any, key: Any) -> str:
 
 
 def quietly(function: Callable) -> Callable:
-    """``function``, which runs no code of the user, without being watched: a trace function makes the interpreter
-    three times slower also where nothing is looked at."""
+    """``function``, which runs no code of the user, without being watched: a trace function makes the
+    interpreter three times slower also where nothing is looked at."""
 
     def run(*values: Any, **statics: Any) -> Any:
         trace = sys.gettrace()

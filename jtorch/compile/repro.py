@@ -21,8 +21,9 @@ from jtorch.compile.finalise import finalise
 from jtorch.compile.fuse import fuse
 from jtorch.compile.interpret import interpret
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, check, names_of, types_of
+from jtorch.compile.judge import Judge
 from jtorch.compile.ledger import aligned
-from jtorch.compile.links import Machine, differs
+from jtorch.compile.links import BUDGET, Machine
 from jtorch.compile.memory import Plan, Target, plan_memory
 from jtorch.compile.passes import Fuel, optimise
 from jtorch.compile.runtime.replay import Replay
@@ -97,18 +98,19 @@ def links(program: Recorder) -> Iterator[tuple[str, list[np.ndarray]]]:
 def report(program: Recorder) -> int:
     """Run and compare all; print a table. 1 if a link differs from the one before, else 0."""
     rows = [("link", "against the one before")]
+    judge = Judge(program.graph, program.arguments(), BUDGET)
     before: list[np.ndarray] | None = None
     for name, outputs in links(program):
-        rows.append((name, "" if before is None else first_difference(before, outputs) or "the same"))
+        rows.append((name, "" if before is None else first_difference(judge, before, outputs) or "the same"))
         before = outputs
     print(aligned(rows))
     return int(any(told not in ("", "the same") for _, told in rows[1:]))
 
 
-def first_difference(expected: Sequence[Any], found: Sequence[Any]) -> str | None:
+def first_difference(judge: Judge, expected: Sequence[Any], found: Sequence[Any]) -> str | None:
     """The first output that differs, in words."""
-    for k, (a, b) in enumerate(zip(expected, found, strict=True)):
-        told = differs(a, b)
+    for k, (a, b, atom) in enumerate(zip(expected, found, judge.graph.outputs, strict=True)):
+        told = judge.differs(a, b, atom)
         if told:
             return f"output {k}: {told}"
     return None

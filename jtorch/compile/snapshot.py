@@ -36,8 +36,10 @@ class Snapshot:
                 array[...] = before
         for (tensor, grad, memory), elements in zip(self.grads, self.grads_before, strict=True):
             EAGER.set_grad(tensor, grad)
-            if memory is not None:
-                memory[...] = elements
+            now = _grad_array(tensor)  # a plan's gradient moves to other memory while this one is kept
+            for place in (memory, now):
+                if place is not None and elements is not None:
+                    place[...] = elements
         for tensor, facts in self.tape:
             for name, value in zip(_TAPE, facts, strict=True):
                 setattr(tensor, name, value)

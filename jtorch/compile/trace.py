@@ -21,8 +21,8 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import xp
-from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.branches import Branches
+from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
     ArrayInput,
     ConstantInput,
@@ -75,6 +75,7 @@ class Tracer(Evaluator):
         self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
         self.scalars: dict[Any, Scalar] = {}
+        self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
         self.open = True
@@ -103,7 +104,7 @@ class Tracer(Evaluator):
                     f"{user_source()}: backward() inside '{self.name}' reaches a graph that was built "
                     f"outside it ({node.name()}). Build the whole graph inside, or pass the tensor detached."
                 )
-        return node.vjp(xp, g, *map(self.lift, saved))
+        return quietly(node.vjp)(xp, g, *map(self.lift, saved))
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""
@@ -114,7 +115,8 @@ class Tracer(Evaluator):
         if op.kind is Kind.ELEMENTWISE:
             values = tuple(map(self._number_or_lift, values))
             atoms = self._broadcast(op, values, statics)
-            if any(isinstance(v, Scalar) for v in values) and not any(isinstance(v, Sym) for v in values):
+            numbers = op.dtype != "static" and not any(isinstance(v, Sym) for v in values)
+            if numbers and any(isinstance(v, Scalar) for v in values):
                 return self._arithmetic(op, values, atoms)
         else:
             atoms = [self.read(self.lift(v)) for v in values]
@@ -259,6 +261,7 @@ class Tracer(Evaluator):
                 raise ValueError("assignment destination is read-only")
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
+            self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
             views = [r() for r in tensor._cell[1:]]
             for held in (tensor, tensor._base, *views):  # the write may move all of them on the tape
                 if held is not None and held._data.__class__ is np.ndarray:

@@ -15,14 +15,15 @@ import numpy as np
 
 from jtorch.compile.blame import blame
 from jtorch.compile.caller import MISS
+from jtorch.compile.judge import Judge
 from jtorch.compile.ledger import failing_guard
-from jtorch.compile.links import BUDGET, differs
+from jtorch.compile.links import BUDGET
 from jtorch.compile.naming import Named
-from jtorch.compile.snapshot import Snapshot
+from jtorch.compile.snapshot import Snapshot, graph_arguments
 from jtorch.compile.tree import flatten
 from jtorch.eager import engine
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.errors import VerifyError
+from jtorch.errors import OtherBranch, VerifyError
 
 
 class Verifier:
@@ -77,13 +78,15 @@ class _Verification:
         self.cotangents: list[np.ndarray] = []
 
     def run(self, eager: Callable[[], Any]) -> Any:
+        inputs = graph_arguments(self.plan.capture.inputs, self.leaves)
         _, expected = self._observe(eager, retain=False)
         self.snapshot.restore()
         results, found = self._observe(lambda: self.plan.call(tuple(self.leaves)), retain=True)
-        told = self._compare(expected, found)
+        judge = Judge(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
+        told = self._compare(expected, found, judge)
         if told is not None:
             self.snapshot.restore()
-            who = blame(self.plan, self.leaves, expected.values, self.cotangents, self.budget)
+            who = blame(self.plan, judge, expected.values)
             raise VerifyError(f"'{self.plan.capture.name}' compiled differs from eager: {told}\n{who}")
         if found.error is not None:
             raise found.error
@@ -97,6 +100,8 @@ class _Verification:
             results = run()
             effects = self.snapshot.effects()
             gradients = self._gradients(results, retain)
+        except OtherBranch:  # another plan takes the call
+            raise
         except Exception as raised:
             error, effects = raised, self.snapshot.effects()
         return results, _Run(results, gradients, effects, error)
@@ -123,33 +128,37 @@ class _Verification:
 
     # -- comparing ----------------------------------------------------------------------------------------
 
-    def _compare(self, expected: _Run, found: _Run) -> str | None:
+    def _compare(self, expected: _Run, found: _Run, judge: Judge) -> str | None:
         if type(expected.error) is not type(found.error):
             return f"{_error(expected.error)} against {_error(found.error)}"
         if expected.structure != found.structure:
             return "its results have another form"
+        atoms = _Atoms(self.plan.capture, self.leaves)
         for k, (a, b) in enumerate(zip(expected.values, found.values, strict=True)):
-            told = self._value_differs(a, b)
+            told = self._value_differs(a, b, judge, atoms.results.get(k))
             if told:
                 return f"result {k}: {told}"
         names = self.snapshot.names(self._name)
-        for name, a, b in zip(names, expected.effects, found.effects, strict=True):
-            told = differs(a, b, self.budget)
+        known = [atoms.arrays.get(id(a)) for a in self.snapshot.arrays]
+        known += [atoms.grads.get(id(t)) for t in self.snapshot.tensors]
+        known += [None] * (len(names) - len(known))
+        for name, a, b, atom in zip(names, expected.effects, found.effects, known, strict=True):
+            told = judge.differs_from_eager(a, b, atom)
             if told:
                 return f"{name} afterwards: {told}"
-        for tensor, a, b in zip(self.plan.capture.leaves, expected.gradients, found.gradients, strict=False):
-            told = differs(a, b, self.budget)
+        for k, (a, b) in enumerate(zip(expected.gradients, found.gradients, strict=False)):
+            told = judge.differs_from_eager(a, b, atoms.gradients.get(k))
             if told:
-                return f"the gradient for {self._name(tensor._data)}: {told}"
+                return f"the gradient for {self._name(self.plan.capture.leaves[k]._data)}: {told}"
         return None
 
-    def _value_differs(self, a: Any, b: Any) -> str | None:
+    def _value_differs(self, a: Any, b: Any, judge: Judge, atom: Any) -> str | None:
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-                return differs(a, b, self.budget)
+                return judge.differs_from_eager(a, b, atom)
             return f"{type(a).__name__} against {type(b).__name__}"
         if isinstance(a, float) and isinstance(b, float):
-            return differs(a, b, self.budget)
+            return judge.differs_from_eager(a, b)
         return None if a is b or a == b else f"{a!r} against {b!r}"
 
     def _name(self, array: Any) -> str:
@@ -157,6 +166,26 @@ class _Verification:
             if isinstance(leaf, Tensor) and leaf._data is array:
                 return f"argument {k}"
         return self.named().name_of_array(array) or "a captured tensor"
+
+
+class _Atoms:
+    """Which output of the recorded graph is what: for results by number, for arrays and gradients by id."""
+
+    def __init__(self, capture: Any, leaves: list[Any]) -> None:
+        outputs = capture.graph.outputs
+        effects, rest = capture.effects, iter(outputs[capture.n_results :])
+        self.results = {k: outputs[r.index] for k, r in enumerate(capture.results) if r.kind == "tensor"}
+
+        def now(tensor: Any) -> Any:
+            return leaves[capture.places[id(tensor)]] if id(tensor) in capture.places else tensor
+
+        self.arrays = {
+            id(e.array if e.argument is None else leaves[e.argument]._data): next(rest)
+            for e in effects.writes
+        }
+        self.grads = {id(now(e.tensor)): next(rest) for e in effects.grad_writes}
+        self.grads |= {id(now(t)): next(rest) for t, atom in effects.grads if atom is not None}
+        self.gradients = {k: next(rest) for k in capture.wanted}
 
 
 def _cotangent(tensor: Tensor) -> np.ndarray:

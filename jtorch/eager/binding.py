@@ -185,6 +185,7 @@ def lazily(name: str, make: Callable[[dict[str, Any]], tuple[str, str]], doc: st
     """
     namespace: dict[str, Any] = {"__name__": __name__}
     function: Any = types.FunctionType(_unborn.__code__, namespace, name)
+    function.__qualname__ = name  # what TypeErrors call it
 
     def born() -> Callable:
         text, file = make(namespace)

@@ -23,7 +23,7 @@ from jtorch.eager.tensor import Tensor, wrap
 from jtorch.generator import Generator, default_generator
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
-_MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 _C_NAMES = {
     "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "bool": "bool",
     "uint16": "unsigned short", "uint32": "unsigned int",
@@ -47,12 +47,12 @@ def draw(kind: str, shape: tuple[int, ...], generator: Generator | None, target:
     if target is exact:
         return out
     if kind == "uniform":  # rounded to the nearest the largest would be 1, which is not below 1
-        levels = 2.0 ** _MANTISSA[dt.of(target).name]
+        levels = 2.0 ** MANTISSA[dt.of(target).name]
         out = APPLY["floor"](out * levels) * (1.0 / levels)
     return APPLY["cast"](out, dtype=target)
 
 
-def _float(dtype: Any, refusal: str) -> np.dtype:
+def float_target(dtype: Any, refusal: str) -> np.dtype:
     target = dt.to_numpy(dtype or get_default_dtype())
     assert target is not None
     if target.kind not in "fcV":
@@ -66,14 +66,14 @@ def _float(dtype: Any, refusal: str) -> np.dtype:
 @factory
 def rand(*size: Any, generator: Any = None, dtype: Any = None, **named: Any) -> Tensor:
     """Uniform on [0, 1). Source: https://docs.pytorch.org/docs/stable/generated/torch.rand.html"""
-    target = _float(dtype, "check_uniform_bounds")
+    target = float_target(dtype, "check_uniform_bounds")
     return draw("uniform", sizes(size, size_named(named, "rand"), "rand"), generator, target)
 
 
 @factory
 def randn(*size: Any, generator: Any = None, dtype: Any = None, **named: Any) -> Tensor:
     """Standard normal. Source: https://docs.pytorch.org/docs/stable/generated/torch.randn.html"""
-    target = _float(dtype, "normal_kernel_cpu")
+    target = float_target(dtype, "normal_kernel_cpu")
     return draw("normal", sizes(size, size_named(named, "randn"), "randn"), generator, target)
 
 
@@ -103,7 +103,7 @@ def randint(*bounds: Any, generator: Any = None, dtype: Any = None, **named: Any
     if size is None and bounds:
         *bounds, size = bounds  # type: ignore[assignment]
     low, high = _low_high(tuple(bounds), **named)
-    return _integers(low, high, size_tuple(size, "randint"), generator, dt.to_numpy(dtype) or _INT64)
+    return integers(low, high, size_tuple(size, "randint"), generator, dt.to_numpy(dtype) or _INT64)
 
 
 @factory
@@ -120,7 +120,7 @@ def randint_like(
     low, high = _low_high(bounds, **named)
     target = dt.to_numpy(dtype or input.dtype)
     assert target is not None
-    return _integers(low, high, tuple(input.shape), generator, target)
+    return integers(low, high, tuple(input.shape), generator, target)
 
 
 def _low_high(bounds: tuple, low: Any = None, high: Any = None) -> tuple[int, int]:
@@ -135,7 +135,7 @@ def _low_high(bounds: tuple, low: Any = None, high: Any = None) -> tuple[int, in
     return int(number(low or 0)), int(number(high))
 
 
-def _integers(
+def integers(
     low: int, high: int, shape: tuple[int, ...], generator: Generator | None, target: np.dtype
 ) -> Tensor:
     if high <= low:
@@ -170,13 +170,13 @@ def normal(
     if not given:
         if size is None:
             raise TypeError("normal() of two numbers needs size: normal(float mean, float std, tuple size)")
-        shape, target = size_tuple(size, "normal"), _float(dtype, "normal_kernel_cpu")
+        shape, target = size_tuple(size, "normal"), float_target(dtype, "normal_kernel_cpu")
     else:
         if size is not None:
             raise TypeError("normal() takes no size beside tensors: the shape is theirs")
         shape = _common_shape([tuple(t.shape) for t in given])
-        target = _float(given[0].dtype, "normal_kernel_cpu")
-    _check_deviation(std)
+        target = float_target(given[0].dtype, "normal_kernel_cpu")
+    check_deviation(std)
     if isinstance(std, Tensor):
         std = APPLY["checked"](std.detach(), test="deviation")
     mean = mean.detach() if isinstance(mean, Tensor) else mean
@@ -190,7 +190,7 @@ def _common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     return np.broadcast_shapes(*shapes)
 
 
-def _check_deviation(std: Any) -> None:
+def check_deviation(std: Any) -> None:
     if not isinstance(std, Tensor) and not std >= 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
 
@@ -209,11 +209,11 @@ def bernoulli(
         raise NotImplementedError(
             f"\"bernoulli_tensor_cpu_p_\" not implemented for '{long_name(input._data.dtype)}'"
         )
-    made = _successes(tuple(input.shape), input if p is None else p, generator, input._data.dtype)
+    made = successes(tuple(input.shape), input if p is None else p, generator, input._data.dtype)
     return made if out is None else into(out, made, "bernoulli")
 
 
-def _successes(shape: tuple[int, ...], p: Any, generator: Any, target: np.dtype) -> Tensor:
+def successes(shape: tuple[int, ...], p: Any, generator: Any, target: np.dtype) -> Tensor:
     exact = _FLOAT32
     if isinstance(p, Tensor):
         exact = p._data.dtype if p._data.dtype == _FLOAT64 else _FLOAT32
@@ -291,103 +291,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     return APPLY["cast"](APPLY["binomial_quantile"](u, *wide), dtype=count._data.dtype)
 
 
-# -- in place ----------------------------------------------------------------------------------------------
-
-
-def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float) -> Tensor:
-    """Overwrite with numbers uniform on [from, to), by default [0, 1).
-
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.uniform_.html
-    """
-    low, high = _from_to("uniform_", bounds, named, 0.0, 1.0)
-    target = _float(self.dtype, "check_uniform_bounds")
-    if low > high:
-        raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
-        )
-    return self.copy_(draw("uniform", tuple(self.shape), generator, target) * (high - low) + low)
-
-
-def _from_to(name: str, bounds: tuple, named: dict[str, Any], low: Any, high: Any) -> tuple[Any, Any]:
-    """The arguments ``from`` and ``to``: the first is no name in Python."""
-    given = dict(zip(("from", "to"), bounds, strict=False))
-    unknown = set(named) - {"from", "to"} or set(named) & set(given)
-    if unknown or len(bounds) > 2:
-        raise TypeError(f"{name}() got an unexpected argument {', '.join(sorted(unknown)) or bounds[2]!r}")
-    given |= named
-    return given.get("from", low), given.get("to", high)
-
-
-def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with normal numbers."""
-    target = _float(self.dtype, "normal_kernel_cpu")
-    _check_deviation(std)
-    return self.copy_(draw("normal", tuple(self.shape), generator, target) * std + mean)
-
-
-def _continuous(self: Tensor, name: str) -> None:
-    if self._data.dtype.kind not in "fV":
-        raise RuntimeError(
-            f"{name} distribution is a continuous probability distribution. dtype must be a floating point "
-            f"but you specified {long_name(self._data.dtype)}"
-        )
-
-
-def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with numbers of the exponential distribution of rate ``lambd``."""
-    _continuous(self, "Exponential")
-    if not lambd > 0.0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    return self.copy_(draw("exponential", tuple(self.shape), generator, self._data.dtype) / lambd)
-
-
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-    """Overwrite with 1 with probability ``p``, a number or a tensor that broadcasts, else 0."""
-    return self.copy_(_successes(tuple(self.shape), p, generator, self._data.dtype))
-
-
-def random_(self: Tensor, *bounds: int, generator: Any = None, **named: int) -> Tensor:
-    """Overwrite with integers in [from, to); without bounds, all that the dtype counts exactly."""
-    target = self._data.dtype
-    if len(bounds) == 1 and not named:
-        bounds = (0, *bounds)
-    low, high = _from_to("random_", bounds, named, 0, None)
-    if high is None and target.kind in "fV":
-        high = 2 ** _MANTISSA[dt.of(target).name] + 1
-    elif high is None:
-        high = 2 if target.kind == "b" else int(np.iinfo(target).max) + (target.itemsize < 8)
-    return self.copy_(_integers(int(low), int(high), tuple(self.shape), generator, target))
-
-
-def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
-    """Overwrite with the number of tries up to the first success of probability ``p``."""
-    if not 0.0 < p < 1.0:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    waits = draw("exponential", tuple(self.shape), generator, _FLOAT64) / -math.log1p(-p)
-    return self.copy_(APPLY["floor"](waits) + 1.0 if self.is_floating_point() else _counts(waits))
-
-
-def _counts(waits: Tensor) -> Tensor:
-    return APPLY["cast"](APPLY["floor"](waits), dtype=_INT64) + 1
-
-
-def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with Cauchy numbers: the ratio of two normal ones."""
-    _continuous(self, "Cauchy")
-    if not sigma > 0.0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    above, below = (draw("normal", tuple(self.shape), generator, _FLOAT64) for _ in "12")
-    return self.copy_(above / below * sigma + median)
-
-
-def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
-    """Overwrite with numbers whose logarithm is normal."""
-    target = _float(self.dtype, "log_normal_cpu")
-    if not std > 0.0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-    return self.copy_((draw("normal", tuple(self.shape), generator, target) * std + mean).exp())
-
-
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f
     for f in (
@@ -395,8 +298,4 @@ FUNCTIONS: dict[str, Callable] = {
         poisson, binomial,
     )
 }  # fmt: skip
-METHODS: dict[str, Any] = {
-    "bernoulli": bernoulli, "multinomial": multinomial, "uniform_": uniform_, "normal_": normal_,
-    "exponential_": exponential_, "bernoulli_": bernoulli_, "random_": random_, "geometric_": geometric_,
-    "cauchy_": cauchy_, "log_normal_": log_normal_,
-}  # fmt: skip
+METHODS: dict[str, Any] = {"bernoulli": bernoulli, "multinomial": multinomial}

@@ -21,7 +21,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch.eager import anomaly
-from jtorch.eager.hooks import PostAccumulate
+from jtorch.eager.hooks import PostAccumulate, checked
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import complex_is_expected
@@ -350,6 +350,8 @@ class _Run:
             total = wrap(evaluator.own(evaluator.as_value(g), self.given))
         else:
             total = evaluator.add_to_grad(before, g)
+            if total is None:
+                total = wrap(evaluator.as_value(before._data + g))
         evaluator.set_grad(leaf, total)
 
     # -- only what is wanted -----------------------------------------------------------------------------
@@ -398,9 +400,10 @@ class _Run:
             if isinstance(hook, PostAccumulate):
                 self._shown(g)
                 continue
-            result = hook(self._shown(g))
+            shown = self._shown(g)
+            result = hook(shown)
             if result is not None:
-                g = self._back(result)
+                g = self._back(checked(hook, result, shown))
         return g
 
     def _run_pre_hooks(self, node: Node, g: Any) -> Any:

@@ -332,6 +332,8 @@ def _hung(ctx: FunctionCtx, node: FunctionNode, index: int, output: Any, args: t
     if (given and not dirty) or (output._requires_grad and not dirty):
         output = output.detach()  # another name for the same memory, on the tape as this op
     if dirty:
+        if output._node is None and output._requires_grad:
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
         move(output, (node, index))
     else:
         output._node, output._index, output._requires_grad = node, index, True

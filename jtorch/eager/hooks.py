@@ -44,6 +44,20 @@ def add_hook(
     return hooks, handle
 
 
+def checked(hook: Callable, result: Any, before: Any) -> Any:
+    """What a tensor's hook returned in place of the gradient ``before``, or PyTorch's error."""
+    if not hasattr(result, "requires_grad"):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if tuple(result.shape) != tuple(before.shape):
+        raise RuntimeError(f"hook '{name}' has changed the size of value")
+    if result.dtype is not before.dtype:
+        raise RuntimeError(
+            f"hook '{name}' has changed the type of value (was {before.type()} got {result.type()})"
+        )
+    return result
+
+
 class PostAccumulate:
     """Marks a leaf's hook that gets the leaf itself, after its ``grad`` was added to."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from jtorch.eager import (
     construction,
     drawing,
+    drawing_in_place,
     exchange,
     functions,
     indexing,
@@ -83,7 +84,9 @@ def _install_methods() -> None:
             setattr(Tensor, name, function)
         if op.in_place:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
-    for module in (functions, exchange, storage, placement, drawing, construction, inspection):
+    for module in (
+        functions, exchange, storage, placement, drawing, drawing_in_place, construction, inspection,
+    ):  # fmt: skip
         for name, function in module.METHODS.items():
             setattr(Tensor, name, accepting(function, out=False) if _takes_dim(function) else function)
     for symbol, name in _OPERATORS.items():

@@ -17,7 +17,7 @@ from jtorch import op as op_module
 from jtorch import watch
 from jtorch.devices import CPU, device
 from jtorch.eager.data_errors import check_fits, refusal
-from jtorch.eager.hooks import RetainGrad
+from jtorch.eager.hooks import RetainGrad, checked
 from jtorch.eager.messages import long_name
 from jtorch.ops import axes as ax
 
@@ -388,6 +388,7 @@ def _on_output(hook: Callable, index: int) -> Callable:
         result = hook(gradients[index])
         if result is None:
             return None
+        result = checked(hook, result, gradients[index])
         return (*gradients[:index], result, *gradients[index + 1 :])
 
     return on_gradients
@@ -448,8 +449,9 @@ def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
         return np.array(value, dtype=wanted)
     if isinstance(value, Sequence) and not isinstance(value, (list, tuple, str)):
         value = list(value)  # a range, and whatever else has numbers in order
+    plain = _plain(value)
     try:
-        array = np.asarray(_plain(value))
+        array = np.asarray(plain)
     except ValueError:
         raise refusal(value) from None
     if array.dtype.kind not in "biufc":
@@ -480,5 +482,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        rows = len(value) > 0 and isinstance(value[0], (list, tuple, np.ndarray))
+        return [_number(v) if isinstance(v, Tensor) and not rows else _plain(v) for v in value]
     return value
+
+
+def _number(element: Tensor) -> Any:
+    """What a tensor stands for among numbers: ``tensor([tensor([1.0]), 2.0])`` has two."""
+    if element._data.size != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return element.item()

@@ -135,14 +135,36 @@ def check_classes(name, input, target, reduction):
         raise RuntimeError(f"{name}(): expected floating-point scores, got {input.dtype}")
     if target.dtype.numpy.kind not in "iu":
         raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
-    expected = input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
-    if tuple(target.shape) != tuple(expected):
-        if input.ndim == 2 and target.ndim == 1:
-            raise ValueError(
-                f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
-                f"({target.shape[0]})."
-            )
-        raise ValueError(f"Expected target size {list(expected)}, got {list(target.shape)}")
+    _check_class_shapes(tuple(input.shape), tuple(target.shape))
+
+
+def _check_class_shapes(scores, classes):
+    """Raise PyTorch's errors: (C,) goes with () or (1,), (N, C, ...) with (N, ...)."""
+    if not scores:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    batch = classes[0] if classes else 0
+    if len(scores) > 1 and scores[0] != batch:
+        raise ValueError(
+            f"Expected input batch_size ({scores[0]}) to match target batch_size ({batch})."
+        )
+    if len(scores) > 1 and not classes:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if len(scores) < 3:
+        if len(classes) > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if len(scores) == 1 and classes not in ((), (1,)):
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {batch}")
+        return
+    expected = (scores[0], *scores[2:])
+    if len(scores) == 4 and len(classes) != 3:
+        raise RuntimeError(
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+            f"{len(classes)}"
+        )
+    if len(scores) == 4 and classes != expected:
+        raise RuntimeError(f"size mismatch (got input: {list(scores)} , target: {list(classes)}")
+    if classes != expected:
+        raise RuntimeError(f"Expected target size {list(expected)}, got {list(classes)}")
 
 
 cross_entropy.face(_class_face("cross_entropy"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jtorch.op import elementwise, opaque
 
+
 @elementwise(
     text="exponential_{to}({bits})",
     integer_text="exponential_{to}({bits})",

@@ -8,6 +8,7 @@ shape; the engine sums them back.
 
 from __future__ import annotations
 
+from jtorch.memory_formats import check as check_format
 from jtorch.op import composite, elementwise
 
 # -- arithmetic ------------------------------------------------------------------------------------
@@ -265,6 +266,12 @@ def clone(xp, x):
 @clone.vjp
 def _(xp, g):
     return g
+
+
+@clone.lean_face(usual=("memory_format is None", "input,"))
+def _(input, *, memory_format=None):
+    check_format(memory_format, "clone()")
+    return (input,)
 
 
 @elementwise(text="{out}({value})", dtype="static", public=None, differentiable=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from jtorch.op import composite, elementwise
+from jtorch.ops.linear_algebra import dtype_of
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
@@ -147,7 +148,7 @@ def _shares(xp, g, difference, needs):
 @composite(dtype="float", in_place=True)
 def xlogy(xp, x, y):
     """x log(y), 0 where x is 0 unless y is NaN."""
-    return _times_log(xp, x, y, xp.log)
+    return _times_log(xp, x, beside(xp, y, x), xp.log)
 
 
 @xlogy.vjp
@@ -155,7 +156,7 @@ def _(xp, g, x, y, needs):
     gx = gy = None
     if needs[0]:
         none = xp.logical_and(xp.eq(x, 0.0), xp.le(y, 0.0))
-        gx = xp.where(none, 0.0, g * xp.log(y))
+        gx = xp.where(none, 0.0, g * xp.log(beside(xp, y, g)))
     if needs[1]:
         gy = g * x / y
     return gx, gy
@@ -164,7 +165,7 @@ def _(xp, g, x, y, needs):
 @composite(dtype="float", public=None, grad_name="SpecialXlog1PyBackward0")
 def xlog1py(xp, x, y):
     """x log(1 + y), 0 where x is 0 unless y is NaN."""
-    return _times_log(xp, x, y, xp.log1p)
+    return _times_log(xp, x, beside(xp, y, x), xp.log1p)
 
 
 @xlog1py.vjp
@@ -172,10 +173,15 @@ def _(xp, g, x, y, needs):
     gx = gy = None
     if needs[0]:
         none = xp.logical_and(xp.eq(x, 0.0), xp.le(y, -1.0))
-        gx = xp.where(none, 0.0, g * xp.log1p(y))
+        gx = xp.where(none, 0.0, g * xp.log1p(beside(xp, y, g)))
     if needs[1]:
         gy = g * x / (y + 1.0)
     return gx, gy
+
+
+def beside(xp, y, x):
+    """``y`` as an array of the dtype of ``x`` where it is a number, whose logarithm would be float64."""
+    return y if hasattr(y, "dtype") else xp.full(y, shape=(), dtype=dtype_of(x))
 
 
 def _times_log(xp, x, y, log):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from jtorch.op import composite
 
 
-@composite(in_place=True)
+@composite(in_place=True, saved_for={"y": "z", "z": "y"})
 def addcmul(xp, x, y, z, value):
     """x + value y z"""
     return x + (y * z if value.__class__ in (int, float) and value == 1 else value * (y * z))
@@ -32,7 +32,7 @@ def _(xp, g, y, z, value, needs):
     return g, scaled if needs[1] else None, -scaled * (y / z) if needs[2] else None, None
 
 
-@composite(in_place=True)
+@composite(in_place=True, saved_for={"x": "weight", "end": "weight"})
 def lerp(xp, x, end, weight):
     """x + weight (end - x), from the nearer end, so that a weight of 1 gives ``end`` itself."""
     step = end - x

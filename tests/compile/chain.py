@@ -28,6 +28,7 @@ from jtorch.compile.runtime.replay import Replay
 from jtorch.compile.runtime.unjitted import Unjitted
 from jtorch.compile.tree import flatten
 from jtorch.eager.tensor import Tensor, leaf
+from jtorch.generator import default_generator
 
 GARBAGE = 0xCB  # as a float a huge negative number, as an integer far out of every range
 
@@ -108,6 +109,12 @@ def targets_of(made: Capture) -> list[Target]:
     return targets + [Target("grad", k) for k in range(len(_new_grads(made)))]
 
 
+def _decisions(made: Capture) -> list[np.ndarray]:
+    """What the graph's checks of branches give for arguments that go the recorded way."""
+    atoms = made.graph.outputs[len(made.results) : made.n_results]
+    return [np.ones(a.shape, a.dtype) for a in atoms]  # type: ignore[union-attr]
+
+
 def _new_grads(made: Capture) -> list[int]:
     """The arguments that get a gradient."""
     arguments = {id(e.array): e.argument for e in made.inputs if isinstance(e, ArrayInput)}
@@ -128,12 +135,15 @@ def links(
     sets on arguments, are results, too."""
     made = trace(function, copies(leaves))
     assert all(r.kind == "tensor" for r in made.results), [r.kind for r in made.results]
-    given = copies(leaves)
+    given, arguments = copies(leaves), arguments_of(made)
+    position = default_generator.position()
     found = values_of(function(*given))
+    default_generator.move_to(position)
+    found += _decisions(made)
     found += [np.array(given[e.argument]._data) for e in made.effects.writes]
     found += [np.array(given[k].grad._data) for k in _new_grads(made)]
     yield "eager", found
-    graph, arguments = made.graph, arguments_of(made)
+    graph = made.graph
     check(graph)
     yield "interpreted", interpret(graph, arguments)
     graph = optimised(graph, fuel)

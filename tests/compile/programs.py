@@ -1,234 +1,136 @@
-"""Random programs for property tests: straight-line functions of tensors, drawn op by op."""
+"""Random programs for property tests: straight-line functions of tensors, written op by op.
+
+``generate(rng)`` gives one; a run of numbered seeds is ``of_seed``; ``programs()`` is the strategy for
+hypothesis, which shrinks what fails. ``python -m tests.compile.programs [count]`` prints how often each op of
+the table occurs in the recordings of that many programs.
+"""
 
 from __future__ import annotations
 
+import os
+import random
+import sys
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
 import jtorch
-from jtorch.eager.tensor import Tensor, leaf, wrap
+from jtorch.eager.tensor import Tensor
+from jtorch.op import TABLE, Kind
+from tests.compile import programs_ops as ops
+from tests.compile import programs_views as views
+from tests.compile.programs_core import SHAPES, Instruction, Program, Writer
 
-UNARY = {
-    "neg": lambda x: -x,
-    "tanh": jtorch.tanh,
-    "exp": lambda x: jtorch.exp(jtorch.tanh(x)),
-    "relu": jtorch.relu,
-    "sqrt": lambda x: jtorch.sqrt(x * x + 0.5),
-    "scale": lambda x: x * 0.5 + 1.0,
-    "abs": lambda x: x.abs(),
-    "softmax": lambda x: jtorch.softmax(x, -1) if x.ndim and x.shape[-1] else x,
-    "double": lambda x: (x.double() * 2.0).float(),
-    "floor": lambda x: jtorch.floor(x * 3.0),
-    "dead": lambda x: jtorch.where(x > 0.0, x, x * 0.1),
-}
-BINARY = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y * 0.5,
-    "max": jtorch.maximum,
-    "where": lambda x, y: jtorch.where(x > y, x, y * 2.0),
-}
-REDUCTIONS = {
-    "sum": lambda x, a, k: x.sum(a, k) * 0.1,
-    "mean": lambda x, a, k: x.mean(a, k),
-    "amax": lambda x, a, k: x.amax(a, k),
-    "var": lambda x, a, k: x.var(a, keepdim=k, correction=0),
-    "argmax": lambda x, a, k: x.argmax(a if isinstance(a, int) else a[0], k).float(),
-    "any": lambda x, a, k: (x > 0.0).any(a if isinstance(a, int) else a[0], k).float(),
-}
+FAMILIES: tuple[tuple[Callable[[Writer], bool], int], ...] = (
+    (ops.unary, 5),
+    (ops.binary, 6),
+    (ops.ternary, 2),
+    (ops.whole_numbers, 2),
+    (ops.cast, 2),
+    (ops.number, 2),
+    (ops.reduction, 6),
+    (ops.product, 3),
+    (ops.layer, 3),
+    (ops.chance, 1),
+    (ops.branch, 1),
+    (views.view, 8),
+    (views.write, 4),
+    (views.join, 2),
+    (views.gather, 3),
+)
+_CALM = frozenset({ops.chance, ops.branch})  # what the planner's own tests have no use for
+FIRST_SEED = int(os.environ.get("JTORCH_TEST_SEED", "0"))
 
 
-@dataclass(frozen=True)
-class Instruction:
-    """``values.append(function(*(values[k] for k in inputs)))``, and how it prints."""
-
-    text: str
-    function: Callable[..., Any]
-    inputs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Program:
-    """Inputs by shape, instructions, and which values are returned."""
-
-    shapes: tuple[tuple[int, ...], ...]
-    instructions: tuple[Instruction, ...]
-    outputs: tuple[int, ...]
-    writes: tuple[tuple[int, int], ...] = ()  # (input, value copied into it at the end)
-
-    def __call__(self, *tensors: Tensor) -> list[Tensor]:
-        values = list(tensors)
-        for i in self.instructions:
-            values.append(i.function(*(values[k] for k in i.inputs)))
-        outs = [values[k] for k in self.outputs]
-        for to, of in self.writes:
-            values[to].copy_(values[of])
-        return [o.clone() for o in outs]
-
-    def gradients(self, *tensors: Tensor) -> list[Tensor]:
-        """A loss over the outputs; its ``backward()`` sets the gradients of the inputs."""
-        outs = self(*tensors)
-        live = [o for o in outs if o.requires_grad and o.numel()]
-        if not live:
-            return [o.detach().clone() for o in outs]
-        loss = sum((jtorch.tanh(o).mean() for o in live[1:]), jtorch.tanh(live[0]).mean())
-        loss.backward()
-        return [loss.detach().clone()]
-
-    def leaves(self, seed: int = 0, requires_grad: bool = False) -> list[Tensor]:
-        rng = np.random.default_rng(seed)
-        return [leaf(np.asarray(rng.normal(size=s), np.float32), requires_grad) for s in self.shapes]
-
-    def __repr__(self) -> str:
-        lines = [f"v{k}: {s}" for k, s in enumerate(self.shapes)]
-        for n, i in enumerate(self.instructions, len(self.shapes)):
-            lines.append(f"v{n} = {i.text}({', '.join(f'v{k}' for k in i.inputs)})")
-        lines += [f"v{a}.copy_(v{b})" for a, b in self.writes]
-        return "\n".join([*lines, f"return {self.outputs}"])
+def generate(
+    rng: random.Random, max_size: int = 14, in_place: bool = False, grad: bool = False, calm: bool = False
+) -> Program:
+    """A program of up to ``max_size`` instructions over a few small arrays, that runs as it is: with gradients
+    where ``grad``. ``in_place`` ones write their arguments, too; ``calm`` ones neither draw nor branch."""
+    families = [(f, n) for f, n in FAMILIES if not (calm and f in _CALM)]
+    shapes = tuple(rng.choice(SHAPES) for _ in range(rng.randint(1, 4)))
+    dtypes = tuple(rng.choice(("float32", "float32", "float64", "int64")) for _ in shapes[1:])
+    numbers = () if calm else tuple(rng.choice((0.5, -1.25, 2.0)) for _ in range(rng.randint(0, 1)))
+    start = Program(shapes, (), (), (), (rng.choice(("float32", "float32", "float64")), *dtypes), numbers)
+    writer = Writer(rng, start, grad, mutate=in_place or grad)
+    choices, weights = [f for f, _ in families], [n for _, n in families]
+    for _ in range(rng.randint(1, max_size)):
+        rng.choices(choices, weights)[0](writer)
+    made = _ended(writer, in_place and not grad)
+    if grad and not _goes_backward(made):
+        return generate(rng, max(1, max_size // 2), in_place, grad, calm)
+    return made
 
 
-SHAPES = ((3, 4), (3, 4), (4,), (3, 1), (1, 4), (), (2, 3, 4), (4, 3), (3, 3), (1, 1), (1,), (0, 4))
-
-
-@st.composite
-def programs(draw: Any, max_size: int = 14, in_place: bool = False) -> Program:
-    """A program of up to ``max_size`` instructions over a few small arrays."""
-    shapes = tuple(draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4)))
-    values = [wrap(np.ones(s, np.float32)) for s in shapes]
-    instructions: list[Instruction] = []
-    for _ in range(draw(st.integers(1, max_size))):
-        found = draw(_instruction([tuple(v.shape) for v in values]))
-        if found is None:
-            continue
-        made = found.function(*(values[k] for k in found.inputs))
-        if made.numel() > 600 or made.ndim > 5:
-            continue
-        instructions.append(found)
-        values.append(made)
-    n = len(values)
-    outputs = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=3))
+def _ended(w: Writer, in_place: bool) -> Program:
+    tensors = w.tensors()
+    outputs = [w.rng.choice(tensors) for _ in range(w.rng.randint(1, 3))]
     writes: list[tuple[int, int]] = []
-    if in_place:
-        for to in range(len(shapes)):
-            fit = [k for k in range(n) if tuple(values[k].shape) == shapes[to] and k != to]
-            if fit and draw(st.booleans()):
-                writes.append((to, draw(st.sampled_from(fit))))
-    return Program(shapes, tuple(instructions), (*outputs, n - 1), tuple(writes))
+    for to in range(w.n_tensors if in_place else 0):
+        goal = w.values[to]
+        fit = w.tensors(lambda t, g=goal: (t.shape, t.dtype) == (g.shape, g.dtype) and t is not g)
+        if fit and w.rng.random() < 0.4:
+            writes.append((to, w.rng.choice(fit)))
+    return w.finish((*outputs, tensors[-1]), tuple(writes))
 
 
-@st.composite
-def _instruction(draw: Any, shapes: list[tuple[int, ...]]) -> Instruction | None:
-    kind = draw(
-        st.sampled_from(("unary", "binary", "binary", "reduction", "view", "view", "product", "gather"))
-    )
-    x = draw(st.integers(0, len(shapes) - 1))
-    return {
-        "unary": _unary, "binary": _binary, "reduction": _reduction, "view": _view, "product": _product,
-        "gather": _gather,
-    }[kind](draw, shapes, x)  # fmt: skip
-
-
-def _unary(draw: Any, shapes: list, x: int) -> Instruction:
-    name = draw(st.sampled_from(sorted(UNARY)))
-    return Instruction(name, UNARY[name], (x,))
-
-
-def _binary(draw: Any, shapes: list, x: int) -> Instruction | None:
-    fit = [k for k, s in enumerate(shapes) if _broadcasts(s, shapes[x])]
-    name = draw(st.sampled_from(sorted(BINARY)))
-    return Instruction(name, BINARY[name], (x, draw(st.sampled_from(fit))))
-
-
-def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+def _goes_backward(program: Program) -> bool:
+    """Whether eager mode differentiates it: a saved value may have been changed in place."""
     try:
-        np.broadcast_shapes(a, b)
-    except ValueError:
+        program.gradients(*program.leaves(requires_grad=True))
+    except (RuntimeError, NotImplementedError):
         return False
     return True
 
 
-def _reduction(draw: Any, shapes: list, x: int) -> Instruction | None:
-    shape = shapes[x]
-    if not shape or 0 in shape:
-        return None
-    axes = draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True))
-    keep = draw(st.booleans())
-    name = draw(st.sampled_from(sorted(REDUCTIONS)))
-    return Instruction(f"{name}[{axes}, {keep}]", lambda t: REDUCTIONS[name](t, tuple(axes), keep), (x,))
+def of_seed(seed: int, **options: Any) -> Program:
+    """The program of one number: the same on every machine."""
+    return generate(random.Random(seed), **options)
 
 
-def _view(draw: Any, shapes: list, x: int) -> Instruction | None:
-    shape = shapes[x]
-    n = len(shape)
-    kind = draw(st.sampled_from(("permute", "reshape", "slice", "unsqueeze", "flip", "expand", "select")))
-    if kind == "permute":
-        axes = draw(st.permutations(range(n)))
-        return Instruction(f"permute{list(axes)}", lambda t: t.permute(tuple(axes)), (x,))
-    if kind == "reshape":
-        return Instruction("flatten", lambda t: t.reshape(-1), (x,))
-    if kind == "unsqueeze":
-        axis = draw(st.integers(0, n))
-        return Instruction(f"unsqueeze[{axis}]", lambda t: t.unsqueeze(axis), (x,))
-    if kind == "expand":
-        return Instruction("expand", lambda t: t.expand(2, *t.shape), (x,))
-    if not n:
-        return None
-    axis = draw(st.integers(0, n - 1))
-    if kind == "flip":
-        return Instruction(f"flip[{axis}]", lambda t: t.flip(axis), (x,))
-    if kind == "select":
-        if shape[axis] == 0:
-            return None
-        place = draw(st.integers(0, shape[axis] - 1))
-        at = (slice(None),) * axis + (place,)
-        return Instruction(f"select[{axis}, {place}]", lambda t: t[at], (x,))
-    start = draw(st.integers(0, max(shape[axis] - 1, 0)))
-    step = draw(st.integers(1, 2))
-    key = (slice(None),) * axis + (slice(start, None, step),)
-    return Instruction(f"slice[{axis}, {start}, {step}]", lambda t: t[key], (x,))
+@st.composite
+def programs(draw: Any, max_size: int = 14, in_place: bool = False, grad: bool = False) -> Program:
+    """``generate`` for hypothesis: calm programs."""
+    rng = draw(st.randoms(use_true_random=False))
+    return generate(rng, max_size, in_place, grad, calm=True)
 
 
-def _product(draw: Any, shapes: list, x: int) -> Instruction | None:
-    a = shapes[x]
-    if len(a) < 2:
-        return None
-    fit = [k for k, s in enumerate(shapes) if len(s) == 2 and s[0] == a[-1]]
-    if not fit:
-        return Instruction("gram", lambda t: (t @ t.transpose(-1, -2)) * 0.1, (x,))
-    return Instruction("matmul", lambda t, u: (t @ u) * 0.3, (x, draw(st.sampled_from(fit))))
+def minimised(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """The program without the instructions and results that a failure does not need."""
+    while True:
+        fewer = (program.without(k) for k in reversed(range(len(program.instructions))))
+        smaller = next((p for p in fewer if p is not None and fails(p)), None)
+        if smaller is None:
+            return program
+        program = smaller
 
 
-def _gather(draw: Any, shapes: list, x: int) -> Instruction | None:
-    a = shapes[x]
-    kind = draw(st.sampled_from(("cat", "stack", "pad", "index", "put")))
-    if kind == "stack":
-        fit = [k for k, s in enumerate(shapes) if s == a]
-        return Instruction("stack", lambda t, u: jtorch.stack((t, u)), (x, draw(st.sampled_from(fit))))
-    if not a:
-        return None
-    if kind == "cat":
-        fit = [k for k, s in enumerate(shapes) if len(s) == len(a) and s[1:] == a[1:]]
-        return Instruction("cat", lambda t, u: jtorch.cat((t, u)), (x, draw(st.sampled_from(fit))))
-    if kind == "pad":
-        return Instruction("pad", _padded, (x,))
-    if 0 in a:
-        return None
-    if kind == "put":
-        return Instruction("put", _put, (x,))
-    ids = draw(st.lists(st.integers(0, a[0] - 1), min_size=1, max_size=4))
-    return Instruction(f"index{ids}", lambda t: t[jtorch.tensor(ids)], (x,))
+def coverage(seeds: range) -> Counter[str]:
+    """How often each op of the IR occurs in recordings of the programs of ``seeds``, backward included."""
+    from tests.compile.chain import trace
+
+    found: Counter[str] = Counter()
+    for seed in seeds:
+        grad = bool(seed % 2)
+        program = of_seed(seed, grad=grad, in_place=not grad)
+        function = program.gradients if grad else program
+        with jtorch.set_grad_enabled(grad):
+            made = trace(function, program.leaves(requires_grad=grad))
+        found.update(e.op.name for e in made.graph.eqns)
+    return found
 
 
-def _padded(t: Tensor) -> Tensor:
-    zeros = jtorch.zeros((1, *t.shape[1:]), dtype=t.dtype)
-    return jtorch.cat((zeros, t, zeros))
+def _main(count: int) -> None:
+    found = coverage(range(FIRST_SEED, FIRST_SEED + count))
+    for name, n in found.most_common():
+        print(f"{n:8d} {name}")
+    missing = [op.name for op in TABLE if op.kind is not Kind.COMPOSITE and op.name not in found]
+    print(f"never ({len(missing)}): {' '.join(missing)}")
 
 
-def _put(t: Tensor) -> Tensor:
-    out = t.clone()
-    out[0] = t[-1] * 2.0
-    return out
+if __name__ == "__main__":
+    _main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
+
+__all__ = ["SHAPES", "Instruction", "Program", "Tensor", "coverage", "generate", "minimised", "of_seed", "programs"]

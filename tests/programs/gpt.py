@@ -78,9 +78,8 @@ class GPT(nn.Module):
         for block in self.h:
             x = block(x)
         logits = self.lm_head(self.ln_f(x))
-        if targets is None:
-            return logits, None
-        return logits, F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
+        flat = logits.view(-1, logits.size(-1))
+        return logits, None if targets is None else F.cross_entropy(flat, targets.view(-1), ignore_index=-1)
 
     @torch.no_grad()
     def generate(self, tokens, count):

@@ -125,7 +125,7 @@ def _refuse(input: Tensor, name: str) -> None:
 
 def ldexp(input: Any, other: Any) -> Tensor:
     """input 2**other"""
-    if isinstance(other, Tensor) and not other.is_floating_point() and isinstance(input, Tensor):
+    if isinstance(other, Tensor) and other._data.dtype.kind in "biu" and isinstance(input, Tensor):
         other = other.to(input.dtype if input.is_floating_point() else dt.get_default_dtype())
     return APPLY["mul"](input, APPLY["pow"](2.0, other))
 

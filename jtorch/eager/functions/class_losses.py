@@ -91,7 +91,7 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...
     """(scores (rows, C), targets (rows,), the targets' own shape)"""
     shape = tuple(target.shape)
     if input.ndim == 1:
-        return input.unsqueeze(0), target.unsqueeze(0), shape
+        return input.unsqueeze(0), target.reshape(1), ()
     if input.ndim > 2:
         order = (0, *range(2, input.ndim), 1)
         input = input.permute(order).reshape(math.prod(shape), input.shape[1])

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from jtorch import dtypes as dt
-from jtorch.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor

@@ -56,14 +56,14 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return counts.to(input.dtype)
 
 
-def _range(x: Tensor, min: Any, max: Any) -> tuple[Any, Any]:
+def _range(x: Tensor, min: Any, max: Any, margin: float = 1.0) -> tuple[Any, Any]:
     """The limits as given; if they are equal those of the elements, widened where they are equal, too."""
     if min != max:
         return min, max
     if not x.numel():
         return 0.0, 1.0
     low, high = x.amin(), x.amax()
-    same = APPLY["eq"](low, high).to(low.dtype)
+    same = APPLY["eq"](low, high).to(low.dtype) * margin
     return low - same, high + same
 
 
@@ -92,7 +92,7 @@ def _ones(x: Tensor) -> Tensor:
 
 
 def _edges(x: Tensor, bins: int, range: Any) -> Tensor:
-    low, high = _range(x, *(range or (0, 0)))
+    low, high = _range(x, *(range or (0, 0)), margin=0.5)
     steps = op_module.CONTEXT.get().xp.iota(shape=(bins + 1,), axis=0, dtype=x.dtype.numpy)
     line = wrap(steps) / bins
     return APPLY["lerp"](line * 0 + low, line * 0 + high, line)

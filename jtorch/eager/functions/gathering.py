@@ -363,9 +363,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             )
         value = value.to(input.dtype)
     elif not input.is_floating_point() and isinstance(value, float):
-        if value != int(value) if math.isfinite(value) else True:
+        if input.dtype is not bool_ and (value != int(value) if math.isfinite(value) else True):
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name}_t without overflow")
-        value = int(value)
+        value = bool(value) if input.dtype is bool_ else int(value)
+    if input.dtype is bool_ and not isinstance(value, Tensor):
+        value = bool(value)
     return APPLY["where"](mask, value, input)
 
 

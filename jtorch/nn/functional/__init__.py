@@ -46,6 +46,7 @@ from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
     adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from jtorch.dtypes import int64
+from jtorch.dtypes import bool_, int64
 from jtorch.eager.creation import arange, zeros
 from jtorch.eager.drawing import rand
 from jtorch.eager.functions.activations import prelu as prelu
@@ -35,6 +35,8 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6)"""
+    if not input.is_floating_point() and input.dtype is not bool_:
+        return hardtanh(input, 0, 6, inplace)
     return _either("hardtanh", inplace, input, 0.0, 6.0)
 
 
@@ -42,6 +44,9 @@ def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """x limited to [min_val, max_val]. Raises ValueError where the first is the larger."""
+    if not input.is_floating_point() and input.dtype is not bool_ and min_val <= max_val:
+        limits = int(min_val), int(max_val)
+        return input.clamp_(*limits) if inplace else input.clamp(*limits)
     return _either("hardtanh", inplace, input, min_val, max_val)
 
 
@@ -112,6 +117,9 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above ``threshold``, else ``value``"""
+    if not input.is_floating_point() and input.dtype is not bool_:
+        out = input.masked_fill(input <= int(threshold), int(value))
+        return input.copy_(out) if inplace else out
     return _either("threshold", inplace, input, threshold, value)
 
 

@@ -182,3 +182,10 @@ def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool3d.html
     """
     return _adaptive_max(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Sizes, return_indices: bool = True
+) -> tuple[Tensor, Tensor]:
+    """``adaptive_max_pool1d`` with the places of the maxima: what PyTorch's top-level function gives."""
+    return adaptive_max_pool1d(input, output_size, True)

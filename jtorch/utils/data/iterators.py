@@ -44,6 +44,10 @@ class _BaseDataLoaderIter:
     def __iter__(self) -> _BaseDataLoaderIter:
         return self
 
+    def __next__(self) -> Any:
+        """The next batch."""
+        raise NotImplementedError
+
     def __len__(self) -> int:
         return len(self._loader._index_sampler)
 

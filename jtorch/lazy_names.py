@@ -1,0 +1,47 @@
+"""Names of the module ``jtorch`` that are imported when they are first asked for.
+
+Importing all of it at once would take twice as long, and few programs use all of it.
+"""
+
+from __future__ import annotations
+
+SUBMODULES = frozenset(
+    (
+        "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "distributions",
+        "func", "jit", "legacy", "linalg", "mps", "nn", "optim", "random", "return_types",
+        "serialization", "settings", "special", "testing", "type_info", "utils", "version",
+        "vision", "xpu",
+    )
+)  # fmt: skip
+
+# module -> the names that it gives
+_GIVEN = {
+    "jtorch.amp": (
+        "GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled",
+    ),
+    "jtorch.nn.functional": (
+        "adaptive_avg_pool1d", "avg_pool1d", "channel_shuffle", "conv1d", "conv2d", "conv3d",
+        "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d",
+        "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_channel_shuffle",
+        "pixel_shuffle", "pixel_unshuffle", "rms_norm",
+    ),
+    "jtorch.serialization": (
+        "load", "save",
+    ),
+    "jtorch.settings": (
+        "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode",
+        "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads",
+        "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
+        "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
+        "set_num_threads", "use_deterministic_algorithms",
+    ),
+    "jtorch.type_info": (
+        "can_cast", "finfo", "iinfo", "is_complex", "is_floating_point", "is_nonzero", "is_storage",
+        "is_tensor", "numel", "promote_types", "result_type", "typename",
+    ),
+}  # fmt: skip
+ORIGIN = {name: (module, name) for module, names in _GIVEN.items() for name in names}
+ORIGIN |= {
+    "adaptive_max_pool1d": ("jtorch.nn.functional", "adaptive_max_pool1d_with_indices"),
+    "set_default_tensor_type": ("jtorch.legacy", "set_default_tensor_type"),
+}

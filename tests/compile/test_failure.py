@@ -1,0 +1,436 @@
+"""Calls that fail: everything a program can see is as it was before, and the next good call works."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+
+import jtorch
+import jtorch.nn as nn
+import jtorch.nn.functional as F
+from jtorch.compile import cache, compiled, pipeline
+from jtorch.compile.runtime import arena
+from jtorch.errors import CompileError
+from jtorch.generator import default_generator
+
+
+class Training:
+    """A step with parameters, buffers, momenta, dropout and a counter; ``fault(extra)`` is added to its loss."""
+
+    def __init__(self, fault=None):
+        jtorch.manual_seed(0)
+        layer = nn.Linear(4, 6, bias=False)  # whose gradient the normalisation would make noise
+        self.model = nn.Sequential(layer, nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 3))
+        self.optimizer = jtorch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.seen = jtorch.zeros(3)
+        optimizer, model, seen = self.optimizer, self.model, self.seen
+
+        def step(x, y, extra):
+            optimizer.zero_grad()
+            h = model(x)
+            loss = F.cross_entropy(h, y)
+            if fault is not None:
+                loss = loss + fault(extra)
+            loss.backward()
+            optimizer.step()
+            with jtorch.no_grad():
+                seen.add_(h.detach().sum(0))
+            return loss
+
+        self.step = step
+
+    def state(self):
+        """All that the program can see, by name."""
+        found = {f"model {k}": v.numpy().copy() for k, v in self.model.state_dict().items()}
+        for k, p in self.model.named_parameters():
+            found[f"gradient {k}"] = None if p.grad is None else p.grad.numpy().copy()
+            found[f"version {k}"] = p._version
+        for k, facts in self.optimizer.state_dict()["state"].items():
+            found |= {f"state {k} {name}": np.array(value) for name, value in facts.items()}
+        found["seen"], found["seen version"] = self.seen.numpy().copy(), self.seen._version
+        found["generator"] = default_generator.position()
+        return found
+
+
+def assert_state(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+        else:
+            assert found[name] == value, name
+
+
+def batch(seed=0, rows=5):
+    rng = np.random.default_rng(seed)
+    x = jtorch.from_numpy(rng.standard_normal((rows, 4)).astype(np.float32))
+    return x, jtorch.from_numpy(rng.integers(0, 3, rows)), jtorch.tensor([1, 2, 2])
+
+
+def assert_like_eager(training, step, fault=None, calls=2):
+    """The next calls of ``step`` equal those of an eager twin that is in the same state."""
+    twin = Training(fault)
+    twin.model.load_state_dict(training.model.state_dict())
+    twin.optimizer.load_state_dict(training.optimizer.state_dict())
+    twin.seen.copy_(training.seen)
+    position = default_generator.position()
+    losses = {}
+    for name, run in (("compiled", step), ("eager", twin.step)):
+        default_generator.move_to(position)
+        losses[name] = [run(*batch(10 + k)).item() for k in range(calls)]
+    np.testing.assert_allclose(losses["compiled"], losses["eager"], rtol=2e-5)
+    for a, b in zip(training.model.state_dict().values(), twin.model.state_dict().values(), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-4, atol=2e-6)
+    for p, q in zip(training.model.parameters(), twin.model.parameters(), strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=2e-3, atol=2e-6)
+    np.testing.assert_allclose(training.seen.numpy(), twin.seen.numpy(), rtol=2e-4, atol=1e-5)
+
+
+def line_of(function, text):
+    lines, first = inspect.getsourcelines(function)
+    (at,) = [first + k for k, line in enumerate(lines) if text in line]
+    return f"test_failure.py:{at}"
+
+
+# -- what data can do wrong ------------------------------------------------------------------
+
+
+def _bad_target(target):
+    x, y, extra = batch()
+    y[2] = target
+    return x, y, extra
+
+
+def _bad_extra(*values):
+    x, y, _ = batch()
+    return x, y, jtorch.tensor(values)
+
+
+TABLE = jtorch.arange(4.0)
+
+
+def _read(extra):
+    return TABLE[extra].sum() * 0.0
+
+
+def _divide(extra):
+    return (7 // extra).sum() * 0.0
+
+
+def _invert(extra):
+    return jtorch.linalg.inv(jtorch.diag(extra.float())).sum() * 0.0
+
+
+def _decompose(extra):
+    return jtorch.linalg.cholesky(jtorch.diag(extra.float())).sum() * 0.0
+
+
+def _assert(extra):
+    if extra.sum() > 50:
+        raise KeyError("the user's own")
+    return extra.sum() * 0.0
+
+
+def _scatter(extra):
+    out = jtorch.zeros(4)
+    out[extra] = 1.0
+    return out.sum() * 0.0
+
+
+OUT = r"out of (range|bounds)"
+FAULTS = {
+    "a target too large": (None, _bad_target(3), IndexError, OUT),
+    "a negative target": (None, _bad_target(-7), IndexError, OUT),
+    "an index out of range": (_read, _bad_extra(0, 4, 1), IndexError, OUT),
+    "a write out of range": (_scatter, _bad_extra(0, 4, 1), IndexError, OUT),
+    "an integer division by zero": (_divide, _bad_extra(1, 0, 1), RuntimeError, "(?i)zero"),
+    "a singular matrix": (_invert, _bad_extra(1, 0, 1), RuntimeError, "singular"),
+    "a matrix that is not positive": (_decompose, _bad_extra(1, -1, 1), RuntimeError, "positive-definite"),
+    "an exception behind a branch": (_assert, _bad_extra(50, 1, 1), KeyError, "the user's own"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("warm", [True, False], ids=["after good calls", "first call"])
+def test_a_step_that_fails_changes_nothing(name, warm):
+    fault, bad, error, words = FAULTS[name]
+    training = Training(fault)
+    step = jtorch.compile(training.step)
+    if warm:
+        for k in range(2):
+            step(*batch(k))
+    for _ in range(2):
+        before = training.state()
+        with pytest.raises(error, match=words):
+            step(*bad)
+        assert_state(training.state(), before)
+    step(*batch(5))
+    assert_like_eager(training, step, fault)
+
+
+def test_the_error_names_the_line_and_is_eagers_kind():
+    """Eager mode raises the same class; the compiled error adds where."""
+    for name, (fault, bad, error, words) in FAULTS.items():
+        with pytest.raises((error, ValueError), match=words):
+            Training(fault).step(*bad)
+    step = jtorch.compile(Training(_read).step)
+    step(*batch())
+    with pytest.raises(IndexError, match=line_of(_read, "TABLE[extra]")):
+        step(*_bad_extra(0, 4, 1))
+
+
+# -- what the machine or the user can do ------------------------------------------------------------------
+
+
+def _raiser(error):
+    def fail(*args, **kwargs):
+        raise error
+
+    return fail
+
+
+STAGES = {
+    "the arena": (arena, "allocate", MemoryError),
+    "the passes": (pipeline, "optimise", KeyboardInterrupt),
+    "fusing": (pipeline, "fuse", MemoryError),
+    "a kernel": (cache, "_get_all", KeyboardInterrupt),
+    "the way in": (compiled.caller, "make", KeyboardInterrupt),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("warm", [True, False], ids=["a new shape", "first call"])
+def test_compiling_is_cut_short(stage, warm, monkeypatch):
+    training = Training()
+    step = jtorch.compile(training.step)
+    if warm:
+        step(*batch(1))
+    before = training.state()
+    module, name, error = STAGES[stage]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, _raiser(error))
+        for _ in range(2):
+            with pytest.raises(error):
+                step(*batch(2, rows=7))
+    assert_state(training.state(), before)
+    step(*batch(2, rows=7))
+    assert_like_eager(training, step)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
+@pytest.mark.parametrize("place", ["forward", "backward", "optimizer"])
+def test_tracing_is_cut_short(error, place, monkeypatch):
+    """At each call of a method that the trace goes through."""
+    training = Training()
+    step = jtorch.compile(training.step)
+    owner, name = {
+        "forward": (nn.Dropout, "forward"),
+        "backward": (jtorch.Tensor, "backward"),
+        "optimizer": (jtorch.optim.Adam, "step"),
+    }[place]
+    original = getattr(owner, name)
+
+    def interrupted(*args, **kwargs):
+        original(*args, **kwargs)
+        raise error
+
+    before = training.state()
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, interrupted)
+        with pytest.raises(error):
+            step(*batch(2))
+    found = training.state()  # the state that an optimizer makes on its first step may be there
+    assert_state({k: v for k, v in found.items() if k in before}, before)
+    assert all(not np.any(v) for k, v in found.items() if k not in before)
+    assert sys.gettrace() is None or "coverage" in str(sys.gettrace())
+    step(*batch(2))
+    assert_like_eager(training, step)
+
+
+def test_an_interrupt_anywhere_in_the_trace_leaves_everything():
+    """Raised by the watched function itself, at each of its lines in turn."""
+    jtorch.manual_seed(3)
+    w, total = jtorch.ones(3, requires_grad=True), jtorch.zeros(3)
+    optimizer = jtorch.optim.SGD([w], lr=0.5, momentum=0.9)
+    stop = [None]
+
+    def at(k):
+        if stop[0] == k:
+            raise KeyboardInterrupt
+
+    def step(x):
+        at(0)
+        optimizer.zero_grad()
+        at(1)
+        loss = (w * x * jtorch.rand(3)).sum()
+        at(2)
+        loss.backward()
+        at(3)
+        optimizer.step()
+        at(4)
+        total.add_(w.detach())
+        at(5)
+        with jtorch.no_grad():
+            w.mul_(0.5)
+            at(6)
+        return loss
+
+    f = jtorch.compile(step)
+    x = jtorch.tensor([1.0, 2.0, 3.0])
+
+    def everything():
+        return [
+            w.tolist(), w._version, None if w.grad is None else w.grad.tolist(), total.tolist(), total._version,
+            default_generator.position(), w.grad_fn, total.requires_grad, jtorch.is_grad_enabled(),
+        ]  # fmt: skip
+
+    f(x)
+    w.grad = jtorch.full((3,), 4.0)
+    for k in range(7):
+        stop[0] = k
+        before = everything()
+        with pytest.raises(KeyboardInterrupt):
+            f(x)
+        assert everything() == before, k
+    stop[0] = None
+    assert sum(map(len, f.plans.values())) == 1
+    f(x)
+    assert sum(map(len, f.plans.values())) == 1
+
+
+def test_no_memory_for_a_new_gradient_keeps_the_old_ones(monkeypatch):
+    """The buffer of a gradient that somebody holds is replaced before the replay."""
+    training = Training()
+    step = jtorch.compile(training.step)
+    for k in range(2):
+        step(*batch(k))
+    before = training.state()  # reading the gradients hands all of their buffers out
+    original, left = np.empty_like, [2]
+
+    def empty_like(*args, **kwargs):
+        left[0] -= 1
+        if left[0] < 0:
+            raise MemoryError
+        return original(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "empty_like", empty_like)
+        with pytest.raises(MemoryError):
+            step(*batch(2))
+    assert_state(training.state(), before)
+    step(*batch(2))
+    assert_like_eager(training, step)
+
+
+def test_no_memory_for_a_result(monkeypatch):
+    training = Training()
+    step = jtorch.compile(training.step)
+    step(*batch())
+    before = training.state()
+    names = step._latest.call.__globals__
+    with monkeypatch.context() as patch:
+        patch.setitem(names, "empty", _raiser(MemoryError))
+        with pytest.raises(MemoryError):
+            step(*batch(1))
+    assert_state(training.state(), before)
+    step(*batch(2))
+    assert_like_eager(training, step)
+
+
+# -- branches, library calls, backward outside ------------------------------------------------------------------
+
+
+def test_an_unseen_branch_after_part_of_the_plan_ran_starts_again():
+    """The part that ran drew random numbers, inverted a matrix and computed new parameters."""
+
+    def make():
+        jtorch.manual_seed(1)
+        w, seen = jtorch.ones(3, requires_grad=True), jtorch.zeros(3)
+        optimizer = jtorch.optim.Adam([w], lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            noise = jtorch.rand(3)
+            inverse = jtorch.linalg.inv(jtorch.diag(x + noise))
+            seen.add_(noise)
+            loss = (w * x).pow(2).sum() + inverse.sum()
+            loss.backward()
+            optimizer.step()
+            if w.sum() > 2.4:
+                return loss
+            elif noise[0] > 0.5:
+                seen.mul_(2.0)
+            return loss * 2 + jtorch.rand(3).sum()
+
+        return w, seen, step
+
+    results = []
+    for wrap in (lambda f: f, jtorch.compile):
+        w, seen, step = make()
+        step = wrap(step)
+        losses = [step(jtorch.full((3,), float(k % 3 + 1))).item() for k in range(10)]
+        results.append((losses, w.tolist(), seen.tolist(), w.grad.tolist(), default_generator.position()))
+    assert results[0][4] == results[1][4]
+    for a, b in zip(results[0][:4], results[1][:4], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_a_branch_that_raises_is_raised_each_time_and_changes_nothing():
+    seen = jtorch.zeros(1)
+
+    def f(x):
+        seen.add_(1.0)
+        if x.sum() > 0:
+            raise ValueError("positive")
+        return x * 2
+
+    f = jtorch.compile(f)
+    for value, good in ((-1.0, True), (1.0, False), (1.0, False), (-2.0, True), (3.0, False)):
+        if good:
+            assert f(jtorch.tensor([value])).tolist() == [2 * value]
+        else:
+            version = seen._version
+            with pytest.raises(ValueError, match="positive"):
+                f(jtorch.tensor([value]))
+            assert seen._version == version
+    assert seen.tolist() == [2.0]
+
+
+def test_backward_outside_fails_and_the_next_one_works(monkeypatch):
+    w = jtorch.ones(3, requires_grad=True)
+    f = jtorch.compile(lambda x: (w * x).exp().sum())
+    x = jtorch.tensor([1.0, 2.0, 3.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(arena, "allocate", _raiser(MemoryError))
+        with pytest.raises(MemoryError):
+            f(x)
+    loss = f(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(arena, "allocate", _raiser(MemoryError))
+        with pytest.raises(MemoryError):
+            loss.backward()
+    assert w.grad is None
+    f(x).backward()
+    np.testing.assert_allclose(w.grad.numpy(), x.numpy() * np.exp(x.numpy()), rtol=1e-6)
+
+
+def test_a_refusal_leaves_everything_as_it_was():
+    """What cannot be recorded is found after the whole function ran on traced values."""
+    w, other = jtorch.ones(3, requires_grad=True), jtorch.zeros(3)
+
+    def step(x):
+        (w * x).sum().backward()
+        other.add_(w.grad)
+        jtorch.manual_seed(4)
+        return x
+
+    f = jtorch.compile(step)
+    versions = w._version, other._version
+    with pytest.raises(CompileError, match="seeds a random generator"):
+        f(jtorch.ones(3))
+    assert w.grad is None and other.tolist() == [0.0] * 3 and (w._version, other._version) == versions
+    other.add_(1.0)
+    assert other.tolist() == [1.0] * 3
