@@ -1,8 +1,8 @@
 """jtorch: a PyTorch-shaped deep-learning library that runs one program two ways, eager and compiled."""
 
 import importlib as _importlib
+import typing as _typing
 from math import e, inf, nan, pi
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
@@ -68,7 +68,7 @@ from jtorch.random import (
     set_rng_state,
 )
 
-if _TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
+if _typing.TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
     from jtorch._functions import *  # noqa: F403
 
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
@@ -81,7 +81,7 @@ double, half, long, int, short, float = float64, float16, int64, int32, int16, f
 cfloat, cdouble = complex64, complex128
 newaxis = None
 
-if _TYPE_CHECKING:  # what __getattr__ below imports when it is asked for
+if _typing.TYPE_CHECKING:  # what __getattr__ below imports when it is asked for
     from jtorch import (
         accelerator,
         amp,
@@ -152,19 +152,14 @@ if _TYPE_CHECKING:  # what __getattr__ below imports when it is asked for
         can_cast,
         finfo,
         iinfo,
-        is_complex,
-        is_floating_point,
-        is_nonzero,
         is_storage,
-        is_tensor,
-        numel,
         promote_types,
         result_type,
         typename,
     )
 
 
-if not _TYPE_CHECKING:  # to type checkers a misspelt name is none
+if not _typing.TYPE_CHECKING:  # to type checkers a misspelt name is none
 
     def __getattr__(name: str) -> _Any:
         """A submodule or a name of one that nobody asked for yet; see ``lazy_names.py``."""

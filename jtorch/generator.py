@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from jtorch import devices
+from jtorch import devices, watch
 
 
 class Generator:
@@ -33,8 +33,7 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
-        self.key = seed & (2**64 - 1)
-        self.call = 0
+        self.move_to((seed & (2**64 - 1), 0))
         return self
 
     def seed(self) -> int:
@@ -56,6 +55,9 @@ class Generator:
         return self.key, self.call
 
     def move_to(self, position: tuple[int, int]) -> None:
+        noted = watch.moved.get()
+        if noted is not None:
+            noted.setdefault(id(self), (self, self.position()))
         self.key, self.call = position
 
 

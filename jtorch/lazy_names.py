@@ -36,8 +36,8 @@ _GIVEN = {
         "set_num_threads", "use_deterministic_algorithms",
     ),
     "jtorch.type_info": (
-        "can_cast", "finfo", "iinfo", "is_complex", "is_floating_point", "is_nonzero", "is_storage",
-        "is_tensor", "numel", "promote_types", "result_type", "typename",
+        "can_cast", "finfo", "iinfo", "is_storage",
+        "promote_types", "result_type", "typename",
     ),
 }  # fmt: skip
 ORIGIN = {name: (module, name) for module, names in _GIVEN.items() for name in names}

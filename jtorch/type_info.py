@@ -72,39 +72,9 @@ class iinfo:  # noqa: N801
         return hash(("iinfo", self.dtype))
 
 
-def is_tensor(obj: Any, /) -> bool:
-    """Whether ``obj`` is a Tensor."""
-    return isinstance(obj, Tensor)
-
-
 def is_storage(obj: Any, /) -> bool:
     """Whether ``obj`` is the memory under a tensor."""
     return isinstance(obj, UntypedStorage)
-
-
-def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are floating-point numbers."""
-    return input.is_floating_point()
-
-
-def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex numbers."""
-    return input.is_complex()
-
-
-def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element is not zero. Raises RuntimeError where there are more, or none."""
-    if input.numel() != 1:
-        told = "no values" if input.numel() == 0 else "more than one value"
-        raise RuntimeError(f"Boolean value of Tensor with {told} is ambiguous")
-    return bool(input)
-
-
-def numel(input: Tensor) -> int:
-    """The number of elements."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    return input.numel()
 
 
 def typename(obj: Any, /) -> str:

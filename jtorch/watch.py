@@ -11,10 +11,14 @@ the call; instead whoever changes one of them says so here. Two channels:
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 structure = [0]
 captured: dict[int, Any] = {}
+
+# In a thread that records a function: the generators it seeded or gave a state, by id, and where they were.
+moved: ContextVar[dict[int, tuple[Any, tuple[int, int]]] | None] = ContextVar("jtorch_moved", default=None)
 
 
 def advance() -> None:

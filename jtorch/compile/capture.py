@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jtorch import op as op_module
+from jtorch import watch
 from jtorch.compile import instructions as instructions  # fills the observer's table
 from jtorch.compile.guards import Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
@@ -24,7 +25,6 @@ from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import CompileError
-from jtorch.generator import default_generator
 from jtorch.op import Context
 
 
@@ -88,8 +88,8 @@ def _capture(
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
-    states = {g: g.position() for g in (default_generator,)}
     token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
+    noted = watch.moved.set(tracer.moved)
     try:
         with observer.observing():
             returned = function(*args, **kwargs)
@@ -103,15 +103,16 @@ def _capture(
     finally:
         tracer.open = False
         op_module.CONTEXT.reset(token)
-        changed = _undo(tracer, states)
+        watch.moved.reset(noted)
+        changed = _undo(tracer)
     tensors = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
+    _check_generators(tracer)
     if changed:
         raise CompileError(changed)
     _check_arguments(effects, tensors, leaves, name)
     plain = [*observer.reads.values(), *tracer.options]
     check_reads(plain, name)
     _check_scalars(tracer, name)
-    _check_generators(tracer)
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
     made.toggled = {
@@ -304,16 +305,16 @@ def _check_containers(tree: Any, structure: Any, arguments: list[Any], name: str
         )
 
 
-def _undo(tracer: Tracer, states: dict[Any, Any]) -> str:
+def _undo(tracer: Tracer) -> str:
     """Put back what recording must not change outside; a sentence if it was the program that did."""
     problem = ""
-    for generator, state in states.items():
-        if generator.position() != state:
-            generator.move_to(state)
-            problem = (
-                f"'{tracer.name}' seeds a random generator, which a recording would not do again: call "
-                "manual_seed outside."
-            )
+    for generator, position in tracer.moved.values():
+        generator.move_to(position)
+        problem = (
+            f"'{tracer.name}' seeds a random generator or sets its state, which a recording would not do again: "
+            "call manual_seed, set_rng_state and fork_rng outside."
+        )
+    tracer.moved.clear()
     for cell, version in tracer.versions.values():
         cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
     for entry in tracer.arrays.values():

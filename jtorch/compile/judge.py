@@ -33,7 +33,7 @@ class Judge:
         self._exact: Values | None = None
 
     def differs_from_eager(self, expected: Any, found: Any, atom: Any = None) -> str | None:
-        """In words how ``found`` is worse than eager mode's ``expected``; ``atom`` is what both are, if known."""
+        """how ``found`` is worse than eager mode's ``expected``; ``atom`` is what both are, if known."""
         told = differs(expected, found, self.budget)
         if (
             told is None

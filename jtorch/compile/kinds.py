@@ -25,8 +25,8 @@ from jtorch.generator import Generator
 
 
 class Kind(enum.Enum):
-    """PLAIN has no parts that change; TENSOR and MODULE announce changes themselves; TUPLE can't change, but what
-    it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
+    """PLAIN has no parts that change; TENSOR and MODULE announce changes themselves; TUPLE can't change, but
+    what it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
 
     PLAIN = enum.auto()
     TENSOR = enum.auto()

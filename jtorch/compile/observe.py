@@ -3,12 +3,17 @@
 Traced values cannot see plain Python reads: a number in a list, a flag of an object. Here the interpreter is
 asked to stop before each instruction of the user's functions (``sys.settrace`` with ``f_trace_opcodes``), and
 the instructions that read or write something other than locals look at their operands on the frame's value
-stack (``frames.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something from
-outside is an error before it happens, so nothing has to be undone.
+stack (``frames.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something
+from outside is an error before it happens, so nothing has to be undone.
 
 *Outside* is what was reached from the function itself, its globals, cells, defaults and arguments, by the
 reads seen so far; and any instance of a user's class that was not seen being made. Code of jtorch, the
 standard library and NumPy is not watched: what is handed to it counts as read, all of it.
+
+The other mechanism that was tried rewrites the syntax trees of the functions. Recording a step with Adam took
+5.4 ms unobserved, 7.3 ms rewritten and 6.4 ms watched for three layers, 370, 366 and 393 ms for sixty (best of
+interleaved runs). It needs the source text, and misses what jtorch and C code call: hooks, properties,
+``sort(key=...)``. A trace function sees every frame.
 """
 
 from __future__ import annotations
@@ -212,7 +217,8 @@ class Observer:
         if array.nbytes > SMALL or array.dtype.hasobject:
             raise self.error(
                 frame,
-                f"reads elements of a NumPy array from outside, of shape {array.shape}: a recording would keep them",
+                f"reads elements of a NumPy array from outside (of shape {array.shape}), "
+                "which a recording would keep",
                 "Use jtorch.from_numpy(array), whose elements are read at each call.",
             )
         identity = (ArrayRead, id(array))

@@ -117,19 +117,24 @@ class Gradients:
         The answer is what ``restore`` needs if the replay fails.
         """
         before: list[tuple[Tensor, Any]] = []
-        for slot in self.slots:
-            if slot.escaped:
+        unbound = self.unbound
+        self.stale = self.unbound = False  # first: a gradient that another thread takes now is for next time
+        try:
+            fresh = [(slot, np.empty_like(slot.buffer)) for slot in self.slots if slot.escaped]
+            for slot, buffer in fresh:
                 if slot.tensor._grad is slot:
                     before.append((slot.tensor, slot.view))
-                slot.buffer = np.empty_like(slot.buffer)
+                slot.buffer = buffer
                 slot.view, slot.escaped = None, False
-                self.move(slot.index, slot.buffer.__array_interface__["data"][0])
-        if self.unbound:
-            for slot in self.slots:
+                self.move(slot.index, buffer.__array_interface__["data"][0])
+            for slot in self.slots if unbound else ():
                 if slot.tensor._grad is not slot:
                     before.append((slot.tensor, slot.tensor._grad))
                     EAGER.set_grad(slot.tensor, slot)
-        self.stale = self.unbound = False
+        except BaseException:  # no memory, or Ctrl-C
+            self.restore(before)
+            self.stale = self.unbound = True
+            raise
         return before
 
     def restore(self, before: list[tuple[Tensor, Any]]) -> None:

@@ -74,6 +74,7 @@ class Tracer(Evaluator):
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
         self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
+        self.moved: dict[int, tuple[Any, tuple[int, int]]] = {}  # seeded generators, and where they were
         self.scalars: dict[Any, Scalar] = {}
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.options: list[Read] = []  # flags that decided what was recorded
@@ -371,8 +372,7 @@ class Tracer(Evaluator):
             call = self.record(BY_NAME["add"], call, entry.drawn - 1)
         return self._fresh(entry.seed.var), call
 
-    # -- the result
-    # --------------------------------------------------------------------------------------------
+    # -- the result ------------------------------------------------------------------------------------------
 
     def finish(self, results: Sequence[Atom]) -> tuple[Graph, Effects]:
         """Close the trace: the graph of ``results`` and of every effect, in that order."""

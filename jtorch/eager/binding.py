@@ -166,7 +166,7 @@ _NAMESPACE = {
     "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
     "weak_reference": weakref.ref, "forget_dead_views": forget_dead_views, "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_bfloat16": any_bfloat16,
-    "is_half": is_half,
+    "is_half": is_half, "HALVES": _HALVES,
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
 }  # fmt: skip
 

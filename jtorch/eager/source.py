@@ -105,7 +105,7 @@ def _cast_lines(op: Op) -> list[str]:
     """The lines that send anything but tensors of one fit dtype through ``cast_all``."""
     names = op.arrays
     if op.dtype not in _CASTING:
-        return []
+        return _widening_lines(op) if op.like_first else []
     lines = [f"    if not ({_all_fit(op)}):"]
     test = None
     if len(names) > 1 and op.dtype not in ("where", "sum"):
@@ -130,6 +130,15 @@ def _cast_lines(op: Op) -> list[str]:
     if test is None:
         return [*lines, *(f"        {line}" for line in inner)]
     return [*lines, f"        if not ({test}):", *(f"            {line}" for line in inner)]
+
+
+def _widening_lines(op: Op) -> list[str]:
+    """The lines of an op that casts nothing, but whose body must not compute in 16 bits."""
+    statics = ", ".join(f"{s!r}: {s}" for s in op.statics)
+    return [
+        f"    if {op.arrays[0]}_value.dtype in HALVES:",
+        f"        return through_float32(apply, ({_listed(list(op.arrays))}), {{{statics}}}, True)",
+    ]
 
 
 def _rounds_in_between(op: Op) -> bool:

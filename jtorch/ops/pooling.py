@@ -102,7 +102,7 @@ def _woven(xp, parts, axis):
     return xp.cat(*(xp.unsqueeze(p, axes=(axis,)) for p in parts), axis=axis)
 
 
-@composite(grad_name="AvgPool2DBackward0", dtype="as_is", public=None)
+@composite(grad_name="AvgPool2DBackward0", dtype="as_is", like_first=True, public=None)
 def avg_pool(xp, x, *, kernel, stride, padding, places, count_borders, divisor):
     """Means of windows; a border of zeros counts where ``count_borders``; ``divisor`` 0 is the count."""
     whole = _whole(x.shape[2:], places, kernel, stride, padding, (1,) * len(kernel))

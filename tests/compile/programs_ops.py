@@ -26,6 +26,7 @@ EXACT = JUMPING - {"nextafter", "floor_divide", "divide_and_floor"} | frozenset(
     "neg abs relu add sub mul clone clamp_min clamp_max where lerp hardtanh".split()
 )
 NOT_HERE = frozenset({"expect", "make_complex", "real_part", "imag_part", "phase", "conj", "embedding"})
+NOT_OF_BOOL = frozenset({"pow", "left_shift", "right_shift"})  # PyTorch refuses them
 LINEAR_ALGEBRA = frozenset("matmul mm bmm linear".split())
 
 
@@ -110,7 +111,7 @@ def whole_numbers(w: Writer) -> bool:
         if x is None:
             return False
         other = w.pick(w.tensors(lambda t: t.dtype == w.values[x].dtype and t.shape == w.values[x].shape))
-        name = w.rng.choice(WHOLE)
+        name = w.rng.choice([n for n in WHOLE if w.values[x].dtype != jtorch.bool or n not in NOT_OF_BOOL])
         return w.add(name, APPLY[name], [x, other], exact=name in EXACT or "bitwise" in name)
     x = w.pick(w.floats(exact=True))
     if kind == 1:

@@ -1,4 +1,4 @@
-"""Plain Python state outside a compiled function: changed between calls it counts, from inside it is refused."""
+"""Plain Python state outside a compiled function: changed between calls it counts, from inside it may not."""
 
 import array
 import collections

@@ -92,7 +92,8 @@ def _ones(x: Tensor) -> Tensor:
 
 
 def _edges(x: Tensor, bins: int, range: Any) -> Tensor:
-    low, high = _range(x, *(range or (0, 0)), margin=0.5)
+    first, last = range or (0, 0)
+    low, high = _range(x, first, last, margin=0.5)
     steps = op_module.CONTEXT.get().xp.iota(shape=(bins + 1,), axis=0, dtype=x.dtype.numpy)
     line = wrap(steps) / bins
     return APPLY["lerp"](line * 0 + low, line * 0 + high, line)

@@ -17,6 +17,8 @@ from jtorch.eager.tensor import Tensor
 
 def numel(input: Tensor) -> int:
     """How many elements there are."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input.numel()
 
 

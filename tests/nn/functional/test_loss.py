@@ -193,6 +193,24 @@ ERRORS = [
         r"input batch_size \(2\) to match target batch_size \(3\)",
     ),
     (
+        lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor(0)),
+        r"input batch_size \(2\) to match target batch_size \(0\)",
+    ),
+    (lambda F, x: F.nll_loss(x.ones(2, 3), x.tensor([[0], [1]])), "multi-target not supported"),
+    (lambda F, x: F.nll_loss(x.ones(3), x.tensor([0, 1])), "target must have size 1, but got target size: 2"),
+    (
+        lambda F, x: F.nll_loss(x.ones(2, 3, 4), x.tensor([0, 1])),
+        r"Expected target size \[2, 4\], got \[2\]",
+    ),
+    (
+        lambda F, x: F.cross_entropy(x.ones(1, 3, 2, 2), x.tensor([[0, 1]])),
+        r"only batches of spatial targets supported \(3D tensors\) but got targets of dimension: 2",
+    ),
+    (
+        lambda F, x: F.cross_entropy(x.ones(1, 3, 2, 2), x.tensor([[[0, 1]]])),
+        r"size mismatch \(got input: \[1, 3, 2, 2\] , target: \[1, 1, 2\]",
+    ),
+    (
         lambda F, x: F.cross_entropy(x.ones(2, 3), x.tensor([0, 1]), weight=x.ones(2)),
         "for all 3 classes or no classes",
     ),
@@ -206,6 +224,12 @@ ERRORS = [
     ),
     (lambda F, x: F.binary_cross_entropy_with_logits(x.ones(2), x.ones(3)), "must be the same as input size"),
 ]
+
+
+def test_one_example_may_have_its_class_in_a_row():
+    for reduction in ("mean", "none"):  # PyTorch gives the number, too, but raises in its backward
+        loss = F.cross_entropy(jtorch.zeros(3), jtorch.tensor([2]), reduction=reduction)
+        assert loss.shape == () and loss.item() == pytest.approx(np.log(3))
 
 
 @pytest.mark.parametrize(("act", "text"), ERRORS, ids=[text[:30] for _, text in ERRORS])

@@ -1,0 +1,18 @@
+"""The measurement of guards runs, and reports a change that goes by unnoticed."""
+
+from benchmarks import guards
+
+
+def test_the_tables(capsys):
+    assert guards.main(["--quick"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["reads", "0", "10", "parameters", "10", "100"]
+    reads = [int(line.split()[1]) for line in lines if not line.strip()[0].isalpha()]
+    assert reads[1] >= reads[0] + 10  # each number outside is guarded
+    assert reads[2] == reads[3]  # parameters are not
+
+
+def test_a_change_that_is_not_noticed_is_an_error(monkeypatch, capsys):
+    monkeypatch.setattr(guards.State, "change", lambda self, chosen: None)
+    assert guards.main(["--quick"]) == 1
+    assert "NO" in capsys.readouterr().out
