@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.timing import Effort
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
+SOUNDNESS = "soundness"
 EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
@@ -30,7 +31,8 @@ def parser() -> argparse.ArgumentParser:
         description="Time jtorch eager against compiled, in interleaved runs of the same program. "
         "A row whose modes compute different numbers is an error, and the exit status is 1. "
         f"'{EAGER} [GROUP...]' times eager mode alone against PyTorch and NumPy, with a goal for each "
-        f"line; the groups are {', '.join(EAGER_GROUPS)}.",
+        f"line; the groups are {', '.join(EAGER_GROUPS)}. '{SOUNDNESS} [NUMBER...]' runs the cases in which "
+        "compiled code could differ from eager code, and gives each library's verdicts.",
     )
     p.add_argument(
         "workloads",
@@ -58,6 +60,8 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
     """Run the benchmark; 0 if every row has its figures, 1 if one is an error."""
     p = parser()
     options = p.parse_args(arguments)
+    if options.workloads[:1] == [SOUNDNESS]:
+        return _run_soundness(p, options)
     options.eager = options.workloads[:1] == [EAGER]
     known = EAGER_GROUPS if options.eager else NAMES
     unknown = [name for name in options.workloads[options.eager :] if name not in known]
@@ -72,6 +76,15 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
         p.error('the tables need rich: python -m pip install -e ".[bench]"')
     with _environment(thread_variables(options.threads)):
         return _run_eager(p, options) if options.eager else _run(p, options, compiler)
+
+
+def _run_soundness(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from benchmarks.soundness.section import run
+
+    numbers = options.workloads[1:]
+    if not all(n.isdecimal() and 1 <= int(n) <= 44 for n in numbers):
+        p.error(f"{SOUNDNESS} takes numbers from 1 to 44, not {' '.join(numbers)}")
+    return run([int(n) for n in numbers], _peer_names(p, options.peers), options.json)
 
 
 def _run_eager(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:

@@ -74,7 +74,7 @@ class Op:
         self.in_place: bool = facts.pop("in_place", False)  # has an ``op_`` method
         self.renames: str | None = facts.pop("renames", None)  # composite: the primitive it is
         self.samples: Callable | None = facts.pop("samples", None)  # sample inputs for the tests
-        self.like_first: bool = facts.pop("like_first", False)  # 16-bit x beside wider parameters: result as x
+        self.like_first: bool = facts.pop("like_first", False)  # 16-bit x: computed in 32, result as x
         # {"x": "y"}: x is saved only for the gradient of y, so x may change in place where y needs none
         self.saved_for: dict[str, str] = facts.pop("saved_for", {})
         if facts:

@@ -1,7 +1,7 @@
 """What a reading of eager mode against PyTorch found: one case a finding, in the order they were found.
 
-Each case is a program that gets the library as ``T`` and returns what a user would see: numbers, dtypes, flags or
-the error. PyTorch is the oracle; a few facts that need none stand below the table.
+Each case is a program that gets the library as ``T`` and returns what a user would see: numbers, dtypes,
+flags or the error. PyTorch is the oracle; a few facts that need none stand below the table.
 """
 
 from __future__ import annotations
@@ -37,14 +37,10 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if hasattr(value, "requires_grad"):
         shown = value.detach()
-        wide = shown.to(getattr(_library(value), "float32")) if "bfloat16" in str(shown.dtype) else shown
+        wide = shown.float() if "bfloat16" in str(shown.dtype) else shown
         numbers = np.asarray(wide.numpy())
         return str(shown.dtype).split(".")[-1], tuple(shown.shape), numbers, value.requires_grad
     return str(value).split(".")[-1] if type(value).__name__ == "dtype" else value
-
-
-def _library(tensor: Any) -> Any:
-    return jtorch if isinstance(tensor, jtorch.Tensor) else pytest.importorskip("torch")
 
 
 def assert_same(found: Any, wanted: Any) -> None:
@@ -80,8 +76,8 @@ def bfloat16_beside_a_wider_tensor(T):
     x, y = T.tensor([1.5, -0.25]).bfloat16(), T.tensor([0.25, 1.0])
     F = T.nn.functional
     losses = [F.l1_loss(x, y), F.mse_loss(x, y), F.kl_div(x, y, reduction="sum"), F.smooth_l1_loss(x, y)]
-    found = [*losses, T.fmax(x, y), T.fmin(x, y), T.logaddexp(x, y), F.cosine_similarity(x, y, 0)]
-    return [T.fmax(x, y), T.fmin(x, y), *(t.dtype for t in found)]
+    others = [T.logaddexp(x, y), F.cosine_similarity(x, y, 0)]
+    return [T.fmax(x, y), T.fmin(x, y), *(t.dtype for t in (*losses, *others))]
 
 
 @program
@@ -90,7 +86,8 @@ def layers_answer_in_the_dtype_of_their_input(T):
     for dtype in (T.bfloat16, T.float16):
         x = T.arange(8.0).reshape(2, 4).to(dtype)
         found += [F.layer_norm(x, (4,), one, zero).dtype, F.batch_norm(x, zero, one, one, zero).dtype]
-        found += [F.group_norm(x, 2, one, zero).dtype, F.batch_norm(x, zero + 0, one + 0, one, zero, True).dtype]
+        found += [F.group_norm(x, 2, one, zero).dtype]
+        found += [F.batch_norm(x, zero + 0, one + 0, one, zero, True).dtype]
         found.append(F.instance_norm(x.reshape(1, 4, 2), weight=one, bias=zero).dtype)
     return found
 
@@ -137,7 +134,8 @@ def ldexp_keeps_the_dtype(T):
 @program
 def integers_stay_integers_in_limits(T):
     F, x = T.nn.functional, T.tensor([-3, 4, 9])
-    return [F.relu6(x), F.hardtanh(x, -1, 5), F.threshold(x, 4, 0), F.relu6(x.to(T.uint8)), F.hardtanh_(x + 0)]
+    others = [F.relu6(x.to(T.uint8)), F.hardtanh_(x + 0)]
+    return [F.relu6(x), F.hardtanh(x, -1, 5), F.threshold(x, 4, 0), *others]
 
 
 @program
@@ -162,7 +160,8 @@ def coordinates_are_int64(T):
 @program
 def a_dim_given_as_a_tensor(T):
     x, d = T.arange(12.0).reshape(3, 4), T.tensor(0)
-    return [x.sum(d), x.amax(d), x.argmax(d), x.std(d), x.logsumexp(d), x.mean(d), x.softmax(d), x.median(d)[0]]
+    others = [x.mean(d), x.softmax(d), x.median(d)[0]]
+    return [x.sum(d), x.amax(d), x.argmax(d), x.std(d), x.logsumexp(d), *others]
 
 
 @program
@@ -177,7 +176,8 @@ def norms_of_complex_numbers(T):
     x = T.tensor([3 + 4j, 0j], requires_grad=True)
     x.norm().backward()
     linalg = T.linalg
-    return [z.norm(), linalg.norm(z), linalg.vector_norm(z, 1), linalg.matrix_norm(z), T.dist(z, z * 2), x.grad]
+    found = [linalg.norm(z), linalg.vector_norm(z, 1), linalg.matrix_norm(z)]
+    return [z.norm(), *found, T.dist(z, z * 2), x.grad]
 
 
 @program
@@ -287,8 +287,8 @@ def what_no_gradient_needs_may_change(T):
     makers = [
         lambda b: b * 3, lambda b: b / 2, lambda b: b * other, lambda b: b / other, lambda b: b @ other,
         lambda b: other @ b, lambda b: T.nn.functional.linear(b, other), lambda b: T.addmm(b, b, other),
-        lambda b: T.addcmul(b, b, other), lambda b: T.lerp(b, other, 0.25), lambda b: T.where(b > 0, b, b * 3),
-        lambda b: T.bmm(b[None], other[None]),
+        lambda b: T.addcmul(b, b, other), lambda b: T.lerp(b, other, 0.25),
+        lambda b: T.where(b > 0, b, b * 3), lambda b: T.bmm(b[None], other[None]),
     ]  # fmt: skip
     for make in makers:
         gradient(make, lambda b: b.zero_())
@@ -304,6 +304,59 @@ def what_a_gradient_needs_may_not(T):
         out = make(b)
         b.zero_()
         found.append(seen(lambda out=out: out.sum().backward()))
+    return found
+
+
+@program
+def writes_that_end_a_gradient(T):
+    found = []
+    writes = [
+        lambda y: y.eq_(1), lambda y: y.gt_(0), lambda y: y[0].ge_(1), lambda y: y.normal_(),
+        lambda y: y.zero_(), lambda y: y[:, 1].random_(), lambda y: y.sign_(),
+    ]  # fmt: skip
+    for write in writes:
+        a = T.ones(2, 3, requires_grad=True)
+        y = a * 2
+        write(y)
+        y.sum().backward()
+        found.append(a.grad)
+    return found
+
+
+@program
+def gradients_at_the_origin_and_of_broadcast_targets(T):
+    p, q = T.zeros(2, requires_grad=True), T.tensor([0.0, 1.0], requires_grad=True)
+    T.atan2(p, q).sum().backward()
+    x, t = T.full((3, 4), -1.5, requires_grad=True), T.full((4,), 0.25, requires_grad=True)
+    T.nn.functional.kl_div(x, t, reduction="sum").backward()
+    return [p.grad, q.grad, x.grad, t.grad]
+
+
+@program
+def gradients_of_the_incomplete_gamma_functions(T):
+    found = []
+    for function in (T.igamma, T.igammac, T.special.zeta):
+        a, b = T.tensor([1.5, 2.5]), T.tensor([0.5, 3.0], requires_grad=True)
+        function(a, b).sum().backward()
+        found += [b.grad, seen(lambda f=function, a=a, b=b: f(b, a).sum().backward())]
+    return found
+
+
+@program
+def sixteen_bits_through_layers(T):
+    F, found = T.nn.functional, []
+    for dtype in (T.bfloat16, T.float16):
+        x = (T.arange(64.0).reshape(1, 1, 8, 8) / 64).to(dtype).requires_grad_()
+        outs = [
+            F.conv2d(x, T.ones(1, 1, 3, 3, dtype=dtype)),
+            F.conv_transpose2d(x, T.ones(1, 1, 2, 2, dtype=dtype)),
+            F.avg_pool2d(x, 2), F.adaptive_avg_pool2d(x, 2), F.scaled_dot_product_attention(x, x, x),
+            F.dropout(x, 0.0), F.dropout(x, 0.5), F.alpha_dropout(x, 0.5, True),
+        ]  # fmt: skip
+        sum(out.float().sum() for out in outs).backward()
+        found += [outs[2], outs[5], [out.dtype for out in outs], x.grad.dtype]
+        m = T.nn.MultiheadAttention(8, 2).to(dtype)
+        found.append(m(x[0], x[0], x[0])[0].dtype)
     return found
 
 
@@ -347,10 +400,96 @@ def views_and_leaves_in_place(T):
 def clones_in_a_memory_format(T):
     x = T.arange(6.0).reshape(2, 3).t()
     formats = (T.contiguous_format, T.preserve_format)
-    return [x.clone(memory_format=T.contiguous_format).stride(), *(T.clone(x, memory_format=f) for f in formats)]
+    copies = [T.clone(x, memory_format=f) for f in formats]
+    return [x.clone(memory_format=T.contiguous_format).stride(), *copies]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# -- known differences ---------------------------------------------------------------------------------------
+
+KNOWN: dict[str, str] = {}
+
+
+def known(reason: str) -> Callable:
+    def mark(function: Callable) -> Callable:
+        KNOWN[function.__name__] = reason
+        return program(function)
+
+    return mark
+
+
+@known("any() and all() of uint8 are bool here")
+def whether_any_byte_is_set(T):
+    x = T.tensor([0, 2], dtype=T.uint8)
+    return [x.any(), x.all(), x.any(0)]
+
+
+@known("median() gives the gradient to one of several equal elements, PyTorch to each a share")
+def gradients_of_a_median_that_is_there_twice(T):
+    x = T.tensor([1.0, 2.0, 2.0, 3.0], requires_grad=True)
+    x.median().backward()
+    return x.grad
+
+
+@known("a gradient of the engine's own is never changed in place, so whoever kept it sees the old one")
+def gradients_accumulate_in_place(T):
+    x = T.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    kept = x.grad
+    (x * 2).sum().backward()
+    return [kept, kept is x.grad]
+
+
+@known("tensors of inference_mode are ordinary ones that require no grad")
+def inference_tensors_are_refused(T):
+    with T.inference_mode():
+        x = T.ones(2)
+    return [seen(x.add_, 1), seen(x.requires_grad_), seen(lambda: x * T.ones(2, requires_grad=True))]
+
+
+@known("views of split(), chunk() and unbind() may be changed in place; their gradients are right")
+def one_of_several_views_in_place(T):
+    parts = (T.ones(4, requires_grad=True) * 1).split(2)
+    return seen(parts[0].mul_, 2)
+
+
+@known("bools under bools are int8 as a power")
+def powers_of_bools(T):
+    return T.tensor([True, False]) ** True
+
+
+@known("a NumPy array without dims counts as a tensor without dims, which is weak beside others")
+def arrays_without_dims(T):
+    return T.ones(2) + np.array(2.0)
+
+
+@known("the gradient for a Cholesky factor is of its triangle alone")
+def gradients_of_a_cholesky_factor(T):
+    factor = T.tensor([[2.0, 0.0], [1.0, 3.0]], dtype=T.float64, requires_grad=True)
+    T.cholesky_solve(T.ones(2, 1, dtype=T.float64), factor).sum().backward()
+    return factor.grad
+
+
+@known("a saved tensor counts as needed where only a number is: 1 / y saves y, PyTorch the result")
+def one_over_what_changes_then(T):
+    x = T.ones(2, requires_grad=True)
+    y = x * 2
+    z = 1 / y
+    y.zero_()
+    return seen(lambda: z.sum().backward())
+
+
+@known("clone() and the *_like functions make tensors row by row, whatever the order of the given one")
+def strides_are_kept(T):
+    x = T.ones(2, 3).t()
+    return [x.clone().stride(), T.zeros_like(x).stride()]
+
+
+def _case(name: str) -> Any:
+    marks = [pytest.mark.xfail(strict=True, reason=KNOWN[name])] if name in KNOWN else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [_case(name) for name in PROGRAMS])
 def test_the_answer_is_that_of_pytorch(name):
     torch = pytest.importorskip("torch")
     with warnings.catch_warnings():
@@ -360,7 +499,7 @@ def test_the_answer_is_that_of_pytorch(name):
     assert_same(found, wanted)
 
 
-# -- without an oracle ----------------------------------------------------------------------------------------
+# -- without an oracle ---------------------------------------------------------------------------------------
 
 
 def test_a_gradient_of_the_engine_is_kept_for_whoever_took_it():

@@ -1,1 +1,1 @@
-"""``python -m benchmarks soundness``: the forty-four ways in which compiled code could differ from eager code."""
+"""``python -m benchmarks soundness``: forty-four ways in which compiled code could differ from eager."""

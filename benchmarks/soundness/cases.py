@@ -1,4 +1,4 @@
-"""The forty-four, as programs that run in jtorch and in PyTorch alike. The tests of the contract run them, too.
+"""The forty-four, as programs that run in jtorch and in PyTorch alike. The tests run them, too.
 
 Each program makes everything it needs, so that runs don't meet. What it returns is compared.
 """
@@ -334,7 +334,13 @@ def rates(lib: Any, wrap: Any) -> Any:
     model = model_of(lib)
     optimizer = lib.optim.Adam(model.parameters(), lr=0.1)
     step, found = wrap(training(lib, model, optimizer)), []
-    changes: tuple[dict[str, Any], ...] = ({}, {"lr": 0.01}, {"betas": (0.5, 0.9)}, {"weight_decay": 0.3}, {"eps": 1e-3})
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"lr": 0.01},
+        {"betas": (0.5, 0.9)},
+        {"weight_decay": 0.3},
+        {"eps": 1e-3},
+    )
     for change in changes:
         optimizer.param_groups[0].update(change)
         step(grid(lib, 2, 3))

@@ -16,8 +16,8 @@ CASES: list[Case] = []
 class Case:
     """``program(library, wrap)`` with the identity as ``wrap`` says what is right.
 
-    ``may_refuse``: a named error that says the line is as good as the right answer. ``own_way``: ``wrap`` is used
-    in a way of its own (as a decorator in a class body, in another process), not on a plain function.
+    ``may_refuse``: a named error that says the line is as good as the right answer. ``own_way``: ``wrap`` is
+    used in a way of its own (as a decorator in a class body, in another process), not on a plain function.
     """
 
     number: int
@@ -48,7 +48,7 @@ def plainly(function: Any) -> Any:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``kind`` is "correct", "loud error", "warned" or "SILENT"; ``told`` the error, the warning or the difference."""
+    """``kind`` is "correct", "loud error", "warned" or "SILENT"; ``told`` what it said or how it differs."""
 
     kind: str
     told: str = ""

@@ -33,7 +33,7 @@ NOT_PLANNED = {
     "torch.utils.tensorboard": "logging for TensorBoard: not planned",
     "torch._dynamo": "PyTorch's compiler: not planned, see jtorch.compile",
     "torch._inductor": "PyTorch's compiler: not planned, see jtorch.compile",
-    "torchvision.models": "trained models: not planned",
+    "torchvision.models": "networks but ResNets, and trained weights: not planned",
     "torchvision.io": "video and image files: not planned, see torchvision.datasets and PIL",
     "torchvision.ops": "detection ops: not planned",
 }

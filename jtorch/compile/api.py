@@ -6,13 +6,15 @@ import dataclasses
 import functools
 import inspect
 import logging
+import os
+import threading
 import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jtorch import config
+from jtorch import config, watch
 from jtorch import op as op_module
 from jtorch.compile import debug
 from jtorch.compile.caller import MISS
@@ -33,6 +35,17 @@ MAX_PLANS = 64  # per function; the least recently used one goes
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
 _log = logging.getLogger("jtorch.compile")
+_recording = threading.RLock()  # one thread records at a time; a compiled function inside is part of that
+
+
+def _fresh_lock() -> None:
+    # A fork may come while another thread of the parent records; that thread does not exist in the child.
+    global _recording
+    _recording = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh_lock)
 
 
 class CompiledFunction:
@@ -60,17 +73,19 @@ class CompiledFunction:
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
         self._told_of_branches = False
+        self._recordings = 0
         self._latest: CompiledPlan | None = None
         self._signature: inspect.Signature | None = None
         if self.options.verify_every:
             self.verifier = Verifier(self.options.verify_every, dict(self.options.budget))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._latest is not None and not kwargs:
+        latest = self._latest  # another thread may put a plan of its own there meanwhile
+        if latest is not None and not kwargs:
             try:
-                result = self._latest.call(args)
+                result = latest.call(args)
             except OtherBranch:
-                return self._find(args, kwargs, self._latest)
+                return self._find(args, kwargs, latest)
             if result is not MISS:
                 return result
         return self._find(args, kwargs)
@@ -94,25 +109,34 @@ class CompiledFunction:
         args, kwargs = self._positional(args, kwargs)
         leaves, structure = flatten((args, kwargs))
         plans = self.plans.setdefault(structure, [])
-        ways = 0 if other is None else 1
-        for plan in plans:
-            try:
-                result = MISS if plan is other else self._replay(plan, leaves, args, kwargs)
-            except OtherBranch:
-                ways += 1
-                continue
+        while True:
+            recordings = self._recordings
+            ways = 0 if other is None else 1
+            for plan in tuple(plans):
+                try:
+                    result = MISS if plan is other else self._replay(plan, leaves, args, kwargs)
+                except OtherBranch:
+                    ways += 1
+                    continue
+                if result is not MISS:
+                    self._use(plan, plans, args, leaves, structure)
+                    return result
+            if self._branches_too_often(ways):
+                return self.function(*args, **kwargs)
+            with _recording:
+                if self._recordings != recordings:
+                    continue  # another thread recorded, perhaps this very call
+                found = self._record(leaves, structure, plans)
+                self._recordings += 1
+            if found is None:
+                return self.function(*args, **kwargs)
+            self._use(found, plans, args, leaves, structure)
+            result = self._replay(found, leaves, args, kwargs)
             if result is not MISS:
-                self._use(plan, plans, args, leaves, structure)
+                self.timings.first_call = time.perf_counter() - start
                 return result
-        found = None if self._branches_too_often(ways) else self._record(leaves, structure, plans)
-        if found is None:
-            return self.function(*args, **kwargs)
-        self._use(found, plans, args, leaves, structure)
-        result = self._replay(found, leaves, args, kwargs)
-        if result is MISS:
-            raise AssertionError(f"'{self.name}': a plan just made does not accept its own arguments")
-        self.timings.first_call = time.perf_counter() - start
-        return result
+            if found.epoch == watch.structure[0]:  # else another thread changed something: look again
+                raise AssertionError(f"'{self.name}': a plan just made does not accept its own arguments")
 
     def _branches_too_often(self, ways: int) -> bool:
         """Whether a call of yet another way through the branches runs eagerly, which is told once."""
@@ -197,8 +221,8 @@ class CompiledFunction:
     def _use(
         self, plan: CompiledPlan, plans: list[CompiledPlan], args: tuple, leaves: list[Any], structure: Any
     ) -> None:
-        plans.remove(plan)
-        plans.insert(0, plan)
+        if not plans or plans[0] is not plan:  # all at once: other threads read the list
+            plans[:] = [plan, *(p for p in plans if p is not plan)]
         self._dropped_calls += sum(p.clock.count for p in plans[MAX_PLANS:])
         del plans[MAX_PLANS:]
         self.recent = Recent(plan, leaves, structure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import types
 from typing import Any
 
@@ -11,15 +12,21 @@ from jtorch.compile.observe import Observer
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
+_WITH_FACTS = (Kind.OBJECT, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
 
 def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """``owner.name`` is about to be read."""
     kind = kind_of(type(owner))
-    if name == "__dict__" and kind is not Kind.TYPE:
-        if observer.is_outside(owner):
-            observer.meet(instance_facts(owner))
+    if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
+        owner = owner.__func__
+    if name == "__dict__" and observer.is_outside(owner):
+        facts = vars(owner) if kind is Kind.TYPE else instance_facts(owner)
+        observer.meet(facts)
+        observer.contents(frame, facts)
+    elif isinstance(owner, super):
+        _read_base(observer, frame, owner, name)
     elif kind is Kind.NAMESPACE:
         if name in owner.__dict__:
             observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
@@ -32,12 +39,17 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.array(frame, owner)
     elif kind is Kind.MODULE:
         _read_module(observer, frame, owner, name)
-    elif kind in (Kind.OBJECT, Kind.OURS, Kind.FOREIGN, Kind.CONTAINER) and observer.is_outside(owner):
+    elif kind in _WITH_FACTS and observer.is_outside(owner):
         _read_instance(observer, frame, owner, name)
+    elif kind is Kind.OBJECT and name not in (instance_facts(owner) or ()):
+        _read_class(observer, frame, type(owner), name)
 
 
 def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     cls = type(owner)
+    if isinstance(owner, threading.local):  # has a dict for each thread
+        observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
+        return
     on_class = find(cls, name)
     if isinstance(on_class, types.MemberDescriptorType):  # a slot
         observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
@@ -48,7 +60,7 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
     facts = instance_facts(owner)
     if facts is not None:
         value = facts.get(name, MISSING)
-        if value is not MISSING or is_users(cls):
+        if value is not MISSING or on_class is MISSING or is_users(cls):
             observer.read(ItemRead, frame, facts, name, value)
         if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
@@ -62,11 +74,10 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
     facts = owner.__dict__
     if name in _MODULE_FACTS:
         return
-    if not observer.is_outside(owner):
-        return
     for place in (facts, facts.get("_parameters", {}), facts.get("_buffers", {})):
         if name in place:
-            observer.read(ItemRead, frame, place, name, place[name], guarded=False)
+            if observer.is_outside(owner):
+                observer.read(ItemRead, frame, place, name, place[name], guarded=False)
             return
     if name not in facts.get("_modules", {}):
         _read_class(observer, frame, type(owner), name)
@@ -77,7 +88,9 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
     if not is_users(cls) or kind_of(cls) is Kind.PLAIN:
         return
     found = find(cls, name)
-    if found is MISSING or (id(cls) in observer.inside):
+    if found is MISSING and kind_of(cls) is not Kind.TYPE:
+        _read_class(observer, frame, type(cls), name)
+    if found is MISSING or id(cls) in observer.inside:
         return
     bound = isinstance(found, (classmethod, staticmethod))
     if not bound and (isinstance(found, _STABLE) or not hasattr(type(found), "__get__")):
@@ -85,6 +98,16 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
     else:  # what reading it through the class gives is made anew each time
         base = next(c for c in cls.__mro__ if name in vars(c))
         observer.read(ItemRead, frame, vars(base), name, found)
+
+
+def _read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    """``super().name``"""
+    order = owner.__self_class__.__mro__
+    for base in order[order.index(owner.__thisclass__) + 1 :]:
+        if name in vars(base):
+            if is_users(base):
+                observer.read(ItemRead, frame, vars(base), name, vars(base)[name])
+            return
 
 
 def find(cls: type, name: str) -> Any:

@@ -125,9 +125,11 @@ class Backward:
             self.program = self._compile()
         inputs = [np.ascontiguousarray(a) for a in (*arrays, *gradients)]
         outs = [np.empty(t.shape, t.dtype) for t in self.types]
-        status = self.program.replay.run(*inputs, *outs)
-        if status:
-            raise RuntimeError(self.program.replay.status_text(status)[0])
+        replay = self.program.replay
+        with replay.alone:  # until the error has its name
+            status = replay.run(*inputs, *outs)
+            if status:
+                raise RuntimeError(replay.status_text(status)[0])
         found: list[Any] = [None] * len(self.capture.leaves)
         for k, out in zip(self.capture.wanted, outs, strict=True):
             found[k] = out

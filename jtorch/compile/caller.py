@@ -66,6 +66,7 @@ class _Caller:
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
             "empty": np.empty, "run": plan.replay.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
+            "replay": plan.replay, "give_back": give_back,
             "in_order": np.ascontiguousarray, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
 
@@ -73,7 +74,6 @@ class _Caller:
         self._guards()
         self.add("# marshal")  # these comments are where ``stats`` looks at the clock
         arguments = [self._argument(entry) for entry in self.plan.wiring.order]
-        self._counters()
         self.add("# kernels")
         self._run(f"run({', '.join(arguments)})")
         self.add("# wrap")
@@ -82,19 +82,24 @@ class _Caller:
         return "def call(leaves):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
 
     def _run(self, call: str) -> None:
-        if not self.plan.gradients.slots:
-            self.add(f"status = {call}")
-        else:
-            self.add("before = gradients.refresh() if gradients.stale else ()")
-            self.add("try:")
-            self.add(f"    status = {call}")
-            self.add("except BaseException:")
-            self.add("    gradients.restore(before)")
-            self.add("    raise")
-        self.add("if status:")
+        """The replay, and what puts back gradients and generators where it fails.
+
+        What is more than one native call belongs to one thread at a time: the words of scalars and counters,
+        the arena, the error.
+        """
+        lines, undo = self._draws()
         if self.plan.gradients.slots:
-            self.add("    gradients.restore(before)")
-        self.add("    fail(status)")
+            lines.insert(0, "before = gradients.refresh() if gradients.stale else ()")
+            undo.insert(0, "gradients.restore(before)")
+        if undo:
+            lines += ["try:", f"    status = {call}", "except BaseException:"]
+            lines += [f"    {line}" for line in (*undo, "raise")]
+        else:
+            lines.append(f"status = {call}")
+        lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
+        if self.plan.wiring.counters or not self.plan.replay.is_atomic:
+            lines = ["with replay.alone:", *(f"    {line}" for line in lines)]
+        self.lines += lines
 
     def add(self, line: str) -> None:
         self.lines.append(line)
@@ -281,10 +286,22 @@ class _Caller:
         self.miss_unless(f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}")
         return value
 
-    def _counters(self) -> None:
+    def _draws(self) -> tuple[list[str], list[str]]:
+        """(lines that hand the generators' positions over and move them on, lines that take that back)."""
+        lines, undo = [], []
         for word, entry in self.plan.wiring.counters:
-            array, generator = self.name("w", word), self.name("G", entry.generator)
-            self.add(f"{array}[0] = {generator}.{entry.attribute}")
+            if entry.attribute != "call":
+                array, generator = self.name("w", word), self.name("G", entry.generator)
+                lines.append(f"{array}[0] = {generator}.{entry.attribute}")
+        drawn = {id(generator): count for generator, count in self.plan.capture.effects.draws}
+        for word, entry in self.plan.wiring.counters:
+            if entry.attribute == "call":
+                array, generator = self.name("w", word), self.name("G", entry.generator)
+                call, count = self.name("n", None), drawn[id(entry.generator)]
+                lines.append(f"{array}[0] = {call} = {generator}.call")
+                lines.append(f"{generator}.call = {call} + {count}")
+                undo.append(f"give_back({generator}, {call}, {count})")
+        return lines, undo
 
     # -- afterwards ------------------------------------------------------------------------------------------
 
@@ -292,8 +309,6 @@ class _Caller:
         self.add("clock.count += 1")
         for line in self.late:
             self.add(line)
-        for generator, drawn in self.plan.capture.effects.draws:
-            self.add(f"{self.name('G', generator)}.call += {drawn}")
         cells = {c for entry in self.plan.capture.effects.writes for c in entry.cells}
         for tensor in {id(t): t for t in self.plan.capture.traced.values()}.values():
             if id(tensor._cell) in cells:
@@ -340,10 +355,16 @@ class _Caller:
             return f"{self.tensor(result.value)}.grad"
         if result.kind == "part":
             results = self.plan.capture.results
-            whole = next(k for k, r in enumerate(results) if (r.kind, r.index) == ("tensor", result.index))
+            found = (f"y{k}" for k, r in enumerate(results) if (r.kind, r.index) == ("tensor", result.index))
+            whole = next(found, None)
+            if whole is None:  # of which only parts are results
+                whole = f"b{result.index}"
+                line = f"{whole} = wrap(r{result.index})"
+                if line not in self.lines:
+                    self.add(line)
             self.names["view"] = view_of_array
-            base = f"y{whole}" if result.chain else None
-            return f"view(r{result.index}, {self.name('c', result.chain)}, y{whole}._cell, {base})"
+            base = whole if result.chain else None
+            return f"view(r{result.index}, {self.name('c', result.chain)}, {whole}._cell, {base})"
         if result.kind == "number":
             return f"r{result.index}.item()"
         if result.kind == "view":
@@ -384,6 +405,12 @@ def _owner(array: np.ndarray) -> Any:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array if array.base is None else FOREIGN
+
+
+def give_back(generator: Any, call: int, drawn: int) -> None:
+    """Undo the draws of a replay that failed, unless another thread drew since."""
+    if generator.call == call + drawn:
+        generator.call = call
 
 
 def fail(plan: Any, status: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import os
 import random
 import types
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import Any
 from jtorch.compile.attributes import read_attribute, write_attribute
 from jtorch.compile.guards import MISSING, ContextRead, ItemRead, LengthRead, MembershipRead
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
-from jtorch.compile.observe import Observer, Watch
+from jtorch.compile.observe import Observer
+from jtorch.compile.stepping import Watch
 
 _CHANGING = frozenset({
     "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
@@ -23,7 +25,7 @@ _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWr
 _TELLING = ("append",)  # done once while recording, with a warning
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
-_HARMLESS = frozenset({"isinstance", "issubclass", "id", "callable", "super", "iter"})
+_HARMLESS = frozenset({"isinstance", "issubclass", "id", "callable", "super"})
 
 
 def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
@@ -53,7 +55,9 @@ def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any])
             _see_library(watch, frame, callee, args)
     elif isinstance(callee, _IN_C):
         _see_method(watch, frame, callee, args)
-    elif kind_of(type(callee)) not in (Kind.MODULE, Kind.OURS, Kind.OBJECT):
+    elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
+        _hand_over(observer, frame, args, objects=False)
+    elif kind_of(type(callee)) is not Kind.OBJECT:
         _hand_over(observer, frame, args)
 
 
@@ -71,9 +75,15 @@ def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[A
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         _hand_over(observer, frame, args, objects=False)
         return
+    if module.partition(".")[0] in ("logging", "warnings", "_warnings"):
+        observer.warn(frame, f"calls {module}.{callee.__name__}()")
+        return
     if callee.__name__ == "__setattr__" and len(args) == 3:
         write_attribute(observer, frame, *args)
         return
+    if (module, callee.__name__) == ("os", "getenv"):
+        observer.meet(os.environ)
+        args = [*args, os.environ]
     _hand_over(observer, frame, args)
     if callee.__name__ in _FRESH:
         watch.pending = observer.made
@@ -124,6 +134,9 @@ def _see_builtin(watch: Watch, frame: types.FrameType, callee: Any, args: list[A
     observer, special = watch.observer, _BUILTINS.get(callee.__name__)
     if special is not None:
         special(watch, frame, args)
+    elif callee.__name__ in ("eval", "exec"):  # what they run is watched
+        for value in args:
+            observer.meet(value)
     elif callee.__name__ not in _HARMLESS:
         _hand_over(observer, frame, args)
 
@@ -241,5 +254,5 @@ _CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 _WORLD = frozenset(
     [("time", name + unit) for name in _CLOCKS for unit in ("", "_ns")]
     + [("datetime", name) for name in ("now", "utcnow", "today")]
-    + [("posix", "urandom"), ("os", "getenv")]
+    + [("posix", "urandom")]
 )

@@ -190,12 +190,18 @@ def _results(tracer: Tracer, outs: list[Any]) -> tuple[list[Result], list[Atom],
             whole.setdefault(id(out._data.storage), k)
     order = sorted(range(len(outs)), key=lambda k: k not in whole.values())
     found: dict[int, Result] = {}
+    hidden: dict[int, Result] = {}  # id of a storage -> all of it, which is no result
+    for storage in _shown_in_parts([o for k, o in enumerate(outs) if k not in whole.values()]):
+        if id(storage) not in whole:
+            hidden[id(storage)] = Result("tensor", len(atoms))
+            atoms.append(storage.current)
     for k in order:
         out = outs[k]
         if isinstance(out, Tensor) and id(out) in seen:
             found[k] = Result("again", seen[id(out)])
         elif isinstance(out, Tensor) and isinstance(out._data, Sym):
-            base = found.get(whole.get(id(out._data.storage), -1))
+            storage = id(out._data.storage)
+            base = hidden.get(storage, found.get(whole.get(storage, -1)))
             found[k] = _traced_result(tracer, out, len(atoms), grads.get(id(out)), base)
             if found[k].kind == "tensor":
                 atoms.append(tracer.read(out._data))
@@ -210,6 +216,43 @@ def _results(tracer: Tracer, outs: list[Any]) -> tuple[list[Result], list[Atom],
     results = [found[k] for k in range(len(outs))]
     alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
     return results, atoms, alive
+
+
+def _shown_in_parts(outs: list[Any]) -> list[Any]:
+    """The memory made by the function of which two results show some of the same elements."""
+    views: dict[int, list[tuple[Any, np.ndarray]]] = {}
+    shared: dict[int, Any] = {}
+    for out in {id(o): o for o in outs}.values():
+        if not isinstance(out, Tensor) or not isinstance(out._data, Sym):
+            continue
+        storage = out._data.storage
+        if storage.source is not None:
+            continue
+        mine = _addresses(storage.current.shape, out._data.chain)
+        others = views.setdefault(id(storage), [])
+        if any(_overlap(mine, other) for _, other in others):
+            shared[id(storage)] = storage
+        others.append((out, mine))
+    return list(shared.values())
+
+
+_BYTE = np.zeros(1, np.bool_)
+
+
+def _addresses(shape: tuple[int, ...], chain: tuple) -> np.ndarray:
+    """Where the elements of a view lie in memory of ``shape``: an array of bytes that nobody may read."""
+    strides = [int(np.prod(shape[k + 1 :])) for k in range(len(shape))]
+    view = np.lib.stride_tricks.as_strided(_BYTE, shape, strides)
+    for op, statics in chain:
+        view = op.body(EAGER.xp, view, **statics)
+    return view
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _traced_result(
@@ -311,8 +354,8 @@ def _undo(tracer: Tracer) -> str:
     for generator, position in tracer.moved.values():
         generator.move_to(position)
         problem = (
-            f"'{tracer.name}' seeds a random generator or sets its state, which a recording would not do again: "
-            "call manual_seed, set_rng_state and fork_rng outside."
+            f"'{tracer.name}' seeds a random generator or sets its state, which a recording would not do "
+            "again: call manual_seed, set_rng_state and fork_rng outside."
         )
     tracer.moved.clear()
     for cell, version in tracer.versions.values():

@@ -11,7 +11,7 @@ import keyword
 import math
 import operator
 from collections.abc import Callable, Iterable
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -169,7 +169,7 @@ class AttributeRead(Read):
 
     def label(self) -> str:
         owner = self.container
-        whose = owner.__name__ if isinstance(owner, type) else f"a {type(owner).__name__}"
+        whose = owner.__name__ if isinstance(owner, (type, FunctionType)) else f"a {type(owner).__name__}"
         return f"{self.key!r} of {whose}"
 
 

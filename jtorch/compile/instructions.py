@@ -16,7 +16,7 @@ from jtorch.compile.calls import check_iterator, read_length, read_membership, s
 from jtorch.compile.frames import NULL, function_of, peek
 from jtorch.compile.guards import MISSING, CellRead, ItemRead
 from jtorch.compile.kinds import Kind, kind_of
-from jtorch.compile.observe import HANDLERS, Handler, Watch
+from jtorch.compile.stepping import HANDLERS, Handler, Watch
 
 _FIRST_IN_PLACE = 13  # the argument of BINARY_OP for +=; those of the others follow
 
@@ -128,7 +128,9 @@ def _delete_attribute(watch: Watch, frame: types.FrameType, arg: int) -> None:
 def _load_item(watch: Watch, frame: types.FrameType, arg: int) -> None:
     observer, key, container = watch.observer, peek(frame, 1), peek(frame, 2)
     kind = kind_of(type(container))
-    if kind is Kind.ARRAY:
+    if kind is Kind.TENSOR:  # by indices that may lie in lists or arrays
+        observer.deep(frame, key, objects=False)
+    elif kind is Kind.ARRAY:
         observer.array(frame, container)
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         value = _item(container, key)
@@ -162,7 +164,9 @@ def _delete_item(watch: Watch, frame: types.FrameType, arg: int) -> None:
 
 def _write_item(watch: Watch, frame: types.FrameType, container: Any, key: Any, value: Any) -> None:
     kind = kind_of(type(container))
-    if kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in watch.observer.outside:
+    if kind is Kind.TENSOR:
+        watch.observer.deep(frame, (key, value), objects=False)
+    elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in watch.observer.outside:
         before = _item(container, key) if kind is Kind.CONTAINER else MISSING
         watch.observer.write(frame, container, key, before, value)
 

@@ -68,7 +68,7 @@ def _kind_of(cls: type) -> Kind:
             return kind
     if hasattr(cls, "forward") and hasattr(cls, "named_modules"):
         return Kind.MODULE
-    if issubclass(cls, Iterator):
+    if issubclass(cls, Iterator) and not is_users(cls):  # a user's is watched
         return Kind.ITERATOR
     root = str(cls.__module__).partition(".")[0]
     if root == "jtorch":

@@ -133,7 +133,7 @@ def failing_guard(plan: Any, leaves: Sequence[Any]) -> str | None:
     """The first test of ``plan`` that a call does not pass, None where it takes the call. Runs nothing."""
     lines = []
     for line in plan.call.source.splitlines():
-        if line.strip().startswith(("status = ", "before = ", "try:")):
+        if line.strip() == "# kernels":
             break
         match = re.fullmatch(r"(\s+)if not \((.*)\): return MISS", line)
         lines.append(

@@ -10,21 +10,20 @@ from outside is an error before it happens, so nothing has to be undone.
 reads seen so far; and any instance of a user's class that was not seen being made. Code of jtorch, the
 standard library and NumPy is not watched: what is handed to it counts as read, all of it.
 
-The other mechanism that was tried rewrites the syntax trees of the functions. Recording a step with Adam took
-5.4 ms unobserved, 7.3 ms rewritten and 6.4 ms watched for three layers, 370, 366 and 393 ms for sixty (best of
-interleaved runs). It needs the source text, and misses what jtorch and C code call: hooks, properties,
+The other mechanism that was tried rewrites the syntax trees of functions. Recording a step with Adam took
+5.4 ms unobserved, 7.3 ms rewritten and 6.4 ms watched for three layers, 370, 366 and 393 ms for sixty (best
+of interleaved runs). It needs the source text, and misses what jtorch and C code call: hooks, properties,
 ``sort(key=...)``. A trace function sees every frame.
 """
 
 from __future__ import annotations
 
-import dis
 import functools
+import logging
 import sys
 import types
 import warnings
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,19 +43,15 @@ from jtorch.compile.guards import (
     told,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, kind_of
+from jtorch.compile.stepping import Watch, table_of
 from jtorch.errors import CompileError, Source
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
-Handler = Callable[["Watch", types.FrameType, int], None]
-HANDLERS: dict[int, Handler] = {}  # by opcode: filled by the module ``instructions``
-Table = dict[int, tuple[Handler, int]]  # by offset
-_TABLES: weakref.WeakKeyDictionary[types.CodeType, Table] = weakref.WeakKeyDictionary()
-_IMPORT = object()  # in place of a table: the function that imports modules
+_APART = (logging.__file__, warnings.__file__)  # files; in place of a table: nothing in there is looked at
 _WARNED: set[tuple[str, int]] = set()
-_EXTENDED, _CALL = dis.opmap["EXTENDED_ARG"], dis.opmap["CALL"]  # a call is PRECALL, then CALL
 
 
 class Observer:
@@ -70,7 +65,7 @@ class Observer:
         self.inside: dict[int, Any] = {}
         self.tables: dict[int, Any] = {}
         self.codes: list[types.CodeType] = []
-        self.importing = False
+        self.apart = False  # inside an import or a call of logging
         self.problem: CompileError | None = None
 
     # -- running -------------------------------------------------------------------------------------------
@@ -107,27 +102,30 @@ class Observer:
         if table is MISSING:
             table = self.tables[id(code)] = self._wanted(frame, code)
             self.codes.append(code)
-        if table is None or self.importing:
+        if table is None or self.apart:
             return None
-        if table is _IMPORT:
-            self.importing = True
+        if table is _APART:
+            self.apart = True
             frame.f_trace_lines = False
-            return self._import
+            return self._return
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
         self._begin(frame, code)
         return Watch(self, table)
 
     def _wanted(self, frame: types.FrameType, code: types.CodeType) -> Any:
-        if code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib"):
-            return _IMPORT
-        return _table(code) if is_observed(code, frame.f_globals) else None
+        if code.co_filename in _APART or (
+            code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib")
+        ):
+            return _APART
+        return table_of(code) if is_observed(code, frame.f_globals) else None
 
-    def _import(self, frame: types.FrameType, event: str, arg: Any) -> Any:
-        """A module is being imported, with all that its body does: once in eager mode, too."""
+    def _return(self, frame: types.FrameType, event: str, arg: Any) -> Any:
+        """The trace function of what is set apart until it returns: importing a module, which happens once in
+        eager mode, too, and logging, which is warned of."""
         if event == "return":
-            self.importing = False
-        return self._import
+            self.apart = False
+        return self._return
 
     def _begin(self, frame: types.FrameType, code: types.CodeType) -> None:
         if code.co_name in ("__init__", "__new__", "__post_init__") and code.co_argcount:
@@ -135,6 +133,7 @@ class Observer:
         function = frames.function_of(frame)
         if function is None or id(function) in self.inside:
             return
+        self.read(AttributeRead, frame, function, "__code__", code)  # tools that reload a file replace it
         for name in ("__defaults__", "__kwdefaults__"):
             values = getattr(function, name)
             if values:
@@ -263,7 +262,9 @@ class Observer:
         if before is not MISSING and (before is after or (isinstance(after, PLAIN) and same(before, after))):
             return
         first = " If that is done only the first time, call the function once before compiling it."
-        became = f" ({told(before)} becomes {told(after)})" if isinstance(after, PLAIN) else ""
+        became = ""
+        if isinstance(after, PLAIN) and before is not MISSING:
+            became = f" ({told(before)} becomes {told(after)})"
         raise self.error(
             frame,
             f"changes {label(owner, key)}, which it reads from outside{became}: a recording would not",
@@ -297,53 +298,6 @@ def check_reads(reads: Iterable[Read], name: str) -> None:
         )
 
 
-class Watch:
-    """The trace function of one frame. ``pending`` gets the value that an instruction leaves on the stack."""
-
-    __slots__ = ("observer", "pending", "table")
-
-    def __init__(self, observer: Observer, table: Table) -> None:
-        self.observer = observer
-        self.table = table
-        self.pending: Callable[[Any], None] | None = None
-
-    def __call__(self, frame: types.FrameType, event: str, arg: Any) -> Watch:
-        if event != "opcode":
-            self.pending = None
-            return self
-        if self.pending is not None and frame.f_code.co_code[frame.f_lasti] != _CALL:
-            pending, self.pending = self.pending, None
-            pending(frames.peek(frame, 1))
-        found = self.table.get(frame.f_lasti)
-        if found is not None:
-            try:
-                found[0](self, frame, found[1])
-            except CompileError as problem:
-                self.observer.problem = problem
-                raise
-        return self
-
-
-def _table(code: types.CodeType) -> Table:
-    """By offset, the instructions that somebody wants to look at."""
-    table = _TABLES.get(code)
-    if table is None:
-        table = _TABLES[code] = {}
-        raw, extended, start = code.co_code, 0, 0
-        for at in range(0, len(raw), 2):
-            arg = raw[at + 1] | extended
-            if raw[at] == _EXTENDED:  # the interpreter may stop at the prefix alone
-                start, extended = start if extended else at, arg << 8
-                continue
-            handler = HANDLERS.get(raw[at])
-            if handler is not None:
-                table[at] = (handler, arg)
-                if extended:
-                    table[start] = (handler, arg)
-            extended = 0
-    return table
-
-
 def source_of(frame: types.FrameType | None) -> Source | None:
     """The line that a frame is at."""
     if frame is None:
@@ -360,20 +314,3 @@ def label(owner: Any, key: Any) -> str:
     if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
         return f"{key!r} of {owner.__name__}"
     return f"{told(key) if key is not MISSING else 'the entries'} of {told(owner)}"
-
-
-def quietly(function: Callable) -> Callable:
-    """``function``, which runs no code of the user, without being watched: a trace function makes the
-    interpreter three times slower also where nothing is looked at."""
-
-    def run(*values: Any, **statics: Any) -> Any:
-        trace = sys.gettrace()
-        if trace is None:
-            return function(*values, **statics)
-        sys.settrace(None)
-        try:
-            return function(*values, **statics)
-        finally:
-            sys.settrace(trace)
-
-    return run

@@ -32,8 +32,8 @@ from jtorch.compile.inputs import (
     ScalarInput,
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
-from jtorch.compile.observe import quietly
 from jtorch.compile.scalar import Scalar, check_arithmetic
+from jtorch.compile.stepping import quietly
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
 from jtorch.errors import CompileError, user_source

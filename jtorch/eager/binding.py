@@ -149,7 +149,9 @@ def through_float32(apply: Callable, arguments: tuple, statics: dict[str, Any], 
     if not (like_first or asked or target is dt.BFLOAT16):
         return out  # something wider was among them
     narrow = target if like_first else dt.BFLOAT16
-    return tuple(_cast_float32(t, narrow) for t in out) if isinstance(out, tuple) else _cast_float32(out, narrow)
+    if isinstance(out, tuple):
+        return tuple(_cast_float32(t, narrow) for t in out)
+    return _cast_float32(out, narrow)
 
 
 def _cast_float32(t: Tensor, dtype: np.dtype) -> Tensor:

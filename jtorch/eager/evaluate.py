@@ -50,8 +50,8 @@ class Eager(Evaluator):
     def add_to_grad(self, before: Any, g: np.ndarray) -> Any:
         """``before`` + ``g`` in the memory of ``before``: only where that is part of a buffer the user made.
 
-        One flat buffer behind all gradients sees what is added. Gradients of the engine's own stay as they are
-        for whoever kept them.
+        One flat buffer behind all gradients sees what is added. Gradients of the engine's own stay as they
+        are for whoever kept them.
         """
         data = before._data
         if data.base is None:

@@ -60,7 +60,10 @@ def overwrite(tensor: Tensor, result: Tensor) -> None:
     result = _fitted(tensor, result)
     write(tensor, result._data)
     if op_module.CONTEXT.get().grad:
-        move(tensor, edge_of(result))
+        edge = edge_of(result)
+        if edge is None and tensor._requires_grad:  # y.eq_(0): nothing flows through, zeros to what was there
+            edge = _copied(tensor, result)
+        move(tensor, edge)
 
 
 def write(tensor: Tensor, value: Any) -> None:

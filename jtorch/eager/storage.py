@@ -94,7 +94,9 @@ def _alike(tensor: Tensor, array: np.ndarray) -> Tensor:
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:
     tensor: Tensor = object.__new__(cls)
-    tensor.hold(array)
+    known = np.dtype(array.dtype.type)
+    # an unpickled dtype equals NumPy's own object and is another one, where ops compare by identity
+    tensor.hold(array if array.dtype is known else array.view(known))
     tensor._requires_grad = requires_grad
     return tensor
 

@@ -207,11 +207,11 @@ class Tensor(TensorMethods):
                     f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the tensor are "
                     "the same size"
                 )
-            if value._data.dtype is not self._data.dtype:
+            if value._data.dtype != self._data.dtype:  # an unpickled dtype is equal, not the same
                 mine, its = long_name(self._data.dtype), long_name(value._data.dtype).lower()
                 raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{its}' to a tensor with grad_dtype '{mine}'. "
-                    "The gradient must match the tensor's dtype."
+                    f"attempting to assign a gradient with dtype '{its}' to a tensor with grad_dtype "
+                    f"'{mine}'. The gradient must match the tensor's dtype."
                 )
         op_module.CONTEXT.get().evaluator.set_grad(self, value)
 
@@ -435,7 +435,8 @@ def wrap_number(value: bool | int | float | complex, target: np.dtype) -> Any:
     if limits is None or limits[0] <= value <= limits[1]:
         return value
     if not -(2**63) <= value < 2**63:
-        raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+        sign = "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
+        raise OverflowError(sign)
     low, high = limits  # it wraps, as in PyTorch: 300 beside uint8 is 44, where NumPy would raise
     return (value - low) % (high - low + 1) + low
 

@@ -270,7 +270,9 @@ def _(input, dim=-1):
     return (input,), {"axis": axis}
 
 
-@composite(n_outputs=2, hidden=1, dtype="as_is", public=None, grad_name="RreluWithNoiseBackward0")
+@composite(
+    n_outputs=2, hidden=1, dtype="as_is", like_first=True, public=None, grad_name="RreluWithNoiseBackward0"
+)
 def rrelu_with(xp, x, seed, call, lower, upper):
     """(x where positive, else x times a slope drawn from [lower, upper); the slopes, 1 where positive)"""
     bits = xp.random_bits(seed, call, shape=tuple(x.shape), dtype="uint64")

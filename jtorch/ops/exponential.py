@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 
 from jtorch.op import composite, elementwise
-from jtorch.ops.linear_algebra import dtype_of
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
@@ -181,7 +180,7 @@ def _(xp, g, x, y, needs):
 
 def beside(xp, y, x):
     """``y`` as an array of the dtype of ``x`` where it is a number, whose logarithm would be float64."""
-    return y if hasattr(y, "dtype") else xp.full(y, shape=(), dtype=dtype_of(x))
+    return y if hasattr(y, "dtype") else xp.full(y, shape=(), dtype=getattr(x.dtype, "numpy", x.dtype))
 
 
 def _times_log(xp, x, y, log):

@@ -214,7 +214,7 @@ def kl_div(xp, x, target, *, reduction, log_target):
 def _(xp, g, x, target, needs, reduction, log_target):
     g = scaled(g, (target - x).shape if reduction == "mean" else (), reduction)
     t = xp.exp(target) if log_target else target
-    gx = -g * t if needs[0] else None
+    gx = xp.expand(-g * t, shape=tuple((target - x).shape)) if needs[0] else None  # the target may broadcast
     gt = None
     if needs[1] and log_target:
         gt = g * (t * (target - x + 1.0))

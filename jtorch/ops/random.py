@@ -56,7 +56,9 @@ def bounded(xp, bits, low, high):
     return xp.bounded(bits, low, high)
 
 
-@composite(n_outputs=2, hidden=1, dtype="as_is", like_first=True, public=None, grad_name="NativeDropoutBackward0")
+@composite(
+    n_outputs=2, hidden=1, dtype="as_is", like_first=True, public=None, grad_name="NativeDropoutBackward0"
+)
 def dropout_with(xp, x, seed, call, p):
     """(x with each element zeroed with probability ``p`` and the others scaled by 1/(1-p), the scales)."""
     bits = xp.random_bits(seed, call, shape=tuple(x.shape), dtype="uint64")

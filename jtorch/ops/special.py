@@ -148,22 +148,50 @@ def _(xp, g, x, n):
     return g * xp.polygamma(x, n=n + 1)
 
 
-@elementwise(dtype="float", public="igamma", methods=("igamma",), differentiable=False, in_place=True)
+@elementwise(dtype="float", public="igamma", methods=("igamma",), in_place=True)
 def gammainc(xp, x, y):
-    """The regularised lower incomplete gamma function P(x, y). Without a gradient."""
+    """The regularised lower incomplete gamma function P(x, y). Its gradient is that of y."""
     return xp.gammainc(x, y)
 
 
-@elementwise(dtype="float", public="igammac", methods=("igammac",), differentiable=False, in_place=True)
+@elementwise(dtype="float", public="igammac", methods=("igammac",), in_place=True)
 def gammaincc(xp, x, y):
-    """The regularised upper incomplete gamma function Q(x, y). Without a gradient."""
+    """The regularised upper incomplete gamma function Q(x, y). Its gradient is that of y."""
     return xp.gammaincc(x, y)
 
 
-@_of_special("zeta", differentiable=False)
+def _gamma_density(xp, x, y):
+    """d/dy P(x, y) = y**(x - 1) exp(-y) / gamma(x)"""
+    return xp.exp((x - 1.0) * xp.log(y) - y - xp.lgamma(x))
+
+
+def _only_second(name, needs):
+    if needs[0]:
+        raise NotImplementedError(f"the derivative for '{name}: input' is not implemented.")
+
+
+@gammainc.vjp
+def _(xp, g, x, y, needs):
+    _only_second("igamma", needs)
+    return None, g * _gamma_density(xp, x, y)
+
+
+@gammaincc.vjp
+def _(xp, g, x, y, needs):
+    _only_second("igammac", needs)
+    return None, -g * _gamma_density(xp, x, y)
+
+
+@_of_special("zeta")
 def zeta(xp, x, y):
-    """The Hurwitz zeta function. Without a gradient."""
+    """The Hurwitz zeta function. Its gradient is that of y."""
     return xp.zeta(x, y)
+
+
+@zeta.vjp
+def _(xp, g, x, y, needs):
+    _only_second("zeta", needs)
+    return None, g * (-x * xp.zeta(x + 1.0, y))
 
 
 # -- Bessel functions -----------------------------------------------------------------------------------

@@ -79,7 +79,9 @@ def atan2(xp, x, y):
 
 @atan2.vjp
 def _(xp, g, x, y, needs):
-    over = g / (x * x + y * y)
+    square = x * x + y * y
+    origin = xp.eq(square, 0.0)
+    over = xp.where(origin, 0.0, g / xp.where(origin, 1.0, square))  # no slope at the origin, as in PyTorch
     return over * y if needs[0] else None, -over * x if needs[1] else None
 
 

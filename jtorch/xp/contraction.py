@@ -8,6 +8,8 @@ Array = np.ndarray
 
 
 def matmul(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "V":  # bfloat16 is added up in float32 and rounded once
+        return np.asarray(matmul(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype))
     if y.ndim != 2 or x.ndim < 2:
         return np.matmul(x, y)
     try:

@@ -17,7 +17,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 import jtorch
-from jtorch.eager.tensor import Tensor
 from jtorch.op import TABLE, Kind
 from tests.compile import programs_ops as ops
 from tests.compile import programs_views as views
@@ -47,8 +46,9 @@ FIRST_SEED = int(os.environ.get("JTORCH_TEST_SEED", "0"))
 def generate(
     rng: random.Random, max_size: int = 14, in_place: bool = False, grad: bool = False, calm: bool = False
 ) -> Program:
-    """A program of up to ``max_size`` instructions over a few small arrays, that runs as it is: with gradients
-    where ``grad``. ``in_place`` ones write their arguments, too; ``calm`` ones neither draw nor branch."""
+    """A program of up to ``max_size`` instructions over a few small arrays, that runs as it is, with
+    gradients where ``grad``. ``in_place`` ones write their arguments, too; ``calm`` ones neither
+    draw nor branch."""
     families = [(f, n) for f, n in FAMILIES if not (calm and f in _CALM)]
     shapes = tuple(rng.choice(SHAPES) for _ in range(rng.randint(1, 4)))
     dtypes = tuple(rng.choice(("float32", "float32", "float64", "int64")) for _ in shapes[1:])
@@ -130,7 +130,10 @@ def _main(count: int) -> None:
     print(f"never ({len(missing)}): {' '.join(missing)}")
 
 
+__all__ = [
+    "FIRST_SEED", "SHAPES", "Instruction", "Program", "coverage", "generate", "minimised", "of_seed",
+    "programs",
+]  # fmt: skip
+
 if __name__ == "__main__":
     _main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
-
-__all__ = ["SHAPES", "Instruction", "Program", "Tensor", "coverage", "generate", "minimised", "of_seed", "programs"]

@@ -71,7 +71,7 @@ class Program:
         arrays = [np.asarray(np.clip(np.rint(rng.normal(size=s) * 8) / 8, -3, 3)) for s in self.shapes]
         kinds = [np.dtype(d).kind == "f" for d in dtypes]
         tensors = [
-            leaf((a if f else a * 2).astype(d), requires_grad and f)
+            leaf(np.array(a if f else a * 2, d), requires_grad and f)
             for a, d, f in zip(arrays, dtypes, kinds, strict=True)
         ]
         return [*tensors, *self.numbers]

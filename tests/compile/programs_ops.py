@@ -18,16 +18,58 @@ from tests.compile.programs_core import Writer
 
 # Where a rounding in the argument becomes a jump in the result: for exact arguments only.
 JUMPING = frozenset(
-    "floor ceil round trunc sign eq ne lt le gt ge heaviside floor_divide remainder fmod divide_and_floor "
-    "divide_and_trunc isin nextafter logical_and logical_or logical_xor logical_not hardshrink signbit "
-    "copysign maximum minimum fmax fmin".split()
+    [
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "sign",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "heaviside",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "divide_and_floor",
+        "divide_and_trunc",
+        "isin",
+        "nextafter",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "logical_not",
+        "hardshrink",
+        "signbit",
+        "copysign",
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+    ]
 )
 EXACT = JUMPING - {"nextafter", "floor_divide", "divide_and_floor"} | frozenset(
-    "neg abs relu add sub mul clone clamp_min clamp_max where lerp hardtanh".split()
+    [
+        "neg",
+        "abs",
+        "relu",
+        "add",
+        "sub",
+        "mul",
+        "clone",
+        "clamp_min",
+        "clamp_max",
+        "where",
+        "lerp",
+        "hardtanh",
+    ]
 )
 NOT_HERE = frozenset({"expect", "make_complex", "real_part", "imag_part", "phase", "conj", "embedding"})
 NOT_OF_BOOL = frozenset({"pow", "left_shift", "right_shift"})  # PyTorch refuses them
-LINEAR_ALGEBRA = frozenset("matmul mm bmm linear".split())
+LINEAR_ALGEBRA = frozenset(["matmul", "mm", "bmm", "linear"])
 
 
 def _of_table(n: int, dtype: str) -> list[str]:
@@ -57,8 +99,27 @@ DOMAINS = {
     "above": lambda x: jtorch.sigmoid(x) * 0.5 + 1.2,
 }
 SMOOTH = frozenset(
-    "neg tanh sigmoid sin cos erf relu abs silu mish softsign logsigmoid selu atan asinh hardsigmoid "
-    "hardswish sinc square".split()
+    [
+        "neg",
+        "tanh",
+        "sigmoid",
+        "sin",
+        "cos",
+        "erf",
+        "relu",
+        "abs",
+        "silu",
+        "mish",
+        "softsign",
+        "logsigmoid",
+        "selu",
+        "atan",
+        "asinh",
+        "hardsigmoid",
+        "hardswish",
+        "sinc",
+        "square",
+    ]
 )
 
 
@@ -97,7 +158,8 @@ def ternary(w: Writer) -> bool:
         c = w.pick(w.tensors(lambda t: t.dtype == jtorch.bool and _broadcasts(t.shape, w.values[x].shape)))
         return w.add("where", jtorch.where, [c, x, y], exact=True)
     if kind == 1:
-        return w.add("addcmul", lambda a, b, c: jtorch.addcmul(a, b, c, value=0.5), [x, y, w.pick(fits)], True)
+        inputs = [x, y, w.pick(fits)]
+        return w.add("addcmul", lambda a, b, c: jtorch.addcmul(a, b, c, value=0.5), inputs, True)
     name = w.rng.choice(TERNARY)
     inside = DOMAINS["inside"]
     return w.add(name, lambda a, b: APPLY[name](inside(a), inside(b), 1.0 + inside(a)), [x, y])
@@ -173,7 +235,7 @@ REDUCTIONS: dict[str, Any] = {
     "total": lambda x, a, k: x.sum(),
     "sort": lambda x, a, k: x.sort(a[0])[0],
 }
-PICKING = frozenset("amax amin argmax argmin max any all sort".split())
+PICKING = frozenset(["amax", "amin", "argmax", "argmin", "max", "any", "all", "sort"])
 
 
 def reduction(w: Writer) -> bool:
@@ -236,7 +298,7 @@ def layer(w: Writer) -> bool:
         ("max_pool", lambda a: F.max_pool1d(a.reshape(1, -1, last), 2, 1), [x]),
         ("avg_pool", lambda a: F.avg_pool1d(a.reshape(1, -1, last), 2, 1, padding=1), [x]),
         ("conv", lambda a: F.conv1d(a.reshape(-1, 1, last), a.reshape(-1)[:2].reshape(1, 1, 2)), [x]),
-        ("conv padded", lambda a: F.conv1d(a.reshape(-1, 1, last), a[:1].reshape(1, 1, -1)[..., :3], padding=1), [x]),
+        ("conv padded", lambda a: F.conv1d(a.reshape(-1, 1, last), _window(a), padding=1), [x]),
         ("attention", lambda a: F.scaled_dot_product_attention(a, a * 0.5, a), [x]),
         ("gru", lambda a: _gru(a.reshape(-1, last)), [x]),
     ]  # fmt: skip
@@ -244,6 +306,10 @@ def layer(w: Writer) -> bool:
     if text == "max_pool" and not w.exact[x]:
         return False
     return w.add(text, function, inputs, exact=text == "max_pool")
+
+
+def _window(t: Tensor) -> Tensor:
+    return t.reshape(1, 1, -1)[..., :3]
 
 
 def _gru(x: Tensor) -> Tensor:

@@ -15,9 +15,9 @@ ViewOf = tuple[str, Callable[[Tensor], Tensor]]
 def draw_view(w: Writer, t: Tensor, writable: bool = False) -> ViewOf | None:
     """A view of ``t``, and how it prints; ``writable`` ones have no element twice."""
     rng, shape, n = w.rng, tuple(t.shape), t.ndim
-    kinds = ["permute", "flatten", "unsqueeze", "slice", "select", "narrow", "diagonal", "flip", "chunk", "squeeze"]
+    kinds = ["permute", "flatten", "unsqueeze", "squeeze", "slice", "select", "narrow", "diagonal", "chunk"]
     if not writable:
-        kinds += ["expand", "roll", "tril", "unfold", "repeat", "movedim"]
+        kinds += ["flip", "expand", "roll", "tril", "unfold", "repeat", "movedim"]
     kind = rng.choice(kinds)
     if kind == "permute":
         axes = tuple(rng.sample(range(n), n))
@@ -36,7 +36,7 @@ def draw_view(w: Writer, t: Tensor, writable: bool = False) -> ViewOf | None:
     axis = rng.randrange(n)
     size = shape[axis]
     if kind in ("flip", "roll", "tril", "repeat", "movedim", "diagonal"):
-        return _simple(kind, axis, n, writable)
+        return _simple(kind, axis, n)
     if kind == "select":
         place = rng.randrange(-size, size)
         return f"select[{axis}, {place}]", lambda x: x.select(axis, place)
@@ -54,9 +54,9 @@ def draw_view(w: Writer, t: Tensor, writable: bool = False) -> ViewOf | None:
     return f"slice[{axis}, {start}, {step}]", lambda x: x[key]
 
 
-def _simple(kind: str, axis: int, n: int, writable: bool) -> ViewOf | None:
+def _simple(kind: str, axis: int, n: int) -> ViewOf | None:
     if kind == "flip":
-        return None if writable else (f"flip[{axis}]", lambda x: x.flip(axis))
+        return f"flip[{axis}]", lambda x: x.flip(axis)
     if kind == "roll":
         return f"roll[{axis}]", lambda x: x.roll(1, axis)
     if kind == "repeat":
@@ -129,7 +129,7 @@ def write(w: Writer) -> bool:
         if not fresh:
             w.changed(x, w.exact[-1])
         return True
-    if not fresh:
+    if not fresh and w.values[x]._data.flags.writeable:
         w.values[x]._data[...] = before  # it raised half-way, or its result was not taken
     return False
 
@@ -155,8 +155,8 @@ def join(w: Writer) -> bool:
     axis = w.rng.randrange(t.ndim)
 
     def fits(u: Tensor) -> bool:
-        same = [n for k, n in enumerate(u.shape) if k != axis] == [n for k, n in enumerate(shape) if k != axis]
-        return u.ndim == t.ndim and same
+        own = [n for k, n in enumerate(u.shape) if k != axis]
+        return u.ndim == t.ndim and own == [n for k, n in enumerate(shape) if k != axis]
 
     return w.add(f"cat[{axis}]", lambda a, b: jtorch.cat((a, b), axis), [x, w.pick(w.tensors(fits))], True)
 

@@ -81,7 +81,7 @@ def script(tmp_path_factory):
 
 
 def run(*arguments, plant=""):
-    environment = {**os.environ, "PLANT": plant, "JTORCH_CACHE": "0"}
+    environment = {**os.environ, "PLANT": plant}
     done = subprocess.run(
         [sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment
     )

@@ -18,7 +18,7 @@ from jtorch.generator import default_generator
 
 
 class Training:
-    """A step with parameters, buffers, momenta, dropout and a counter; ``fault(extra)`` is added to its loss."""
+    """A step with parameters, buffers, momenta, dropout and a counter; its loss contains ``fault(extra)``."""
 
     def __init__(self, fault=None):
         jtorch.manual_seed(0)
@@ -173,7 +173,7 @@ def test_a_step_that_fails_changes_nothing(name, warm):
 
 def test_the_error_names_the_line_and_is_eagers_kind():
     """Eager mode raises the same class; the compiled error adds where."""
-    for name, (fault, bad, error, words) in FAULTS.items():
+    for fault, bad, error, words in FAULTS.values():
         with pytest.raises((error, ValueError), match=words):
             Training(fault).step(*bad)
     step = jtorch.compile(Training(_read).step)
@@ -283,8 +283,9 @@ def test_an_interrupt_anywhere_in_the_trace_leaves_everything():
 
     def everything():
         return [
-            w.tolist(), w._version, None if w.grad is None else w.grad.tolist(), total.tolist(), total._version,
-            default_generator.position(), w.grad_fn, total.requires_grad, jtorch.is_grad_enabled(),
+            w.tolist(), w._version, None if w.grad is None else w.grad.tolist(), total.tolist(),
+            total._version, default_generator.position(), w.grad_fn, total.requires_grad,
+            jtorch.is_grad_enabled(),
         ]  # fmt: skip
 
     f(x)
@@ -340,7 +341,7 @@ def test_no_memory_for_a_result(monkeypatch):
     assert_like_eager(training, step)
 
 
-# -- branches, library calls, backward outside ------------------------------------------------------------------
+# -- branches, library calls, backward outside ------------------------------------------------------
 
 
 def test_an_unseen_branch_after_part_of_the_plan_ran_starts_again():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 import jtorch
 from jtorch.compile import cache
 from jtorch.compile.tree import flatten
-from tests.compile.chain import assert_chain
-from tests.compile.programs import Program, programs
+from tests.compile.programs import FIRST_SEED, Program, minimised, of_seed, programs
+from tests.compile.programs_check import RefusedError, check_program, compare
+from tests.compile.programs_steps import Step
 from tests.compile.workloads import WORKLOADS
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-6}  # three steps of float32; sums in another order
@@ -80,24 +84,107 @@ def test_other_batch_sizes_compile_no_kernel(name, monkeypatch, tmp_path):
 
 
 # -- random programs ---------------------------------------------------------------------------------------
+#
+# Numbered programs, in blocks that processes share. JTORCH_TEST_SEED moves all of them to other numbers;
+# ``-m soak`` runs every one of them under Numba.
+
+BLOCK = 110
+
+
+def check_block(first: int, count: int, jit: bool = False) -> None:
+    """``count`` programs from number ``first`` on, odd ones with gradients. The first that fails is made
+    small before it is shown."""
+    refused = 0
+    for seed in range(FIRST_SEED + first, FIRST_SEED + first + count):
+        grad = bool(seed % 2)
+        program = of_seed(seed, grad=grad, in_place=not grad)
+        try:
+            check_program(program, grad, jit)
+        except RefusedError:
+            refused += 1
+        except AssertionError as error:
+            small = minimised(program, lambda p, g=grad: _fails(p, g, jit))
+            pytest.fail(f"seed {seed}: {error}\n\nwhich is, made small:\n{small!r}")
+    assert refused < count / 20
+
+
+def _fails(program: Program, grad: bool, jit: bool) -> bool:
+    try:
+        check_program(program, grad, jit)
+    except RefusedError:
+        return False
+    except AssertionError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_random_programs(block):
+    check_block(block * BLOCK, BLOCK)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_random_programs_on_numba(block):
+    check_block(block * 2 * BLOCK, 40, jit=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(20))
+def test_all_random_programs_on_numba(block):
+    check_block(block * BLOCK, BLOCK, jit=True)
+
 
 _SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
 @given(programs(in_place=True))
-@settings(max_examples=150, **_SETTINGS)
-def test_random_programs(program: Program):
-    with jtorch.no_grad():
-        assert_chain(program, program.leaves(), jit=False, exact=False)
+@settings(max_examples=60, **_SETTINGS)
+def test_programs_that_hypothesis_draws(program: Program):
+    with contextlib.suppress(RefusedError):
+        check_program(program, grad=False)
 
 
-@given(programs())
-@settings(max_examples=100, **_SETTINGS)
-def test_gradients_of_random_programs(program: Program):
-    assert_chain(program.gradients, program.leaves(requires_grad=True), jit=False, exact=False)
+@given(programs(grad=True))
+@settings(max_examples=60, **_SETTINGS)
+def test_gradients_of_programs_that_hypothesis_draws(program: Program):
+    with contextlib.suppress(RefusedError):
+        check_program(program, grad=True)
 
 
-@given(programs(max_size=8))
-@settings(max_examples=25, **_SETTINGS)
-def test_random_programs_on_numba(program: Program):
-    assert_chain(program.gradients, program.leaves(requires_grad=True), exact=False)
+# -- random training steps ---------------------------------------------------------------------------------
+
+
+def check_step(step: Step, compiled: Callable) -> None:
+    """Four calls with events between them leave behind what eager mode leaves."""
+    expected, found = step.run(lambda f: f), step.run(compiled)
+    for k, (a, b) in enumerate(zip(expected, found, strict=True)):
+        assert a.keys() == b.keys(), f"{step}, call {k}"
+        for name, value in a.items():
+            compare(f"{step}, call {k}: {name}", [value], [b[name]], value.dtype.name)
+
+
+@pytest.mark.parametrize("mode", ["interpret", "unjitted", "numba"])
+@pytest.mark.parametrize("seed", range(8))
+def test_random_steps(seed, mode, monkeypatch):
+    monkeypatch.setenv("JTORCH_JIT", "0" if mode == "unjitted" else "1")
+    check_step(Step(FIRST_SEED + seed), jtorch.compile(mode="interpret" if mode == "interpret" else None))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(8, 208))
+def test_more_random_steps(seed):
+    check_step(Step(FIRST_SEED + seed), jtorch.compile)
+
+
+# -- what random programs found ----------------------------------------------------------------------------
+
+
+def test_full_of_a_runtime_number():
+    """``full`` and casts of a number that is an argument are tensors, no arithmetic among numbers."""
+    program = jtorch.compile(lambda x, s: x + jtorch.full((3,), s, dtype=jtorch.float64))
+    x = jtorch.zeros(3)
+    for s in (2.0, -0.5):
+        found = program(x, s)
+        assert found.dtype == jtorch.float64
+        np.testing.assert_array_equal(found.numpy(), [s, s, s])
+    assert not program.retraces

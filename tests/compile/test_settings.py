@@ -97,5 +97,6 @@ def test_log_prints_what_was_asked_for(monkeypatch, caplog):
     monkeypatch.setenv("JTORCH_LOG", "graph")
     with caplog.at_level(logging.INFO, "jtorch"):
         jtorch.compile(lambda x: (x * 2.0).exp())(jtorch.ones(3))
-    (record,) = [r for r in caplog.records if r.name == "jtorch.compile"]
-    assert "exp(" in record.getMessage()
+    stage, line = [r for r in caplog.records if r.name == "jtorch.compile"]
+    assert "exp(" in stage.getMessage() and stage.levelno == logging.WARNING
+    assert line.getMessage().startswith("compiled '<lambda>'") and line.levelno == logging.INFO

@@ -167,6 +167,8 @@ def test_dropout():
 
 
 def test_errors():
+    with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
+        jtorch.tensor([jtorch.ones(2), jtorch.ones(2)])  # torch.stack is what makes one of them
     with pytest.raises(TypeError, match=r"can't convert np\.ndarray of type"):
         jtorch.from_numpy(np.array(["a"]))
     with pytest.raises(RuntimeError, match="negative dimension"):

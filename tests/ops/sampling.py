@@ -25,6 +25,7 @@ class Sample:
 
     args: tuple[Any, ...]
     statics: dict[str, Any] = field(default_factory=dict)
+    constant: tuple[int, ...] = ()  # positions of arguments without a gradient
     symmetric: bool = False  # the first argument is a symmetric matrix: ``support.call`` makes it one
 
     def cast(self, dtype: Any) -> Sample:
@@ -37,7 +38,7 @@ class Sample:
             k: np.dtype(dtype) if k == "dtype" and v == np.dtype(np.float64) else v
             for k, v in self.statics.items()
         }
-        return Sample(args, statics, self.symmetric)
+        return Sample(args, statics, self.constant, self.symmetric)
 
 
 class Draw:

@@ -20,10 +20,10 @@ needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="PyTorch, the oracle, is 
 def tensors(sample: Sample, requires_grad: bool = False) -> list[Any]:
     """The arguments with arrays as Tensors of their own memory; floats require grad if asked."""
     return [
-        leaf(np.array(a), requires_grad and a.dtype.kind == "f")
+        leaf(np.array(a), requires_grad and a.dtype.kind == "f" and k not in sample.constant)
         if isinstance(a, np.ndarray)
         else a
-        for a in sample.args
+        for k, a in enumerate(sample.args)
     ]
 
 

@@ -113,6 +113,10 @@ def test_every_optimizer(name):
     check(plain, OPTIMIZERS[name])
 
 
+COUNTS_RECORDINGS = pytest.mark.filterwarnings("ignore:.* calls append:UserWarning")
+
+
+@COUNTS_RECORDINGS
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", ["momentum", "adamw", "rmsprop", "adagrad", "nadam", "adam with l2"])
 def test_schedules_never_retrace(name, schedule):
@@ -141,6 +145,7 @@ def test_schedules_never_retrace(name, schedule):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@COUNTS_RECORDINGS
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_a_rate_that_is_a_tensor(name):
     def train(compiled):

@@ -15,9 +15,10 @@ from jtorch.compile.interpret import interpret
 from jtorch.compile.ir import Graph, Var
 from jtorch.compile.memory import Place, Plan
 from jtorch.compile.runtime.host import array_at
+from jtorch.compile.runtime.runner import Runner
 
 
-class Interpreted:
+class Interpreted(Runner):
     """The same duties as ``Replay``, by NumPy. ``graph`` has the outputs of the plan's, in their order."""
 
     compiled = 0
@@ -26,6 +27,7 @@ class Interpreted:
         self, graph: Graph, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int],
         numbers: dict[int, int],
     ) -> None:  # fmt: skip
+        super().__init__()
         self.graph = graph
         self.plan = plan
         self.fixed = fixed
@@ -37,6 +39,11 @@ class Interpreted:
         self.fixed[place] = address
 
     def run(self, *arguments: Any) -> int:
+        with self.alone:
+            self._run(arguments)
+        return 0
+
+    def _run(self, arguments: Sequence[Any]) -> None:
         for k, address in self.numbers.items():
             ctypes.c_double.from_address(address).value = arguments[k]
         places = (Place("input", k) for k in range(len(self.graph.inputs)))
@@ -48,7 +55,6 @@ class Interpreted:
             assert isinstance(var, Var)
             kind = "input" if target.kind == "write" else target.kind
             self._array(Place(kind, target.index), var, arguments)[...] = value
-        return 0
 
     def _array(self, place: Place, var: Var, arguments: Sequence[Any]) -> np.ndarray:
         address = self.fixed.get(place)

@@ -9,7 +9,6 @@ kernel (a library call), the table ends and another one begins after a call to t
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,8 +22,9 @@ from jtorch.compile.finalise import blas_operand
 from jtorch.compile.ir import Literal, Var, short
 from jtorch.compile.memory import Place, Plan, Task
 from jtorch.compile.runtime import arena, blas
-from jtorch.compile.runtime.executor import Executor, Patch
+from jtorch.compile.runtime.executor import Executor, Patch, layout_is_known
 from jtorch.compile.runtime.host import array_at, view_of
+from jtorch.compile.runtime.runner import Runner
 
 _GEMM_WORDS = 21  # the last three for products on several threads
 
@@ -45,13 +45,14 @@ class Addresses:
         return self.fixed.get(place)
 
 
-class Replay:
+class Replay(Runner):
     """One plan, ready to run. ``run(*arguments)`` returns a status; see ``status_text``."""
 
     def __init__(
         self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int], n_arguments: int,
         numbers: dict[int, int],
     ) -> None:  # fmt: skip
+        super().__init__()
         self.plan = plan
         # runtime scalars: argument -> the word in memory that kernels read it from
         self.words = numbers
@@ -62,7 +63,6 @@ class Replay:
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
         self.segments: list[Any] = []
-        self.alone = threading.RLock()
         self._make_segments()
         self.run: Callable[..., int] = self._entry()
 
@@ -173,7 +173,8 @@ class Replay:
     def _entry(self) -> Callable[..., int]:
         """One native segment is called directly; several in turn, with the host calls between."""
         if len(self.segments) == 1 and isinstance(self.segments[0], Native):
-            self.failed = self.segments[0]
+            self.failed: HostCall | Native = self.segments[0]
+            self.is_atomic = layout_is_known()
             return self.segments[0].executor.run
         return self._run_segments
 

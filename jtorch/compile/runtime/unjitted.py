@@ -20,6 +20,7 @@ from jtorch.compile.memory import Place, Plan, Task
 from jtorch.compile.runtime import arena
 from jtorch.compile.runtime.host import array_at, view_of
 from jtorch.compile.runtime.replay import failure_of
+from jtorch.compile.runtime.runner import Runner
 
 
 class Memory:
@@ -48,7 +49,7 @@ class Memory:
         return place
 
 
-class Unjitted:
+class Unjitted(Runner):
     """The same duties as ``Replay``, without native code."""
 
     compiled = 0
@@ -57,6 +58,7 @@ class Unjitted:
         self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int], n_arguments: int,
         numbers: dict[int, int],
     ) -> None:  # fmt: skip
+        super().__init__()
         self.plan = plan
         self.numbers = numbers
         self.fixed = fixed
@@ -73,9 +75,9 @@ class Unjitted:
         self.fixed[place] = address
 
     def run(self, *arguments: Any) -> int:
-        for k, address in self.numbers.items():
-            ctypes.c_double.from_address(address).value = arguments[k]
-        with np.errstate(all="ignore"):
+        with self.alone, np.errstate(all="ignore"):
+            for k, address in self.numbers.items():
+                ctypes.c_double.from_address(address).value = arguments[k]
             for row, task in enumerate(self.plan.tasks):
                 code = self.run_one(task, arguments)
                 if code:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,16 @@ from jtorch.vision.datasets.base import VisionDataset
 from jtorch.vision.datasets.files import DatasetNotFoundError, check_md5, download, md5, unpacked
 from jtorch.vision.datasets.idx import read_idx
 from jtorch.vision.image import from_array
+
+
+def _renamed(old: str, new: str) -> property:
+    """What early scripts call ``data`` and ``targets``, of either part; it warns, as torchvision's does."""
+
+    def get(dataset: MNIST) -> Any:
+        warnings.warn(f"{old} has been renamed {new}", stacklevel=2)
+        return getattr(dataset, new)
+
+    return property(get)
 
 
 class MNIST(VisionDataset):
@@ -69,6 +80,9 @@ class MNIST(VisionDataset):
             )
         self.data: Any = jtorch.from_numpy(images)
         self.targets: Any = jtorch.from_numpy(labels.astype(np.int64))
+
+    train_data, train_labels = _renamed("train_data", "data"), _renamed("train_labels", "targets")
+    test_data, test_labels = _renamed("test_data", "data"), _renamed("test_labels", "targets")
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         image = from_array(self.data[index].numpy())

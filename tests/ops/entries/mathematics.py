@@ -64,12 +64,14 @@ def _(draw):
 @entry("gammainc", "gammaincc")
 def _(draw):
     positive = lambda *s: draw.floats(*s, low=0.3, high=3.0)  # noqa: E731
-    return [Sample((positive(3, 4), positive(4))), Sample((positive(), positive()))]
+    pairs = (positive(3, 4), positive(4)), (positive(), positive())
+    return [Sample(pair, constant=(0,)) for pair in pairs]
 
 
 @entry("zeta")
 def _(draw):
-    return [Sample((draw.floats(3, 4, low=1.5, high=3.0), draw.floats(4, low=0.5, high=2.0)))]
+    both = draw.floats(3, 4, low=1.5, high=3.0), draw.floats(4, low=0.5, high=2.0)
+    return [Sample(both, constant=(0,))]
 
 
 @entry("xlogy", "xlog1py")

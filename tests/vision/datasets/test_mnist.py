@@ -64,6 +64,16 @@ def test_reads_raw_and_gzipped(tiny):
     assert data.class_to_idx["3 - three"] == 3 and len(data.classes) == 10
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("train_data", "data"), ("train_labels", "targets"), ("test_data", "data"), ("test_labels", "targets")],
+)
+def test_the_early_names_warn(tiny, old, new):
+    data = datasets.MNIST(tiny[0])
+    with pytest.warns(UserWarning, match=f"{old} has been renamed {new}"):
+        assert getattr(data, old) is getattr(data, new)
+
+
 def test_looks_where_torchvision_puts_them(tiny):
     root, _, _ = tiny
     inner = root / "MNIST" / "raw"

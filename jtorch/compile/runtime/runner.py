@@ -1,0 +1,34 @@
+"""What all ways to run a plan share: memory of one arena, so one run at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+
+class Runner:
+    """``run(*arguments)`` runs a plan and returns a status.
+
+    ``alone`` is held during a run, and by callers around everything that must belong to one run. A plan that
+    is one native call needs neither (``is_atomic``): that call keeps the interpreter's lock.
+    """
+
+    is_atomic = False
+
+    def __init__(self) -> None:
+        self.alone = threading.RLock()
+        _RUNNERS.add(self)
+
+
+_RUNNERS: weakref.WeakSet[Runner] = weakref.WeakSet()
+
+
+def _fresh_locks() -> None:
+    # A fork may come while another thread of the parent runs a plan; that thread does not exist in the child.
+    for runner in list(_RUNNERS):
+        runner.alone = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh_locks)

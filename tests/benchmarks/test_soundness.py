@@ -1,0 +1,45 @@
+"""The table of ``python -m benchmarks soundness``. Its cases are tested by tests/compile/test_contract.py."""
+
+import json
+
+import pytest
+
+from benchmarks.cli import main
+from benchmarks.soundness.one import programs, run
+from benchmarks.soundness.section import breaks
+from benchmarks.soundness.table import CASES, Verdict
+
+
+def test_some_cases_in_processes_of_their_own(tmp_path, capsys):
+    file = tmp_path / "verdicts.json"
+    assert main(["soundness", "16", "44", "--peers", "", "--json", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert "no tensor op at all" in printed.out and "jtorch.compile" in printed.out
+    assert "44 `self.step += 1` inside, jtorch.compile: CompileError: " in printed.out
+    rows = json.loads(file.read_text())
+    assert [row["number"] for row in rows] == [16, 44, 44]
+    assert rows[0]["jtorch"] == ["correct", ""] and rows[1]["jtorch"][0] == "loud error"
+
+
+def test_numbers_that_are_no_case(capsys):
+    with pytest.raises(SystemExit):
+        main(["soundness", "45"])
+    assert "numbers from 1 to 44" in capsys.readouterr().err
+
+
+def test_a_case_in_this_process():
+    assert run("jtorch", "16 no_op") == Verdict("correct")
+
+
+def test_what_breaks_the_contract():
+    strict = next(case for case in CASES if not case.may_refuse)
+    lenient = next(case for case in CASES if case.may_refuse)
+    for kind in ("SILENT", "no answer"):
+        assert breaks(strict, Verdict(kind)) and breaks(lenient, Verdict(kind))
+    for kind in ("loud error", "warned"):
+        assert breaks(strict, Verdict(kind)) and not breaks(lenient, Verdict(kind))
+    assert not breaks(strict, Verdict("correct"))
+
+
+def test_what_jax_can_say_is_among_the_cases():
+    assert set(programs("jax")) <= set(programs("torch")) == {case.name for case in CASES}

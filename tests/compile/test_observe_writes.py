@@ -1,0 +1,373 @@
+"""What a compiled function tries to change outside is refused before it happens; its own may change."""
+
+import collections
+import contextlib
+import copy
+import linecache
+import logging
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import jtorch
+import jtorch.nn as nn
+from jtorch.errors import CompileError
+from tests.compile.observing import Config, t
+
+COUNT = 0
+WRITES = {}
+
+
+def write(sentence):
+    """A case: answers (f, state). Compiled, ``f(x)`` is a CompileError that names this file and the line, and
+    ``state()`` is what it was."""
+
+    def decorator(function):
+        WRITES[function.__name__] = (function, sentence)
+        return function
+
+    return decorator
+
+
+@write("changes 'COUNT'")
+def a_global():
+    def f(x):
+        global COUNT
+        COUNT += 1  # here
+        return x * COUNT
+
+    return f, lambda: COUNT
+
+
+@write("changes 'count'")
+def a_cell():
+    count = 0
+
+    def f(x):
+        nonlocal count
+        count = count + 1  # here
+        return x
+
+    return f, lambda: count
+
+
+@write("changes 'steps' of a SimpleNamespace")
+def an_attribute():
+    state = types.SimpleNamespace(steps=0)
+
+    def f(x):
+        state.steps += 1  # here
+        return x
+
+    return f, lambda: state.steps
+
+
+@write("changes 'steps' of a dict")
+def an_item():
+    state = {"steps": 0}
+
+    def f(x):
+        state["steps"] += 1  # here
+        return x
+
+    return f, lambda: state
+
+
+@write("changes 0 of a list")
+def an_item_of_a_list_in_a_callee():
+    state = {"counts": [0]}
+
+    def inner():
+        state["counts"][0] = 5  # here
+
+    def f(x):
+        inner()
+        return x
+
+    return f, lambda: state
+
+
+@write("changes 'last' of a Net")
+def a_tensor_kept_on_a_module():
+    class Net(nn.Module):
+        def forward(self, x):
+            self.last = x * 2  # here
+            return x
+
+    net = Net()
+    return net, lambda: hasattr(net, "last")
+
+
+@write("changes 'count' of Net")
+def a_class_attribute_set():
+    class Net:
+        count = 0
+
+        def f(self, x):
+            type(self).count += 1  # here
+            return x
+
+    return Net().f, lambda: Net.count
+
+
+@write("changes the entries of a dict")
+def an_update():
+    state = {}
+
+    def f(x):
+        state.update(a=1)  # here
+        return x
+
+    return f, lambda: state
+
+
+@write("changes the entries of a list")
+def a_pop():
+    state = [1.0, 2.0]
+    return (lambda x: x * state.pop()), lambda: state  # here
+
+
+@write("changes the entries of a set")
+def an_addition_to_a_set():
+    state = set()
+
+    def f(x):
+        state.add(3)  # here
+        return x
+
+    return f, lambda: state
+
+
+@write("changes the entries of a list")
+def a_list_joined_in_place():
+    state = [1]
+
+    def f(x):
+        nonlocal state
+        state += [2]  # here
+        return x
+
+    return f, lambda: state
+
+
+@write("changes the entries of a list")
+def a_bound_method_of_a_list():
+    state = [2, 1]
+    sort = state.sort
+
+    def f(x):
+        sort()  # here
+        return x
+
+    return f, lambda: state
+
+
+@write("changes 'rate' of a Config")
+def setattr_of_an_object():
+    config = Config()
+
+    def f(x):
+        setattr(config, "ra" + "te", 3.0)  # here
+        return x
+
+    return f, lambda: config.rate
+
+
+@write("changes 'rate' of a Config")
+def a_deletion():
+    config = Config()
+
+    def f(x):
+        del config.rate  # here
+        return x
+
+    return f, lambda: config.rate
+
+
+@write("changes 0 of a NumPy array")
+def an_element_of_an_array():
+    table = np.zeros(2)
+
+    def f(x):
+        table[0] = 1.0  # here
+        return x
+
+    return f, lambda: table.tolist()
+
+
+@write("changes 'value' of a Node")
+def an_object_reached_through_a_library_call():
+    class Node:
+        value = 1.0
+
+    nodes = {"a": Node()}
+
+    def f(x):
+        found = sorted(nodes.values(), key=id)[0]
+        found.value = 2.0  # here
+        return x
+
+    return f, lambda: nodes["a"].value
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_change_from_inside_is_refused_before_it_happens(name):
+    make, sentence = WRITES[name]
+    f, state = make()
+    before = copy.deepcopy(state())
+    sentence = rf"test_observe_writes\.py:\d+ in .*{sentence}.*reads from outside.*Pass"
+    with pytest.raises(CompileError, match=sentence) as found:
+        jtorch.compile(f)(t(1))
+    assert state() == before
+    line = int(str(found.value).split(".py:")[1].split(" ")[0])
+    assert "# here" in linecache.getline(__file__, line)
+
+
+def test_an_error_that_the_function_catches_is_raised_all_the_same():
+    state = {}
+
+    def f(x):
+        with contextlib.suppress(RuntimeError):
+            state["k"] = 1
+        return x
+
+    with pytest.raises(CompileError, match="changes 'k' of a dict"):
+        jtorch.compile(f)(t(1))
+    assert not state
+
+
+def test_own_containers_and_objects_may_be_changed():
+    class Pair:
+        def __init__(self, a):
+            self.a = a
+            self.a = self.a * 2
+
+        def bump(self):
+            self.a = self.a + 1
+            return self
+
+    class Bare:
+        pass
+
+    outer = [1.0, 2.0]
+
+    def f(x, pair):
+        values, table, seen = [], {}, set()
+        for k in range(3):
+            values.append(x * k)
+            table[k] = values[-1]
+            seen.add(k)
+        values[0] = x
+        values += [x]
+        made, bare = Pair(x).bump(), Bare()
+        bare.x = made.a
+        config = Config()
+        config.rate = 3.0
+        config.sizes.append(4)
+        mine = copy.copy(outer)
+        mine[0] = 7.0
+        mine2 = list(outer)
+        mine2.append(1.0)
+        clone = copy.deepcopy(config)
+        clone.rate = 2.0
+        count = 0
+
+        def bump():
+            nonlocal count
+            count += 1
+
+        bump()
+        counts = collections.defaultdict(int)
+        counts["a"] += 1
+        del table[0]
+        numbers = (mine[0], clone.rate, count, mine2.pop(), counts["a"])
+        return sum(values) + bare.x + config.rate + sum(numbers) + pair[0]
+
+    x, pair = t(1, 2), [t(3, 3)]
+    assert jtorch.compile(f)(x, pair).tolist() == f(x, pair).tolist()
+    assert outer == [1.0, 2.0]
+
+
+def test_tensors_from_outside_may_be_changed_in_place():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", jtorch.zeros(1))
+
+        def forward(self, x):
+            self.total += x
+            return self.total * 1
+
+    def run(wrap):
+        total, kept, net = t(0), {"sum": t(0)}, Net()
+
+        def f(x):
+            nonlocal total
+            total += x
+            kept["sum"] += x * 2
+            return total + net(x)
+
+        f = wrap(f)
+        return [f(t(1)).tolist(), f(t(2)).tolist(), total.tolist(), kept["sum"].tolist(), net.total.tolist()]
+
+    assert run(jtorch.compile) == run(lambda f: f)
+
+
+def test_a_default_dict_that_would_grow_is_refused():
+    counts = collections.defaultdict(float)
+    with pytest.raises(CompileError, match=r"'a' of a defaultdict.*call the function once before"):
+        jtorch.compile(lambda x: x * counts["a"])(t(1))
+    assert not counts
+
+
+def test_writing_what_is_there_already_changes_nothing():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mode = "a"
+
+        def forward(self, x):
+            self.mode = "a"
+            return x * 2
+
+    f = jtorch.compile(Net())
+    for _ in range(3):
+        assert f(t(1)).tolist() == [2.0]
+    assert sum(map(len, f.plans.values())) == 1
+
+
+@pytest.mark.parametrize("kind", ["print", "append", "logging"])
+def test_what_happens_while_recording_alone_warns_once(kind, capsys, caplog):
+    kept = []
+
+    def f(x):
+        if kind == "print":
+            print("called")
+        elif kind == "logging":
+            logging.getLogger("observed").warning("called")
+        else:
+            kept.append(1)
+        return x * 2
+
+    f = jtorch.compile(f)
+    with pytest.warns(UserWarning, match=f"calls {kind}.*when the function is recorded, not at each call"):
+        f(t(1))
+    f(t(1))
+    f(t(1, 2))  # recorded once more, and not warned again
+    assert len(kept) + len(caplog.records) + capsys.readouterr().out.count("called") == 2
+
+
+def test_reading_the_length_of_a_list_that_grows_inside_is_an_error():
+    kept = []
+
+    def f(x):
+        n = len(kept)
+        kept.append(n)
+        return x * n
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(CompileError, match=r"test_observe_writes.py:\d+ in f: .*the length of a list"):
+            jtorch.compile(f)(t(1))

@@ -1,0 +1,269 @@
+"""Planted miscompiles: each must be found, by the random programs or by one written for it.
+
+A test of the tests. What is broken here is one line of the compiler, as a slip would break it; a harness that
+does not notice has a hole. Broken kernels run unjitted, or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.compile import access, finalise, fuse, interpret, loops, memory, passes, reads, rules, trace
+from jtorch.compile.ir import Eqn
+from jtorch.compile.runtime import replay
+from jtorch.op import BY_NAME
+from tests.compile import chain
+from tests.compile.chain import assert_chain
+from tests.compile.programs import of_seed
+from tests.compile.programs_check import RefusedError, check_program
+
+PROGRAMS = 150  # how many are tried until one fails
+
+
+def floats(*shape, seed=0, dtype=np.float32):
+    return jtorch.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+def random_programs_fail() -> bool:
+    for seed in range(PROGRAMS):
+        grad = bool(seed % 2)
+        try:
+            program = of_seed(seed, grad=grad, in_place=not grad)
+        except Exception:
+            continue  # what is broken may be broken for eager mode, too
+        try:
+            with contextlib.suppress(RefusedError):
+                check_program(program, grad)
+        except Exception:  # a wrong number, or the compiler's own checks
+            return True
+    return False
+
+
+def chain_fails(function: Callable, *leaves, jit: bool = False, signs: bool = False) -> bool:
+    jtorch.manual_seed(3)
+    try:
+        with jtorch.no_grad():
+            assert_chain(lambda *t: [o.clone() for o in function(*t)], leaves, jit, exact=False, signs=signs)
+    except AssertionError:
+        return True
+    return False
+
+
+def wrapped(monkeypatch, where, name, change):
+    """Replace ``where.name`` by ``change(original)``."""
+    monkeypatch.setattr(where, name, change(getattr(where, name)))
+
+
+# -- found by random programs ------------------------------------------------------------------------------
+
+
+def _any_fusion_is_legal(patch):
+    """Groups merge although a value is read at another position than where it is computed."""
+    patch.setattr(fuse, "reads_in_place", lambda *a: True)
+
+
+def _sums_are_used_too_early(patch):
+    patch.setattr(fuse, "_sums_are_last", lambda *a: True)
+
+
+def _a_third_step_is_forgotten(patch):
+    patch.setattr(fuse.Fuser, "leads_to", lambda *a: False)
+
+
+def _an_unstored_value_is_read(patch):
+    """A value that another kernel reads stays in a register."""
+    wrapped(
+        patch, reads.Reader, "stored",
+        lambda old: lambda self, graph, groups: old(self, graph, groups) & {*graph.outputs},
+    )  # fmt: skip
+
+
+def _memory_is_reused_too_soon(patch):
+    """The arena gives memory away while it is still read."""
+
+    def stale(self, order):
+        for task in order:
+            for var in task.writes:
+                self.places.setdefault(var, memory.Place("arena", 0))
+        return 8192
+
+    patch.setattr(memory._Planner, "_allocate", stale)
+
+
+def _in_place_hazards_are_ignored(patch):
+    """A result is written over an argument that is read after that."""
+    patch.setattr(memory, "overwrites_safely", lambda *a: True)
+    wrapped(
+        patch, memory._Planner, "_write_in_place",
+        lambda old: lambda self, var, into: _in_place_at_once(self, var, into),
+    )  # fmt: skip
+
+
+def _in_place_at_once(planner, var, old):
+    planner.places[var] = planner.places[old]
+    planner.writer[var].visible = True
+    return True
+
+
+def _sharing_forgets_statics(patch):
+    """Equations that differ only in their axes become one."""
+
+    def share(graph, fuel):
+        seen, new, kept = {}, {}, []
+        for eqn in graph.eqns:
+            inputs = tuple(new.get(a, a) for a in eqn.inputs)
+            key = (eqn.op.index, tuple(map(id, inputs)), eqn.outputs[0].type)
+            if key in seen and eqn.inputs:
+                new.update(zip(eqn.outputs, seen[key], strict=True))
+                continue
+            seen[key] = eqn.outputs
+            kept.append(eqn.replace(inputs=inputs))
+        return graph.replace(eqns=tuple(kept), outputs=tuple(new.get(a, a) for a in graph.outputs))
+
+    _swap_pass(patch, "share", share)
+
+
+def _swap_pass(patch, name, new):
+    patch.setattr(passes, "PASSES", tuple(new if p.__name__ == name else p for p in passes.PASSES))
+
+
+def _pruning_drops_writes(patch):
+    """An output that is only an effect is taken for its argument."""
+
+    def prune(graph, fuel):
+        last = graph.outputs[-1]
+        same = next((v for v in graph.inputs if v.type == last.type), last)
+        return passes.prune(graph.replace(outputs=(*graph.outputs[:-1], same)), fuel)
+
+    patch.setattr(passes, "PASSES", (prune, *passes.PASSES[1:]))
+
+
+def _rule(patch, name, rule):
+    patch.setitem(passes._RULES_OF, name, [rule, *passes._RULES_OF.get(name, [])])
+
+
+def _differences_are_turned_round(patch):
+    """x - y as y - x, once for each equation."""
+
+    def rule(eqn: Eqn, find):
+        x, y = eqn.inputs
+        return None if find(eqn.outputs[0]) or x is y else eqn.replace(op=BY_NAME["mul"], inputs=(y, x))
+
+    _rule(patch, "sub", rule)
+
+
+def _transposes_vanish(patch):
+    """permute(x) = x where the shapes agree."""
+    _rule(patch, "permute", rules._unchanged)
+
+
+def _flips_vanish(patch):
+    _rule(patch, "flip", rules._unchanged)
+
+
+def _powers_lose_a_factor(patch):
+    """sqrt(x) as x."""
+    _rule(patch, "sqrt", rules._unchanged)
+
+
+def _off_by_one(old, name):
+    def moved(eqn, coordinates, n_axes):
+        found = old(eqn, coordinates, n_axes)
+        if found is None or eqn.op.name != name or not found:
+            return found
+        return (access.Affine(found[0].offset + 1, found[0].strides), *found[1:])
+
+    return moved
+
+
+def _selects_take_the_next(patch):
+    patch.setattr(access, "moved", _off_by_one(access.moved, "select"))
+
+
+def _combines_wrongly(name):
+    def plant(patch):
+        """A sum that starts at one, a maximum that starts at zero."""
+        old = BY_NAME[name].identity
+        wrong = {"sum": 1.0, "max": 0.0, "prod": 0.0}[name]
+        new = (lambda dtype: dtype.type(wrong)) if callable(old) else wrong
+        patch.setattr(BY_NAME[name], "identity", new)
+
+    return plant
+
+
+def _text_of(name, old, new):
+    def plant(patch):
+        op = BY_NAME[name]
+        assert old in op.text
+        patch.setattr(op, "text", op.text.replace(old, new))
+
+    return plant
+
+
+def _maps_without_borders(patch):
+    """Padding reads its neighbour instead of the fill."""
+    old = loops._Builder._choice
+
+    def choice(self, tree, eqn, place):
+        if isinstance(tree, loops.ix.Select):
+            return old(
+                self, tree.then if isinstance(tree.otherwise, loops.ix.Fill) else tree.otherwise, eqn, place
+            )
+        return old(self, tree, eqn, place)
+
+    patch.setattr(loops._Builder, "_choice", choice)
+
+
+def _reshapes_never_copy(patch):
+    """A reshape of what is not in memory order relabels it all the same."""
+    patch.setattr(finalise, "_must_copy", lambda *a: False)
+    wrapped(patch, loops, "layout_of", lambda old: lambda v, find: old(v, find) or access.Layout(v, 0, ()))
+
+
+def _scatters_overwrite(patch):
+    """The last of several values that meet in one place wins."""
+    wrapped(
+        patch, loops._Builder, "_scatter",
+        lambda old: lambda self, eqn: dataclasses.replace(
+            old(self, eqn), terms=tuple((s, v) for s, v in old(self, eqn).terms[:0])
+        ),
+    )  # fmt: skip
+
+
+PLANTED = {
+    "any fusion is legal": _any_fusion_is_legal,
+    "column sums used in their loop": _sums_are_used_too_early,
+    "third step forgotten": _a_third_step_is_forgotten,
+    "value not stored": _an_unstored_value_is_read,
+    "arena reused too soon": _memory_is_reused_too_soon,
+    "in-place hazards ignored": _in_place_hazards_are_ignored,
+    "sharing forgets statics": _sharing_forgets_statics,
+    "a write is dropped": _pruning_drops_writes,
+    "sub becomes mul": _differences_are_turned_round,
+    "permute vanishes": _transposes_vanish,
+    "flip vanishes": _flips_vanish,
+    "sqrt vanishes": _powers_lose_a_factor,
+    "select takes the next": _selects_take_the_next,
+    "slice starts one late": lambda p: p.setattr(access, "moved", _off_by_one(access.moved, "slice")),
+    "sum starts at one": _combines_wrongly("sum"),
+    "operands of sub swapped": _text_of("sub", "{x} - {y}", "{y} - {x}"),
+    "padding without borders": _maps_without_borders,
+    "scatter into one place": _scatters_overwrite,
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_random_programs_find(name, monkeypatch):
+    PLANTED[name](monkeypatch)
+    assert random_programs_fail()
+
+
+def test_nothing_planted():
+    """The same programs pass when nothing is broken."""
+    assert not random_programs_fail()
