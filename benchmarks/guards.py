@@ -93,7 +93,8 @@ def with_parameters(size: int, chosen: random.Random) -> tuple[float, int, bool]
     model = nn.ParameterList([nn.Parameter(jtorch.zeros(1)) for _ in range(size)])
 
     def total() -> Any:
-        found, at_once = list(model.parameters()), 32
+        at_once = 32
+        found: list[Any] = list(model.parameters())
         while len(found) > 1:
             found = [jtorch.cat(found[k : k + at_once]) for k in range(0, len(found), at_once)]
         return found[0].detach().sum()

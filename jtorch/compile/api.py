@@ -98,6 +98,9 @@ class CompiledFunction:
             raise AttributeError(name)
         return getattr(self.function, name)
 
+    def __reduce__(self) -> Any:  # a copy, or what is unpickled, records for itself
+        return CompiledFunction, (self.function, self.options)
+
     # -- finding or making a plan --------------------------------------------------------------------------
 
     def _find(self, args: tuple, kwargs: dict[str, Any], other: CompiledPlan | None = None) -> Any:

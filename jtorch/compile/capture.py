@@ -228,7 +228,8 @@ def _shown_in_parts(outs: list[Any]) -> list[Any]:
         storage = out._data.storage
         if storage.source is not None:
             continue
-        mine = _addresses(storage.current.shape, out._data.chain)
+        current = storage.current
+        mine = _addresses(current.shape if isinstance(current, Var) else (), out._data.chain)
         others = views.setdefault(id(storage), [])
         if any(_overlap(mine, other) for _, other in others):
             shared[id(storage)] = storage
@@ -250,7 +251,7 @@ def _addresses(shape: tuple[int, ...], chain: tuple) -> np.ndarray:
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # any bound is taken
     except np.exceptions.TooHardError:
         return True
 

@@ -8,10 +8,13 @@ from typing import Any
 
 from jtorch.compiler import is_compiling
 from jtorch.errors import CompileError, user_source
+from jtorch.nn.module import Module
 
 
 def disabled(function: Callable, reason: str | None) -> Callable:
     """``function``, which runs eagerly and refuses to be recorded as part of another."""
+    if isinstance(function, Module):
+        raise NotImplementedError("disable takes a function: decorate the module's forward")
     name = getattr(function, "__qualname__", type(function).__name__)
 
     @functools.wraps(function)

@@ -29,6 +29,9 @@ class OptimizedModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._compiled(*args, **kwargs)
 
+    def __reduce__(self) -> Any:  # a copy, or what is unpickled, records for itself
+        return _again, (self._orig_mod, self._compiled.options)
+
     @property
     def training(self) -> bool:  # type: ignore[override]
         return self._modules["_orig_mod"].training  # type: ignore[union-attr]
@@ -51,3 +54,9 @@ class OptimizedModule(Module):
             object.__setattr__(self, name, value)
         else:
             setattr(self._modules["_orig_mod"], name, value)
+
+
+def _again(module: Module, options: Any) -> OptimizedModule:
+    from jtorch.compile.api import CompiledFunction
+
+    return OptimizedModule(module, CompiledFunction(module, options))

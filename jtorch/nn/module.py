@@ -210,7 +210,7 @@ class Module(Tree, Hooked):
             raise KeyError(f"attribute '{name}' already exists")
 
     def compile(self, **options: Any) -> None:
-        """From now on calls of this module, hooks included, are compiled; ``options`` as in ``jtorch.compile``.
+        """Later calls of this module are compiled, with its hooks; ``options`` as in ``jtorch.compile``.
 
         Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.compile
         """

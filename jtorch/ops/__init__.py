@@ -5,9 +5,9 @@ elementwise -> reduction -> view -> indexing -> contraction -> convolution -> ra
 
 from jtorch.ops import (  # noqa: F401 - imported for their declarations
     activation,
-    branching,
     attention,
     bitwise,
+    branching,
     comparison,
     complex,
     composite,

@@ -9,11 +9,14 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import jtorch
 from jtorch.compile import cache, cache_files
 
 ROOT = str(Path(cache.__file__).parents[2])
@@ -257,18 +260,6 @@ def test_works_without_a_folder(tmp_path, monkeypatch, fresh, caplog):
     assert len(caplog.records) == 1
 
 
-def test_works_on_a_full_disk(folder, fresh, monkeypatch, caplog):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", full)
-        for number in (83, 84):
-            assert answer(cache.get_or_build(kernel_source(number), "answer").address) == number
-    assert len(caplog.records) == 1 and "No space left" in caplog.text
-    assert not [path for path in folder.rglob("*") if path.is_file()]
-
-
 def test_switched_off(tmp_path, monkeypatch, fresh):
     monkeypatch.setenv("JTORCH_CACHE", "0")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -350,3 +341,76 @@ def test_command_runs_as_a_module(folder):
         check=True,
     )
     assert "0  bytes in" in result.stdout
+
+
+@pytest.mark.parametrize("moment", ["opening", "writing", "renaming", "making the folder"])
+def test_a_disk_that_is_full_at_any_moment(folder, fresh, monkeypatch, caplog, moment):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    class Full:
+        def __init__(self, descriptor: int, mode: str) -> None:
+            os.close(descriptor)
+
+        def __enter__(self) -> Full:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            full()
+
+        def write(self, content: bytes) -> int:
+            return len(content)
+
+    with monkeypatch.context() as patch:
+        place: tuple[Any, str, Any] = {
+            "opening": (tempfile, "mkstemp", full),
+            "writing": (os, "fdopen", Full),
+            "renaming": (Path, "replace", full),
+            "making the folder": (Path, "mkdir", full),
+        }[moment]
+        patch.setattr(*place)
+        for number in (83, 84):
+            assert answer(cache.get_or_build(kernel_source(number), "answer").address) == number
+    assert len(caplog.records) == 1 and "No space left" in caplog.text
+    assert not [path for path in folder.rglob("*") if path.is_file()]
+    fresh()
+    assert cache.get_or_build(kernel_source(83), "answer").was_compiled
+    fresh()
+    assert not cache.get_or_build(kernel_source(83), "answer").was_compiled
+
+
+def test_every_flipped_bit_of_a_header_and_many_of_the_code_are_noticed(folder):
+    cache.get_or_build(kernel_source(97), "answer")
+    content = the_entry(folder).read_bytes()
+    assert not cache_files.find_fault(content)
+    for at in [*range(92), *range(92, len(content), 61)]:
+        for bit in range(8):
+            changed = bytearray(content)
+            changed[at] ^= 1 << bit
+            assert cache_files.find_fault(bytes(changed)), (at, bit)
+    for length in range(0, len(content), 53):
+        assert cache_files.find_fault(content[:length])
+
+
+def test_ctrl_c_while_a_function_compiles_leaves_function_and_cache_usable(folder, fresh, monkeypatch):
+    """At the second of its kernels: the first one is kept."""
+    compiled = jtorch.compile(lambda x: (x.exp().sum(0), jtorch.sort(x).values.cumsum(0) * 2.5, x @ x))
+    x = jtorch.arange(9.0).reshape(3, 3)
+    original, left = cache._compile, [1]
+
+    def interrupted(want: object) -> bytes:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return original(want)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_compile", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            compiled(x)
+    kept = len(list(cache_files.entries(folder)))
+    assert kept == 1
+    for found, expected in zip(compiled(x), compiled.function(x), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+    assert cache_files.main(["verify"]) == 0
+    assert len(list(cache_files.entries(folder))) > kept

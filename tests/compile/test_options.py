@@ -1,6 +1,7 @@
 """The keywords of ``jtorch.compile``: PyTorch's and our own, and what each does."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -146,6 +147,23 @@ def test_a_module_compiled_in_place_inside_a_compiled_function():
     assert (f(x) - model(x) * 2).abs().max().item() < 1e-6
 
 
+def test_copies_record_for_themselves():
+    model = nn.Sequential(nn.Linear(3, 2))
+    compiled, x = jtorch.compile(model, on_retrace="raise"), jtorch.ones(4, 3)
+    compiled(x)
+    twin = copy.deepcopy(compiled)
+    assert isinstance(twin, OptimizedModule) and twin.plans == {}
+    with jtorch.no_grad():
+        model[0].weight.zero_()
+    assert (twin(x) - compiled(x)).abs().max().item() > 0.1
+    f = jtorch.compile(scaled, mode="interpret")
+    f(x)
+    g = copy.deepcopy(f)
+    assert g.plans == {} and g.options.interpreted and g(x).tolist() == f(x).tolist()
+    again = pickle.loads(pickle.dumps(f))
+    assert again(x).tolist() == f(x).tolist()
+
+
 # -- jtorch.compiler ----------------------------------------------------------------------------------------
 
 
@@ -177,6 +195,8 @@ def test_disable_names_the_callee_and_the_line():
 
     with pytest.raises(CompileError, match="writes a file"):
         jtorch.compile(lambda x: write(x))(jtorch.ones(2))
+    with pytest.raises(NotImplementedError, match="decorate the module's forward"):
+        jtorch.compiler.disable(nn.Linear(1, 1))
     with pytest.raises(NotImplementedError, match="recursive=False"):
         jtorch.compiler.disable(log, recursive=False)
 

@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.compile import access, finalise, fuse, interpret, loops, memory, passes, reads, rules, trace
+from jtorch.compile import access, finalise, fuse, loops, memory, passes, reads, rules
 from jtorch.compile.ir import Eqn
-from jtorch.compile.runtime import replay
 from jtorch.op import BY_NAME
-from tests.compile import chain
 from tests.compile.chain import assert_chain
 from tests.compile.programs import of_seed
 from tests.compile.programs_check import RefusedError, check_program
@@ -40,8 +38,11 @@ def random_programs_fail() -> bool:
         try:
             with contextlib.suppress(RefusedError):
                 check_program(program, grad)
-        except Exception:  # a wrong number, or the compiler's own checks
-            return True
+        except (AssertionError, IndexError) as error:
+            if any(sign in str(error) for sign in ("eager -> ", "a kernel addresses element")):
+                return True  # not just any crash: a wrong number, or memory that is not the kernel's
+        except Exception:
+            continue
     return False
 
 
