@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.timing import Effort
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
-SOUNDNESS = "soundness"
+SOUNDNESS, GUARDS = "soundness", "guards"
 EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
@@ -32,7 +32,8 @@ def parser() -> argparse.ArgumentParser:
         "A row whose modes compute different numbers is an error, and the exit status is 1. "
         f"'{EAGER} [GROUP...]' times eager mode alone against PyTorch and NumPy, with a goal for each "
         f"line; the groups are {', '.join(EAGER_GROUPS)}. '{SOUNDNESS} [NUMBER...]' runs the cases in which "
-        "compiled code could differ from eager code, and gives each library's verdicts.",
+        "compiled code could differ from eager code, and gives each library's verdicts. "
+        f"'{GUARDS}' gives what the checks before a compiled call cost, by reads and by parameters.",
     )
     p.add_argument(
         "workloads",
@@ -60,6 +61,10 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
     """Run the benchmark; 0 if every row has its figures, 1 if one is an error."""
     p = parser()
     options = p.parse_args(arguments)
+    if options.workloads[:1] == [GUARDS]:
+        from benchmarks import guards
+
+        return guards.main(["--quick"] if options.quick else [])
     if options.workloads[:1] == [SOUNDNESS]:
         return _run_soundness(p, options)
     options.eager = options.workloads[:1] == [EAGER]

@@ -1,4 +1,4 @@
-"""What guards cost per call, and that they notice: ``python -m benchmarks.guards``.
+"""What guards cost per call, and that they notice: ``python -m benchmarks guards``.
 
 Guards on plain Python state cost something for each distinct read; models of any size announce changes by
 themselves and cost nothing. At each size one randomly chosen value is changed, and the next call must see it.
@@ -113,7 +113,7 @@ def with_parameters(size: int, chosen: random.Random) -> tuple[float, int, bool]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the two tables; 1 if a change went by unnoticed."""
-    p = argparse.ArgumentParser(prog="python -m benchmarks.guards", description=__doc__)
+    p = argparse.ArgumentParser(prog="python -m benchmarks guards", description=__doc__)
     p.add_argument("--seed", type=int, default=0, help="of the values that are changed")
     p.add_argument("--quick", action="store_true", help="the smaller sizes alone: shows that it works")
     options = p.parse_args(arguments)

@@ -1,11 +1,15 @@
-"""The cases that can be said in JAX, for ``jax.jit``. The others have no counterpart there."""
+"""The cases that can be said in JAX, for ``jax.jit``, in its own idioms; those with state are in
+``jax_state.py``. The others have no counterpart there."""
 
 from __future__ import annotations
 
 import threading
+from collections import namedtuple
 from typing import Any
 
-from benchmarks.soundness.table import Program
+import numpy as np
+
+from benchmarks.soundness.table import Program, plainly
 
 SETTINGS = {"rate": 2.0}
 PROGRAMS: dict[int, list[Program]] = {}
@@ -43,10 +47,22 @@ def global_number(jax: Any, wrap: Any) -> Any:
         SETTINGS["rate"] = 2.0
 
 
+@case(1)
+def list_number(jax: Any, wrap: Any) -> Any:
+    table = [0.5, 2.0]
+    f = wrap(lambda x: x * table[0])
+    first = f(numbers(jax, 1, 2))
+    table[0] = 5.0
+    return first, f(numbers(jax, 1, 2))
+
+
 @case(2)
 def flag(jax: Any, wrap: Any) -> Any:
-    f = wrap(lambda x, double: x * 2 if double else x - 1)
-    return [f(numbers(jax, 1, 2), double) for double in (True, False)]
+    def f(x: Any, double: Any) -> Any:
+        return x * 2 if double else x - 1
+
+    f = f if wrap is plainly else wrap(f, static_argnums=1)
+    return [f(numbers(jax, 1, 2), double) for double in (True, False, True, 0, 1)]
 
 
 @case(3)
@@ -64,6 +80,18 @@ def item_as_shape(jax: Any, wrap: Any) -> Any:
 @case(5)
 def float_of(jax: Any, wrap: Any) -> Any:
     f = wrap(lambda x: x * float(x.sum()))
+    return [f(numbers(jax, v, 2)) for v in (1, 3)]
+
+
+@case(5)
+def to_list(jax: Any, wrap: Any) -> Any:
+    f = wrap(lambda x: x * sum(x.tolist()))
+    return [f(numbers(jax, v, 2)) for v in (1, 3)]
+
+
+@case(5)
+def to_numpy(jax: Any, wrap: Any) -> Any:
+    f = wrap(lambda x: x * (np.asarray(x) + 1))
     return [f(numbers(jax, v, 2)) for v in (1, 3)]
 
 
@@ -87,11 +115,38 @@ def kept_outputs(jax: Any, wrap: Any) -> Any:
     return [f(numbers(jax, k, k)) for k in range(5)]
 
 
+@case(8)
+def same_twice(jax: Any, wrap: Any) -> Any:
+    f, x, y = wrap(lambda x, y: (x + 1.0) * y), numbers(jax, 1, 2), numbers(jax, 3, 4)
+    return [f(x, y), f(x, x), f(y, x), x, y]
+
+
+@case(9)
+def fed_back(jax: Any, wrap: Any) -> Any:
+    f, x = wrap(lambda x: x * 1.5 + 1), numbers(jax, 1, 2)
+    for _ in range(5):
+        x = f(x)
+    return x
+
+
 @case(10)
 def keywords(jax: Any, wrap: Any) -> Any:
     f = wrap(lambda x, y, scale=2.0: (x - y) * scale)
     x, y = numbers(jax, 1, 2), numbers(jax, 3, 5)
-    return [f(x, y), f(x, y=y), f(y=y, x=x), f(x, y, scale=3.0)]
+    return [f(x, y), f(x, y=y), f(y=y, x=x), f(x, y, scale=3.0), f(x, y, 4.0)]
+
+
+@case(11)
+def nested(jax: Any, wrap: Any) -> Any:
+    inner = wrap(lambda x: x * 2)
+    outer = wrap(lambda x: inner(x) + 1)
+    return [outer(numbers(jax, 1, 2)), inner(numbers(jax, 1, 2)), outer(numbers(jax, 3, 4, 5))]
+
+
+@case(12)
+def views(jax: Any, wrap: Any) -> Any:
+    f, x = wrap(lambda x: jax.numpy.exp(x).sum(0)), jax.numpy.arange(16.0).reshape(4, 4) / 7
+    return [f(v) for v in (x, x.T, x[1:], x[:, ::2], x[:, 1:3], jax.numpy.broadcast_to(x[0:1], (4, 4)))]
 
 
 @case(13)
@@ -100,14 +155,40 @@ def new_shape(jax: Any, wrap: Any) -> Any:
     return [f(jax.numpy.ones(shape)) for shape in ((2, 3), (4, 3), (1, 3))]
 
 
+Pair = namedtuple("Pair", "left right")
+
+
+@case(14)
+def containers(jax: Any, wrap: Any) -> Any:
+    def f(batch: Any, extra: Any, pair: Any) -> Any:
+        total = batch["images"] * batch["scale"] + extra["x"][0]
+        return {"sum": total, "pair": Pair(pair.right, [pair.left])}
+
+    f, x = wrap(f), numbers(jax, 1, 2)
+    return [f({"images": x, "scale": s}, {"x": [x * 2]}, Pair(x, x + 1)) for s in (2.0, 3.0)]
+
+
 @case(15)
 def other_results(jax: Any, wrap: Any) -> Any:
     f = wrap(lambda x, n: (x * n, n, "text"))
     return [f(numbers(jax, 1, 2), n) for n in (2, 3)]
 
 
+@case(16)
+def no_op(jax: Any, wrap: Any) -> Any:
+    f = wrap(lambda x, n: n + 1)
+    return [float(f(numbers(jax, 1), n)) for n in (1, 2)]
+
+
 @case(19)
-def random(jax: Any, wrap: Any) -> Any:
+def new_draws(jax: Any, wrap: Any) -> Any:
+    f, key = wrap(lambda key: jax.random.normal(key, (6,))), jax.random.key(3)
+    draws = [f(k).tolist() for k in jax.random.split(key, 3)]
+    return [a == b for a in draws for b in draws]
+
+
+@case(19)
+def same_draws(jax: Any, wrap: Any) -> Any:
     f = wrap(lambda key: jax.random.normal(key, (6,)))
     return [f(jax.random.key(k)) for k in range(3)]
 
@@ -124,18 +205,6 @@ def appending(jax: Any, wrap: Any) -> Any:
     for _ in range(3):
         f(numbers(jax, 1, 2))
     return len(seen)
-
-
-@case(25)
-def rates(jax: Any, wrap: Any) -> Any:
-    class Optimizer:
-        lr = 0.1
-
-    optimizer = Optimizer()
-    step = wrap(lambda w: w - optimizer.lr * jax.grad(lambda v: (v**2).sum())(w))
-    first = step(numbers(jax, 1, 2))
-    optimizer.lr = 0.5
-    return first, step(numbers(jax, 1, 2))
 
 
 @case(30)
@@ -156,9 +225,10 @@ def threads(jax: Any, wrap: Any) -> Any:
 
 @case(32)
 def special(jax: Any, wrap: Any) -> Any:
-    x = numbers(jax, float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0)
+    x = numbers(jax, float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 1.0)
     f = wrap(lambda x: (jax.nn.relu(x), jax.numpy.clip(x, -1, 1), jax.numpy.tanh(x), x.max(), x * 0.5, 1 / x))
-    return f(x)
+    found = f(x)
+    return *found, found[4] != 0
 
 
 @case(33)
@@ -201,6 +271,12 @@ def divided_by_zero(jax: Any, wrap: Any) -> Any:
 def mask(jax: Any, wrap: Any) -> Any:
     f = wrap(lambda x: x[x > 0] * 2)
     return f(numbers(jax, 1, -2, 3))
+
+
+@case(43)
+def nonzero(jax: Any, wrap: Any) -> Any:
+    f = wrap(lambda x: jax.numpy.argwhere(x))
+    return [f(numbers(jax, *v)) for v in ((1, 0, 3), (0, 0, 3))]
 
 
 @case(44)

@@ -25,6 +25,7 @@ def programs(library: str) -> dict[str, Program]:
     """The cases by name, as far as the library can say them."""
     if library != "jax":
         return {case.name: case.program for case in CASES}
+    from benchmarks.soundness import jax_state  # noqa: F401 - declares its cases
     from benchmarks.soundness.jax_cases import PROGRAMS
 
     return {f"{number:02d} {p.__name__}": p for number, some in PROGRAMS.items() for p in some}

@@ -95,13 +95,13 @@ def flat_memory(lib: Any, wrap: Any) -> Any:
     calls = 1_000 if wrap is plainly else 100_000
     for _ in range(1_000):
         f(x)
-    before = _resident()
+    before = resident()
     for _ in range(calls):
         f(x)
-    return f(x), "flat" if _resident() - before < 4 << 20 else f"{_resident() - before} bytes more"
+    return f(x), "flat" if resident() - before < 4 << 20 else f"{resident() - before} bytes more"
 
 
-def _resident() -> int:
+def resident() -> int:
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
 

@@ -16,6 +16,14 @@ from benchmarks.soundness.one import programs
 from benchmarks.soundness.table import CASES, Case, Verdict
 
 TIMEOUT = 180  # seconds a case: a first torch.compile takes long
+NOTES = (
+    "correct: as the same library's own eager mode, which may itself be an error (41, 42) or, in JAX, clamp "
+    "an index. loud error: refused, with a sentence. warned: done otherwise, with a warning. SILENT: another "
+    "result and not a word. absent: cannot be asked there. jax.jit runs each case in JAX's own idioms: state "
+    "goes in and comes out, flags are static; what is said of it in 1, 20 and 44 its manual tells of impure "
+    "functions. torch.compile's 19 (config.fallback_random) and 21 (config.skip_nnmodule_hook_guards) are "
+    "settings of its own with these defaults."
+)
 NAMES = {"jtorch": "jtorch.compile", "torch": "torch.compile", "jax": "jax.jit"}
 
 
@@ -70,6 +78,7 @@ def show(rows: Sequence[tuple[Case, dict[str, Verdict]]], libraries: Sequence[st
     for case, found in rows:
         table.add_row(str(case.number), case.title, *(found[library].kind for library in libraries))
     console.print(table)
+    console.print(NOTES, style="dim", markup=False)
     for case, found in rows:
         for library in libraries:
             if found[library].told and found[library].kind != "absent":
