@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import tensor
+from jtorch.eager.creation import linspace, ones, zeros
 from jtorch.eager.functions import FUNCTIONS
 from jtorch.eager.tensor import Tensor
 
@@ -41,18 +41,21 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"{list(theta.shape)}."
         )
     sizes = tuple(int(n) for n in size[2:])
-    axes = [_axis(n, bool(align_corners)) for n in sizes]
+    axes = [_axis(n, bool(align_corners), theta.dtype) for n in sizes]
     # (x, y, ..., 1) of each place: the last spatial dim is x
-    rows = [[*reversed(place), 1.0] for place in itertools.product(*axes)]
-    base = tensor(rows, dtype=theta.dtype)
+    places = [*reversed(FUNCTIONS["meshgrid"](*axes, indexing="ij")), ones(sizes, dtype=theta.dtype)]
+    base = FUNCTIONS["stack"](places, -1).reshape(-1, rank + 1)
     return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, rank)
 
 
-def _axis(n: int, align_corners: bool) -> list[float]:
+def _axis(n: int, align_corners: bool, dtype: Any) -> Tensor:
+    """The places along one dim, rounded as PyTorch rounds them: where theta is the identity they lie on
+    pixels, where one bit decides from which side grid_sample's gradient is taken.
+    """
     if n <= 1:
-        return [0.0] * n
-    line = [2.0 * k / (n - 1) - 1.0 for k in range(n)]
-    return line if align_corners else [v * (n - 1) / n for v in line]
+        return zeros(n, dtype=dtype)
+    line = linspace(-1, 1, n, dtype=dtype)
+    return line if align_corners else line * (n - 1) / n
 
 
 def grid_sample(

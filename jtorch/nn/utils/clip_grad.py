@@ -48,7 +48,7 @@ def get_total_norm(
     if not norms:
         return tensor(0.0)
     total = _norm(stack(norms), float(norm_type))
-    if error_if_nonfinite and not math.isfinite(total.item()):
+    if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, "
             "so it cannot be clipped. To disable this error and scale the gradients by the non-finite "

@@ -136,6 +136,37 @@ def test_nearest_picks_pytorchs_neighbour(torch, mode, size):
     assert ours.tolist() == theirs.tolist()
 
 
+@pytest.mark.parametrize("dtype, height", [("float32", 28), ("float64", 15)])
+def test_the_identity_takes_its_gradient_from_pytorchs_side(torch, dtype, height):
+    """There grid_sample has a kink at each place: a last bit decides which slope is the gradient.
+
+    Of heights where PyTorch's fused multiply-add of float64 rounds as two steps do.
+    """
+    x, weights = np.random.default_rng(0).standard_normal((2, 3, 1, height, 21)).astype(dtype)
+    gradients, grids = [], []
+    for lib in (jtorch, torch):
+        theta = lib.tensor(np.tile(np.eye(2, 3, dtype=dtype), (3, 1, 1)), requires_grad=True)
+        grid = lib.nn.functional.affine_grid(theta, (3, 1, height, 21), align_corners=False)
+        sampled = lib.nn.functional.grid_sample(lib.tensor(x), grid, align_corners=False)
+        (sampled * lib.tensor(weights)).sum().backward()
+        grids.append(grid.detach().numpy())
+        gradients.append(theta.grad.numpy())
+    np.testing.assert_array_equal(*grids)
+    np.testing.assert_allclose(*gradients, rtol=1e-12 if dtype == "float64" else 1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_places_are_rounded_as_pytorch_does(torch, align_corners):
+    for n in range(2, 65):
+        grids = [
+            lib.nn.functional.affine_grid(
+                lib.eye(2, 3, dtype=lib.float32)[None], (1, 1, 2, n), align_corners=align_corners
+            ).numpy()
+            for lib in (jtorch, torch)
+        ]
+        np.testing.assert_array_equal(*grids)
+
+
 def test_what_is_missing_says_so():
     x = jtorch.ones(1, 1, 4, 4)
     with pytest.raises(NotImplementedError, match="antialias"):

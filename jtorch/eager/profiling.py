@@ -1,0 +1,103 @@
+"""Noting when ops, gradients and named blocks of the program begin and end.
+
+While a recording is on, each entry of the eager evaluator's table is one that notes its times; at other
+times ops pay nothing. An in-place op shows as the op that computes its values. What compiled code does inside
+one call of it is not seen.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.eager.evaluate import EAGER
+from jtorch.op import TABLE
+
+_ON: list[Recording] = []  # the recording in force, if any
+_FUNCTIONS: Any = EAGER.table
+
+
+class Event:
+    """A piece of the run: times in nanoseconds, the piece it happened in, and what happened in it."""
+
+    __slots__ = ("children", "end", "name", "parent", "shapes", "start", "thread")
+
+    def __init__(self, name: str, parent: Event | None, thread: int, shapes: list | None) -> None:
+        self.name = name
+        self.parent = parent
+        self.children: list[Event] = []
+        self.thread = thread
+        self.shapes = shapes
+        self.end = 0
+        self.start = time.perf_counter_ns()
+
+
+class Recording:
+    """Everything between ``start`` and ``stop``, in all threads, in the order it began."""
+
+    def __init__(self, shapes: bool) -> None:
+        self.shapes = shapes  # whether to note those of the ops' arguments
+        self.events: list[Event] = []
+        self._open = threading.local()
+
+    def start(self) -> None:
+        """Raises RuntimeError where a recording is on already."""
+        if _ON:
+            raise RuntimeError("Profiler is already enabled on this thread")
+        _ON.append(self)
+        self._plain = list(_FUNCTIONS)
+        _FUNCTIONS[:] = [
+            self._noting(op.name, function) for op, function in zip(TABLE, self._plain, strict=True)
+        ]
+        EAGER.__dict__.update(runs_nodes=False, backward=self._backward)
+
+    def stop(self) -> None:
+        _ON.remove(self)
+        _FUNCTIONS[:] = self._plain
+        del EAGER.__dict__["runs_nodes"], EAGER.__dict__["backward"]
+        now = time.perf_counter_ns()
+        for event in self.events:  # blocks that have not ended
+            event.end = event.end or now
+
+    def begin(self, name: str, shapes: list | None = None) -> Event:
+        parent = getattr(self._open, "event", None)
+        event = Event(name, parent, threading.get_native_id(), shapes)
+        if parent is not None:
+            parent.children.append(event)
+        self.events.append(event)
+        self._open.event = event
+        return event
+
+    def finish(self, event: Event) -> None:
+        event.end = time.perf_counter_ns()
+        self._open.event = event.parent
+
+    def _noting(self, name: str, function: Callable) -> Callable:
+        def noted(*values: Any, **statics: Any) -> Any:
+            event = self.begin(name, [_shape(v) for v in values] if self.shapes else None)
+            try:
+                return function(*values, **statics)
+            finally:
+                self.finish(event)
+
+        return noted
+
+    def _backward(self, node: Any, xp: Any, g: Any) -> Any:
+        event = self.begin(node.name(), [_shape(g)] if self.shapes else None)
+        try:
+            return node.backward(xp, g)
+        finally:
+            self.finish(event)
+
+
+def _shape(value: Any) -> list:
+    if isinstance(value, (tuple, list)):
+        return [_shape(v) for v in value]
+    return list(getattr(value, "shape", ()))
+
+
+def current() -> Recording | None:
+    """The recording in force."""
+    return _ON[0] if _ON else None
