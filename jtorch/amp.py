@@ -1,4 +1,4 @@
-"""Mixed precision: its switches. Computing in it is not there, and asking for it is an error.
+"""Mixed precision: its switches, and the scaling of gradients. Asking for computing in it is an error.
 
 ``enabled=False`` does nothing, as in PyTorch; so does "cuda" on a machine without a GPU, with PyTorch's
 warning. Source: https://docs.pytorch.org/docs/stable/amp.html
@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 from jtorch.dtypes import bfloat16, dtype, float16
+from jtorch.grad_scaler import GradScaler as GradScaler
 
 
 class autocast:  # noqa: N801 - PyTorch's name
@@ -80,59 +80,3 @@ def custom_fwd(
 def custom_bwd(bwd: Callable | None = None, *, device_type: str = "cuda") -> Callable:
     """For the ``backward`` of a custom Function: itself, since autocast is never on."""
     return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
-
-
-class GradScaler:
-    """Scales a loss so that small gradients survive float16: switched off, it passes everything through.
-
-    Raises NotImplementedError where it would really be on: ``device="cpu"`` and enabled.
-    """
-
-    def __init__(
-        self,
-        device: str = "cuda",
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        if enabled and device == "cpu":
-            raise NotImplementedError(
-                "GradScaler(device='cpu', enabled=True): jtorch has no mixed precision that needs scaling. "
-                "Pass enabled=False."
-            )
-        if enabled:
-            warnings.warn(
-                f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  "
-                "Disabling.",
-                UserWarning,
-                stacklevel=2,
-            )
-
-    def scale(self, outputs: Any) -> Any:
-        """``outputs`` as they are."""
-        return outputs
-
-    def unscale_(self, optimizer: Any) -> None:
-        """Nothing: gradients were not scaled."""
-
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """``optimizer.step(...)``."""
-        return optimizer.step(*args, **kwargs)
-
-    def update(self, new_scale: Any = None) -> None:
-        """Nothing: there is no scale."""
-
-    def get_scale(self) -> float:
-        return 1.0
-
-    def is_enabled(self) -> bool:
-        return False
-
-    def state_dict(self) -> dict[str, Any]:
-        """Empty, as of any scaler that is switched off."""
-        return {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing, as in PyTorch: a scaler that is switched off has no state."""

@@ -5,9 +5,13 @@ Source: https://docs.pytorch.org/docs/stable/distributions.html
 
 from jtorch.distributions import constraints, utils
 from jtorch.distributions.bernoulli import Bernoulli
+from jtorch.distributions.binomial import Binomial
 from jtorch.distributions.categorical import Categorical
+from jtorch.distributions.cauchy import Cauchy
+from jtorch.distributions.dirichlet import Beta, Dirichlet
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.exponential import Exponential
+from jtorch.distributions.gamma import Chi2, Gamma
 from jtorch.distributions.geometric import Geometric
 from jtorch.distributions.gumbel import Gumbel
 from jtorch.distributions.independent import Independent
@@ -18,11 +22,12 @@ from jtorch.distributions.multivariate_normal import MultivariateNormal
 from jtorch.distributions.normal import Normal
 from jtorch.distributions.one_hot_categorical import OneHotCategorical, OneHotCategoricalStraightThrough
 from jtorch.distributions.poisson import Poisson
+from jtorch.distributions.student_t import StudentT
 from jtorch.distributions.uniform import Uniform
 
 __all__ = [
-    "Bernoulli", "Categorical", "Distribution", "Exponential", "Geometric", "Gumbel", "Independent",
-    "Laplace", "LogNormal", "MultivariateNormal", "Normal", "OneHotCategorical",
-    "OneHotCategoricalStraightThrough", "Poisson", "Uniform", "constraints", "kl_divergence", "register_kl",
-    "utils",
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution",
+    "Exponential", "Gamma", "Geometric", "Gumbel", "Independent", "Laplace", "LogNormal",
+    "MultivariateNormal", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough", "Poisson",
+    "StudentT", "Uniform", "constraints", "kl_divergence", "register_kl", "utils",
 ]  # fmt: skip

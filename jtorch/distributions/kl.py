@@ -9,9 +9,13 @@ from collections.abc import Callable
 
 import jtorch
 from jtorch.distributions.bernoulli import Bernoulli
+from jtorch.distributions.binomial import Binomial
 from jtorch.distributions.categorical import Categorical
+from jtorch.distributions.cauchy import Cauchy
+from jtorch.distributions.dirichlet import Beta, Dirichlet
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.exponential import Exponential
+from jtorch.distributions.gamma import Gamma
 from jtorch.distributions.geometric import Geometric
 from jtorch.distributions.independent import Independent, sum_rightmost
 from jtorch.distributions.laplace import Laplace
@@ -117,6 +121,41 @@ def _(p: Geometric, q: Geometric) -> Tensor:
 @register_kl(Poisson, Poisson)
 def _(p: Poisson, q: Poisson) -> Tensor:
     return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+
+
+@register_kl(Cauchy, Cauchy)
+def _(p: Cauchy, q: Cauchy) -> Tensor:
+    far = ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log()
+    return far - (4 * p.scale * q.scale).log()
+
+
+@register_kl(Gamma, Gamma)
+def _(p: Gamma, q: Gamma) -> Tensor:
+    shapes = (p.concentration - q.concentration) * jtorch.digamma(p.concentration)
+    logs = jtorch.lgamma(q.concentration) - jtorch.lgamma(p.concentration)
+    rates = q.concentration * (p.rate / q.rate).log() + (q.rate - p.rate) * (p.concentration / p.rate)
+    return rates + logs + shapes
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _(p: Dirichlet, q: Dirichlet) -> Tensor:
+    a, b = p.concentration, q.concentration
+    total = a.sum(-1)
+    logs = jtorch.lgamma(total) - jtorch.lgamma(b.sum(-1)) - (jtorch.lgamma(a) - jtorch.lgamma(b)).sum(-1)
+    return logs + ((a - b) * (jtorch.digamma(a) - jtorch.digamma(total).unsqueeze(-1))).sum(-1)
+
+
+@register_kl(Beta, Beta)
+def _(p: Beta, q: Beta) -> Tensor:
+    return kl_divergence(p._dirichlet, q._dirichlet)
+
+
+@register_kl(Binomial, Binomial)
+def _(p: Binomial, q: Binomial) -> Tensor:
+    softplus = jtorch.nn.functional.softplus
+    odds = p.probs * (p.logits - q.logits) + softplus(q.logits) - softplus(p.logits)
+    result = p.total_count * odds
+    return jtorch.where(p.total_count > q.total_count, jtorch.full_like(result, float("inf")), result)
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)

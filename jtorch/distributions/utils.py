@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import jtorch
 from jtorch.eager.tensor import Tensor
 
@@ -62,3 +64,22 @@ class lazy_property:  # noqa: N801
             value = self.function(instance)
         setattr(instance, self.function.__name__, value)
         return value
+
+
+def standard_gamma(concentration: Tensor, shape: Any) -> Tensor:
+    """Draws from Gamma(concentration, 1), off the tape: a stream of NumPy's, begun by a draw of jtorch's.
+
+    Looks at the elements of ``concentration``, so it can't be compiled.
+    """
+    seed = int(jtorch.randint(0, 2**62, ()).item())
+    stream = np.random.Generator(np.random.PCG64(seed))
+    drawn = stream.standard_gamma(concentration.detach().double().expand(tuple(shape)).numpy())
+    return jtorch.from_numpy(np.asarray(drawn)).to(concentration.dtype)
+
+
+def no_path(name: str) -> NotImplementedError:
+    """The error of ``rsample`` where samples have no gradient here."""
+    return NotImplementedError(
+        f"{name}.rsample(): samples of gamma variables have no gradient by their shape here; use sample() "
+        "with log_prob()"
+    )

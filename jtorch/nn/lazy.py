@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from jtorch import op
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.linear import Linear
 from jtorch.nn.parameter import UninitializedParameter
@@ -46,7 +47,8 @@ class LazyModuleMixin:
 
 
 def _infer(module: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-    module.initialize_parameters(*args, **kwargs)
+    with op.CONTEXT.get().evaluator.outside():  # done once, also where a compiled function does it
+        module.initialize_parameters(*args, **kwargs)
     if module.has_uninitialized_params():
         raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
     module._initialize_hook.remove()

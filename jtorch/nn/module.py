@@ -46,10 +46,10 @@ class Module(Tree, Hooked):
     def __init__(self) -> None:
         self.__dict__.update(
             training=True,
-            _parameters={},
-            _buffers={},
+            _parameters=watch.Dict(),
+            _buffers=watch.Dict(),
             _non_persistent_buffers_set=set(),
-            _modules={},
+            _modules=watch.Dict(),
         )
         for name in HOOKS:
             self.__dict__[name] = OrderedDict()

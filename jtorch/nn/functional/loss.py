@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import ones_like
 from jtorch.eager.functions.class_losses import cross_entropy as _cross_entropy
 from jtorch.eager.functions.class_losses import nll_loss as _nll_loss
@@ -118,8 +119,13 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100."""
+    """-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100.
+
+    Raises RuntimeError for an x outside [0, 1]; compiled code does not look.
+    """
     reduction = chosen(reduction, size_average, reduce)
+    if input.is_floating_point() and input.shape == target.shape:
+        APPLY["checked"](input.detach(), test="share")
     return FUNCTIONS["binary_cross_entropy"](input, target, weight, reduction)
 
 

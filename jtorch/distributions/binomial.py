@@ -1,0 +1,79 @@
+"""Binomial. Source: https://docs.pytorch.org/docs/stable/distributions.html#binomial"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jtorch
+from jtorch.distributions import constraints
+from jtorch.distributions.discrete import ByProbabilities, one_of
+from jtorch.distributions.utils import broadcast_all
+from jtorch.eager.tensor import Tensor
+
+
+class Binomial(ByProbabilities):
+    """How many of ``total_count`` trials succeed, each with probability ``probs``."""
+
+    arg_constraints = {  # noqa: RUF012
+        "total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }  # fmt: skip
+    has_enumerate_support = True
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        one_of(probs, logits)
+        self._given = "logits" if probs is None else "probs"
+        self.total_count, given = broadcast_all(total_count, logits if probs is None else probs)
+        self.total_count = self.total_count.type_as(given)
+        setattr(self, self._given, given)
+        super().__init__(given.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Any:
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        with jtorch.no_grad():
+            return jtorch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        ways = jtorch.lgamma(n + 1) - jtorch.lgamma(value + 1) - jtorch.lgamma(n - value + 1)
+        above = (logits.clamp(min=0) + logits - logits.clamp(max=0)) / 2  # with half a gradient at 0
+        softplus = above + jtorch.log1p(jtorch.exp(-logits.abs()))
+        return ways + value * logits - n * softplus
+
+    def entropy(self) -> Tensor:
+        """Summed over the support, so all counts must be equal."""
+        count = int(self.total_count.max())
+        if int(self.total_count.min()) != count:
+            raise NotImplementedError(
+                "Inhomogeneous total count not supported by `entropy`."
+            )
+        log_prob = self.log_prob(self.enumerate_support(False))
+        return -(jtorch.exp(log_prob) * log_prob).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        count = int(self.total_count.max())
+        if int(self.total_count.min()) != count:
+            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
+        values = jtorch.arange(1 + count, dtype=self._parameter.dtype)
+        values = values.view((-1, *(1,) * len(self._batch_shape)))
+        return values.expand((-1, *self._batch_shape)) if expand else values

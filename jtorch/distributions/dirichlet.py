@@ -1,0 +1,118 @@
+"""Dirichlet and Beta. Source: https://docs.pytorch.org/docs/stable/distributions.html#dirichlet"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jtorch
+from jtorch.distributions import constraints
+from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.utils import broadcast_all, no_path, standard_gamma
+from jtorch.eager.tensor import Tensor
+
+
+class Dirichlet(Distribution):
+    """Shares that add up to 1: gamma variables over their sum. Samples have no gradient."""
+
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}  # noqa: RUF012
+    support = constraints.simplex
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration / self.concentration.sum(-1, True)
+
+    @property
+    def mode(self) -> Tensor:
+        above = (self.concentration - 1).clamp(min=0.0)
+        mode = above / above.sum(-1, True)
+        flat = (self.concentration < 1).all(-1)
+        corner = jtorch.nn.functional.one_hot(mode.argmax(-1), self.concentration.shape[-1]).to(mode.dtype)
+        return jtorch.where(flat.unsqueeze(-1), corner, mode)
+
+    @property
+    def variance(self) -> Tensor:
+        total = self.concentration.sum(-1, True)
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        with jtorch.no_grad():
+            drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape))
+            drawn = drawn.clamp(min=jtorch.finfo(drawn.dtype).tiny)
+            return drawn / drawn.sum(-1, True)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        raise no_path(type(self).__name__)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        a = self.concentration
+        return jtorch.xlogy(a - 1.0, value).sum(-1) + jtorch.lgamma(a.sum(-1)) - jtorch.lgamma(a).sum(-1)
+
+    def entropy(self) -> Tensor:
+        a, k = self.concentration, self.concentration.shape[-1]
+        total = a.sum(-1)
+        spread = (k - total) * jtorch.digamma(total) + ((a - 1.0) * jtorch.digamma(a)).sum(-1)
+        return jtorch.lgamma(a).sum(-1) - jtorch.lgamma(total) - spread
+
+
+class Beta(Distribution):
+    """A share in (0, 1): the first of a Dirichlet variable of two. Samples have no gradient."""
+
+    arg_constraints = {  # noqa: RUF012
+        "concentration1": constraints.positive, "concentration0": constraints.positive,
+    }  # fmt: skip
+    support = constraints.unit_interval
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        both = jtorch.stack(broadcast_all(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(both, validate_args=validate_args)
+        super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
+
+    @property
+    def concentration1(self) -> Tensor:
+        return self._dirichlet.concentration[..., 0]
+
+    @property
+    def concentration0(self) -> Tensor:
+        return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Tensor:
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self) -> Tensor:
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        return self._dirichlet.sample(sample_shape)[..., 0]
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        raise no_path(type(self).__name__)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._dirichlet.log_prob(jtorch.stack([value, 1.0 - value], -1))
+
+    def entropy(self) -> Tensor:
+        return self._dirichlet.entropy()
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Beta:
+        wide = self._dirichlet.expand(batch_shape).concentration
+        return type(self)(wide[..., 0], wide[..., 1], self._validate_args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

@@ -1,0 +1,78 @@
+"""Gamma and Chi2. Source: https://docs.pytorch.org/docs/stable/distributions.html#gamma"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jtorch
+from jtorch.distributions import constraints
+from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.utils import broadcast_all, no_path, standard_gamma
+from jtorch.eager.tensor import Tensor
+
+
+class Gamma(Distribution):
+    """Waiting times for ``concentration`` events at ``rate`` events per unit. Samples have no gradient."""
+
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
+    support = constraints.nonnegative
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration / self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.concentration / self.rate.pow(2)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        with jtorch.no_grad():
+            drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape)) / self.rate
+            return drawn.clamp(min=jtorch.finfo(drawn.dtype).tiny)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        raise no_path(type(self).__name__)
+
+    def log_prob(self, value: Any) -> Tensor:
+        value = jtorch.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
+        if self._validate_args:
+            self._validate_sample(value)
+        a, rate = self.concentration, self.rate
+        return jtorch.xlogy(a, rate) + jtorch.xlogy(a - 1, value) - rate * value - jtorch.lgamma(a)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return jtorch.special.gammainc(self.concentration, self.rate * value)
+
+    def entropy(self) -> Tensor:
+        a = self.concentration
+        return a - jtorch.log(self.rate) + jtorch.lgamma(a) + (1.0 - a) * jtorch.digamma(a)
+
+
+class Chi2(Gamma):
+    """The sum of ``df`` squares of standard normal variables."""
+
+    arg_constraints = {"df": constraints.positive}  # noqa: RUF012
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        half = 0.5 * df
+        super().__init__(half, 0.5, validate_args=validate_args)
+
+    @property
+    def df(self) -> Tensor:
+        return self.concentration * 2
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Chi2:
+        return type(self)(self.df.expand(batch_shape), self._validate_args)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

@@ -1,0 +1,10 @@
+"""``torch.nn.modules.batchnorm``: the layers that PyTorch keeps there."""
+
+from jtorch.nn.batch_norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
+from jtorch.nn.batch_norm import _BatchNorm as _BatchNorm
+from jtorch.nn.lazy_layers import LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d",
+    "LazyBatchNorm3d", "SyncBatchNorm",
+]  # fmt: skip

@@ -1,0 +1,5 @@
+"""``torch.nn.modules.channelshuffle``: the layers that PyTorch keeps there."""
+
+from jtorch.nn.upsampling import ChannelShuffle
+
+__all__ = ["ChannelShuffle"]
