@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 import logging
+import operator
 import os
 import threading
 import time
@@ -17,6 +19,7 @@ from typing import Any
 from jtorch import config, watch
 from jtorch import op as op_module
 from jtorch.compile import debug
+from jtorch.compile.callees import one_recording
 from jtorch.compile.caller import MISS
 from jtorch.compile.capture import Capture, capture
 from jtorch.compile.compiled import CompiledPlan
@@ -28,13 +31,15 @@ from jtorch.compile.situation import facts_of
 from jtorch.compile.timings import Timings
 from jtorch.compile.tree import flatten
 from jtorch.compile.verify import Verifier
+from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
-from jtorch.errors import OtherBranch, RetraceError, RetraceWarning, user_source
+from jtorch.errors import OtherBranch, RetraceError, RetraceWarning, VerifyError, user_source
 
 MAX_PLANS = 64  # per function; the least recently used one goes
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
 _log = logging.getLogger("jtorch.compile")
+_uses = itertools.count()  # tells which plan was used last
 _recording = threading.RLock()  # one thread records at a time; a compiled function inside is part of that
 
 
@@ -108,6 +113,8 @@ class CompiledFunction:
         context = op_module.CONTEXT.get()
         if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
+        if anomaly.ACTIVE:  # which looks at each op
+            return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)
         leaves, structure = flatten((args, kwargs))
@@ -126,15 +133,16 @@ class CompiledFunction:
                     return result
             if self._branches_too_often(ways):
                 return self.function(*args, **kwargs)
-            with _recording:
-                if self._recordings != recordings:
-                    continue  # another thread recorded, perhaps this very call
-                found = self._record(leaves, structure, plans)
-                self._recordings += 1
-            if found is None:
-                return self.function(*args, **kwargs)
-            self._use(found, plans, args, leaves, structure)
-            result = self._replay(found, leaves, args, kwargs)
+            with one_recording():
+                with _recording:
+                    if self._recordings != recordings:
+                        continue  # another thread recorded, perhaps this very call
+                    found = self._record(leaves, structure, plans)
+                    self._recordings += 1
+                if found is None:
+                    return self.function(*args, **kwargs)
+                self._use(found, plans, args, leaves, structure)
+                result = self._replay(found, leaves, args, kwargs)
             if result is not MISS:
                 self.timings.first_call = time.perf_counter() - start
                 return result
@@ -158,9 +166,19 @@ class CompiledFunction:
     def _replay(self, plan: CompiledPlan, leaves: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         if self.verifier is None:
             return plan.call(tuple(leaves))
-        return self.verifier.call(
-            plan, leaves, lambda: self.function(*args, **kwargs), lambda: named_by(self.function)
-        )
+        try:
+            return self.verifier.call(
+                plan, leaves, lambda: self.function(*args, **kwargs), lambda: named_by(self.function)
+            )
+        except VerifyError as error:
+            told = self._difference(plan, leaves, flatten((args, kwargs))[1])
+            raise VerifyError(f"{error}\n{told}" if told else str(error)) from None
+
+    def _difference(self, plan: CompiledPlan, leaves: list[Any], structure: Any) -> str:
+        from jtorch.compile.again import difference
+
+        with _recording:
+            return difference(plan, self.function, leaves, structure, op_module.CONTEXT.get())
 
     def _positional(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Keyword arguments where their position is known: ``f(x, y=y)`` is the same call as ``f(x, y)``."""
@@ -226,13 +244,26 @@ class CompiledFunction:
     ) -> None:
         if not plans or plans[0] is not plan:  # all at once: other threads read the list
             plans[:] = [plan, *(p for p in plans if p is not plan)]
-        self._dropped_calls += sum(p.clock.count for p in plans[MAX_PLANS:])
-        del plans[MAX_PLANS:]
+        plan.used = next(_uses)
+        self._forget_oldest()
         self.recent = Recent(plan, leaves, structure)
         flat = len(args) == len(leaves) and all(a is b for a, b in zip(args, leaves, strict=True))
         if self.verifier is not None and not self.verifier.done_with(plan):
             flat = False
         self._latest = plan if flat else None
+
+    def _forget_oldest(self) -> None:
+        """Drop the least recently used plans where there are more than ``MAX_PLANS``."""
+        everywhere = tuple(self.plans.items())
+        if sum(len(plans) for _, plans in everywhere) <= MAX_PLANS:
+            return
+        by_use = sorted(((p.used, s) for s, plans in everywhere for p in plans), key=operator.itemgetter(0))
+        for used, structure in by_use[:-MAX_PLANS]:
+            plans = self.plans[structure]
+            self._dropped_calls += sum(p.clock.count for p in plans if p.used == used)
+            plans[:] = [p for p in plans if p.used != used]
+            if not plans:
+                self.plans.pop(structure, None)
 
     # -- looking inside --------------------------------------------------------------------------------------
 
@@ -295,6 +326,13 @@ class CompiledFunction:
 
         plan, leaves, _ = self._call_to_study(args, kwargs)
         return save_repro(plan, leaves, folder)
+
+    def record_again(self, *args: Any, **kwargs: Any) -> str:
+        """Record the call with these arguments, or the latest one, once more, and tell which line traced
+        differently; "" where none did. What differs rests on something that is not guarded: see
+        ``docs/compiled.md`` for what cannot be seen.
+        """
+        return self._difference(*self._call_to_study(args, kwargs))
 
     def _call_to_study(self, args: tuple, kwargs: dict[str, Any]) -> tuple[CompiledPlan, list[Any], Any]:
         """(plan, leaves, structure) for given arguments, or of the latest call."""

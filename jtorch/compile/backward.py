@@ -19,32 +19,53 @@ from jtorch.compile.memory import Place, Target
 from jtorch.compile.passes import Fuel, optimise
 from jtorch.compile.pipeline import Program, compile_graph
 from jtorch.compile.split import Split, split
+from jtorch.compile.tape import reached_from
 from jtorch.compile.timings import Timings
-from jtorch.eager.node import Node
+from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
+
+INNER = (
+    "the gradient of a result of the compiled function '{name}' from which another of its results was "
+    "computed: "
+    "of what lies between them nothing is known outside. Compute the second outside, or the gradient "
+    "inside."
+)
 
 
 class CompiledFunctionBackward(Node):
     """The node of one call of a compiled function."""
 
-    __slots__ = ("owner",)
+    __slots__ = ("last", "owner", "spent")
     foreign = True
     frees = True
+    materializes = False
 
     def __init__(self, owner: Backward, edges: Any, saved: Any, versions: Any, metadata: Any) -> None:
         super().__init__(edges, saved, versions, metadata)
         self.owner = owner
+        self.last: frozenset[int] = frozenset()  # the results that the latest pass came from
+        self.spent: frozenset[int] = frozenset()  # those whose part of the graph is freed
 
     def backward(self, xp: Any, g: Any) -> Any:
         arrays = self.check_saved()
         gradients = g if isinstance(g, list) else [g]
-        if any(not isinstance(part, np.ndarray) for part in gradients):
+        if any(part is not None and not isinstance(part, (np.ndarray, np.generic)) for part in gradients):
             raise CompileError(
                 f"backward() inside a compiled function reaches the result of '{self.owner.name}', which was "
                 "called outside. Call it inside, too."
             )
+        self.last = frozenset(k for k, part in enumerate(gradients) if part is not None)
+        if self.last & self.spent:
+            raise RuntimeError(BACKWARD_TWICE)
         return self.owner.run(arrays, gradients)
+
+    def release(self) -> None:
+        """Free what no later pass can ask for: results that share nothing go backward one after another."""
+        rivals = self.owner.tape.rivals
+        self.spent = self.spent.union(*(rivals[k] for k in self.last))
+        if len(self.spent) == len(rivals):
+            super().release()
 
     def backward_on_tensors(self, xp: Any, g: Any) -> Any:
         raise NotImplementedError(
@@ -55,6 +76,27 @@ class CompiledFunctionBackward(Node):
     def _saved_of(self, cell: Any) -> tuple[Any, str]:
         k = next(k for k in range(0, len(self.versions), 2) if self.versions[k] is cell) // 2
         return self.owner.watched[k].var, self.name()
+
+
+class InnerResult(Node):
+    """Above the node of a call, for a result that another result of the call was computed from."""
+
+    __slots__ = ()
+    frees = False
+    inner = True
+
+    @staticmethod
+    def vjp(xp: Any, g: Any) -> Any:
+        return g
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return g
+
+    def register_prehook(self, hook: Any) -> Any:
+        (edge,) = self.edges
+        raise CompileError(INNER.format(name=edge[0].owner.name if edge is not None else ""))
+
+    register_tensor_hook = register_prehook
 
 
 class Backward:
@@ -68,6 +110,10 @@ class Backward:
         self.program: Program | None = None
         self.timings = Timings()
         self.arguments = self._leaf_arguments(capture)
+        assert capture.tape is not None
+        self.tape = capture.tape
+        gradients = capture.graph.outputs[len(capture.graph.outputs) - len(capture.wanted) :]
+        self.reached = reached_from(capture.graph, gradients, capture.cotangents)
         self.split = self._cut(capture)
         self.n_saved = len(self.split.saved)
         by_var = {e.var: e for e in capture.inputs}
@@ -110,6 +156,8 @@ class Backward:
         )
         for k, t in enumerate(outs):
             t._node, t._index, t._requires_grad = node, k, True
+            if k in self.tape.inner:
+                t._node, t._index = InnerResult(((node, k),), (), (), (t._data.shape, t._data.dtype)), 0
 
     def _edge(self, k: int, leaves: tuple) -> Any:
         argument = self.arguments[k]
@@ -119,8 +167,12 @@ class Backward:
     def _captured(self, entry: ArrayInput) -> Tensor:
         return next(t for t in self.capture.leaves if t._data is entry.array)
 
-    def run(self, arrays: tuple, gradients: list[np.ndarray]) -> tuple:
+    def run(self, arrays: tuple, given: list[np.ndarray | None]) -> tuple:
         """The leaves' gradients, None where none flows."""
+        types = [v.type for v in self.capture.cotangents]
+        pairs = zip(given, types, strict=True)
+        gradients = [np.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
+        reached = {k for k, g in enumerate(given) if g is not None}
         if self.program is None:
             self.program = self._compile()
         inputs = [np.ascontiguousarray(a) for a in (*arrays, *gradients)]
@@ -131,8 +183,9 @@ class Backward:
             if status:
                 raise RuntimeError(replay.status_text(status)[0])
         found: list[Any] = [None] * len(self.capture.leaves)
-        for k, out in zip(self.capture.wanted, outs, strict=True):
-            found[k] = out
+        for k, out, by in zip(self.capture.wanted, outs, self.reached, strict=True):
+            if by & reached or not by:
+                found[k] = out
         return tuple(found)
 
     def _compile(self) -> Program:

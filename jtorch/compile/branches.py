@@ -12,6 +12,7 @@ all decisions before it make right.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from jtorch import xp
 from jtorch.compile.interpret import read
 from jtorch.compile.ir import Atom, Var
 from jtorch.compile.snapshot import value_now
-from jtorch.errors import OtherBranch
+from jtorch.errors import CompileError, OtherBranch, user_source
 from jtorch.op import BY_NAME
 from jtorch.ops.branching import OTHER_BRANCH
 
@@ -40,8 +41,13 @@ class Branches:
     def decide(self, condition: Any) -> bool:
         """What a traced tensor of one element decides now; recorded as what this plan expects."""
         tracer = self.tracer
+        if tracer.callees:  # another way would have to run them again
+            raise CompileError(
+                f"{user_source()}: a branch on the elements of a tensor after '{tracer.callees[-1].name}' "
+                "ran, which is disabled for compiling: call that after the branch, or use jtorch.where."
+            )
         atom = tracer.read(condition)
-        outcome = bool(self._evaluate(atom))
+        outcome = bool(self.values_of([atom])[0])
         table = tracer.table
         truth = condition if atom.dtype == _BOOL else table[_CAST.index](condition, dtype=_BOOL)
         holds = truth if outcome else table[_NOT.index](truth)
@@ -49,8 +55,13 @@ class Branches:
         self.checks.append(tracer.read(table[_EXPECT.index](table[_CAST.index](flat, dtype=_INT))))
         return outcome
 
-    def _evaluate(self, atom: Atom) -> np.ndarray:
-        """The value of ``atom`` for the arguments of this recording."""
+    def know(self, variables: Sequence[Var], values: Sequence[np.ndarray]) -> None:
+        """What the newest equation gives: it is not to be evaluated again."""
+        self._values.update(zip(variables, values, strict=True))
+        self._eqns += 1
+
+    def values_of(self, atoms: Sequence[Atom]) -> list[np.ndarray]:
+        """The values of ``atoms`` for the arguments of this recording."""
         for entry in self.tracer.inputs[self._inputs :]:
             self._values[entry.var] = np.asarray(value_now(entry), entry.var.dtype)
         for eqn in self.tracer.eqns[self._eqns :]:
@@ -58,7 +69,7 @@ class Branches:
             for var, value in zip(eqn.outputs, out if len(eqn.outputs) > 1 else (out,), strict=True):
                 self._values[var] = np.asarray(value).reshape(var.shape)
         self._inputs, self._eqns = len(self.tracer.inputs), len(self.tracer.eqns)
-        return read(self._values, atom)
+        return [read(self._values, atom) for atom in atoms]
 
 
 def is_other_branch(sentence: str) -> bool:

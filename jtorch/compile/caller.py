@@ -17,6 +17,7 @@ small step does. For a step of two tensors it reads
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,7 @@ from jtorch.compile.inputs import ArrayInput, GradInput, ScalarInput
 from jtorch.compile.tree import unflatten
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import OtherBranch
 from jtorch.op import Context
@@ -150,7 +152,7 @@ class _Caller:
     def _grad_guards(self) -> None:
         """Gradients are where they were; tensors that get one are not the same where they were not."""
         capture = self.plan.capture
-        owners = {id(t): t for t, _ in capture.effects.grads}
+        owners = {id(t): t for t, _ in (*capture.effects.grads, *capture.effects.shared_grads)}
         for entry in capture.inputs:
             if isinstance(entry, GradInput):
                 owners[id(entry.tensor)] = entry.tensor
@@ -319,6 +321,8 @@ class _Caller:
             self.add(f"{grad}._cell[0] += 1")
         for k, flag in self.plan.capture.toggled.items():
             self.add(f"a{k}.requires_grad_({flag})")
+        for tensor, grad in self.plan.capture.effects.shared_grads:
+            self.add(f"{self.tensor(tensor)}.grad = {self.tensor(grad)}")
         for k, index in self.plan.grad_outputs:
             self.add(f"a{k}.grad = wrap(r{index})")
         for tensor in self.plan.cleared:
@@ -345,8 +349,20 @@ class _Caller:
         return f"unflatten(structure, [{', '.join(values)}])"
 
     def _result(self, result: Any) -> str:
+        if result.broken:
+            self.names["broken"] = broken
+            return f"broken({self._plain(result)}, {self.name('m', result.broken)})"
+        return self._plain(result)
+
+    def _plain(self, result: Any) -> str:
+        if result.kind == "tensor" and result.is_leaf and result.cls is not Tensor:
+            self.names["of_class"] = of_class
+            return f"of_class(leaf(r{result.index}), {self.name('C', result.cls)})"
         if result.kind == "tensor":
             return f"leaf(r{result.index})" if result.is_leaf else f"wrap(r{result.index})"
+        if result.kind == "copy":
+            self.names["deepcopy"] = copy.deepcopy
+            return f"deepcopy({self.name('V', copy.deepcopy(result.value))})"
         if result.kind == "argument":
             return f"a{result.index}"
         if result.kind == "again":
@@ -373,7 +389,8 @@ class _Caller:
             based = result.value._base is not None
             if entry.argument is not None:
                 k = entry.argument
-                array, cell, base = f"d{k}", f"a{k}._cell", f"a{k}" if based else None
+                shared = any(result.value._cell is t._cell for t in self.plan.capture.traced.values())
+                array, cell, base = f"d{k}", f"a{k}._cell" if shared else "[0]", f"a{k}" if based else None
             else:
                 array, cell = self.name("k", entry.array), self.name("v", result.value._cell)
                 base = self.tensor(result.value._base) if based else None
@@ -391,6 +408,30 @@ def view_of_array(array: np.ndarray, chain: tuple, cell: list, base: Any) -> Ten
     out = wrap(array)
     out._cell, out._base, out._how = cell, base, None
     return out
+
+
+def of_class(tensor: Tensor, cls: type) -> Tensor:
+    """``tensor`` as one of a class of the same layout, e.g. a Parameter."""
+    tensor.__class__ = cls
+    return tensor
+
+
+def broken(tensor: Tensor, sentence: str) -> Tensor:
+    """A result from which nobody can go backward."""
+    tensor._node = BrokenGraph((), (sentence,), (), (tensor._data.shape, tensor._data.dtype))
+    tensor._requires_grad = True
+    return tensor
+
+
+class BrokenGraph(Node):
+    """The graph of a result that needs a value which the compiled function changed in place since."""
+
+    __slots__ = ()
+
+    def backward(self, xp: Any, g: Any) -> Any:
+        raise RuntimeError(self.saved[0])
+
+    backward_on_tensors = backward
 
 
 def _number(value: float) -> str:

@@ -14,6 +14,7 @@ from jtorch.compile.attributes import read_attribute, write_attribute
 from jtorch.compile.guards import MISSING, ContextRead, ItemRead, LengthRead, MembershipRead
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer
+from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Watch
 
 _CHANGING = frozenset({
@@ -38,6 +39,9 @@ def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any])
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
+    if getattr(callee, "_jtorch_disabled", False):  # it runs at each call, and looks for itself
+        _hand_over(observer, frame, [a for a in args if kind_of(type(a)) is Kind.CONTAINER], objects=False)
+        return
     _check_volatile(observer, frame, callee, args)
     if isinstance(callee, types.FunctionType):
         if not is_observed(callee.__code__, callee.__globals__):
@@ -91,6 +95,12 @@ def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[A
 
 def _see_class(watch: Watch, frame: types.FrameType, cls: type, args: list[Any]) -> None:
     observer = watch.observer
+    if cls is type and args and issubclass(type(args[0]), Scalar):
+        raise observer.error(
+            frame,
+            "asks for the type() of a number that may change from call to call, which is one of jtorch's own",
+            "isinstance() answers as it does in eager mode.",
+        )
     if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
         return
     if not is_users(cls):

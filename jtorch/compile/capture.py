@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,19 +12,21 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
+from jtorch.compile import callees
 from jtorch.compile import instructions as instructions  # fills the observer's table
 from jtorch.compile.guards import Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
-from jtorch.compile.ir import Atom, Graph, Type, Var
+from jtorch.compile.ir import Atom, Graph, Var
 from jtorch.compile.observe import Observer, check_reads
+from jtorch.compile.opaque import is_made_anew
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.sym import Sym
+from jtorch.compile.tape import Tape, differentiate_whole, is_freed, tape_of
 from jtorch.compile.trace import ArgumentReached, Effects, Tracer
 from jtorch.compile.tree import flatten, unflatten
-from jtorch.eager import engine
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.node import Node
-from jtorch.eager.tensor import Tensor, wrap
+from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
+from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
 from jtorch.op import Context
 
@@ -33,13 +36,15 @@ class Result:
     """One leaf of what the function returned. ``kind``: "tensor" (output ``index``), "number" (output
     ``index`` as a float), "view" (memory of an outside array), "argument" (number ``index``), "again"
     (result ``index`` once more), "part" (a view of output ``index``), "grad" (what ``value.grad`` is
-    after the call), "same" (``value`` itself)."""
+    after the call), "same" (``value`` itself), "copy" (a copy of it)."""
 
     kind: str
     index: int = -1
     value: Any = None
     requires_grad: bool = False  # has a graph, to be differentiated outside
     is_leaf: bool = False  # requires grad and has none
+    cls: type = Tensor  # of a leaf
+    broken: str = ""  # the error of a backward pass through it
     source: ArrayInput | None = None
     chain: tuple = ()
 
@@ -62,6 +67,7 @@ class Capture:
     cotangents: list[Var] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
+    tape: Tape | None = None  # how those hang together
     places: dict[int, int] = field(default_factory=dict)  # id of an argument as it was traced -> its place
     traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
@@ -71,18 +77,23 @@ class Capture:
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
     fixed: frozenset[int] = frozenset()
+    log: list[Any] = []
     while True:
         try:
-            return _capture(function, leaves, structure, context, name, fixed)
+            made = _capture(function, leaves, structure, context, name, fixed, log)
+            callees.hand_over(log)
+            return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
             array = leaves[found.place]._data
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
 
 
 def _capture(
-    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int]
-) -> Capture:
+    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
+    log: list[Any],
+) -> Capture:  # fmt: skip
     tracer = Tracer(name)
+    tracer.log = log
     observer = Observer(name)
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
@@ -92,13 +103,15 @@ def _capture(
     noted = watch.moved.set(tracer.moved)
     try:
         with observer.observing():
-            returned = function(*args, **kwargs)
+            returned = _called(function, args, kwargs, leaves, name)
+            _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, name)
             observer.deep(None, returned, objects=False)
             outs, out_structure = flatten(returned)
-            results, atoms, alive = _results(tracer, outs)
+            results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
-            found = _differentiate(tracer, alive) if context.grad and alive else None
+            found = differentiate_whole(tracer, outs, results) if context.grad and alive else None
+            tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
         graph, effects = tracer.finish(atoms)
     finally:
         tracer.open = False
@@ -112,6 +125,7 @@ def _capture(
     _check_arguments(effects, tensors, leaves, name)
     plain = [*observer.reads.values(), *tracer.options]
     check_reads(plain, name)
+    callees.finish(tracer, plain)
     _check_scalars(tracer, name)
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
@@ -128,6 +142,7 @@ def _capture(
             outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
         )
         made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
+        made.tape = tape
     return made
 
 
@@ -178,7 +193,9 @@ def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
     return twin
 
 
-def _results(tracer: Tracer, outs: list[Any]) -> tuple[list[Result], list[Atom], list[Tensor]]:
+def _results(
+    tracer: Tracer, observer: Observer, outs: list[Any]
+) -> tuple[list[Result], list[Atom], list[Tensor]]:
     results: list[Result] = []
     atoms: list[Atom] = []
     alive: list[Tensor] = []
@@ -210,16 +227,24 @@ def _results(tracer: Tracer, outs: list[Any]) -> tuple[list[Result], list[Atom],
             atoms.append(out.var)
         elif id(out) in tracer.places:
             found[k] = Result("argument", tracer.places[id(out)])
+        elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()
+            found[k] = Result("view", source=tracer.arrays[id(out._data)], value=out)
         else:
-            found[k] = Result("same", value=out)
+            found[k] = Result("copy" if is_made_anew(observer, out) else "same", value=out)
         seen.setdefault(id(out), k)
     results = [found[k] for k in range(len(outs))]
     alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
     return results, atoms, alive
 
 
+def _lies_in_argument(tracer: Tracer, tensor: Tensor) -> bool:
+    entry = tracer.arrays.get(id(tensor._data))
+    return entry is not None and entry.argument is not None
+
+
 def _shown_in_parts(outs: list[Any]) -> list[Any]:
-    """The memory made by the function of which two results show some of the same elements."""
+    """The memory made by the function of which two results show some of the same elements, or of which one
+    shows no fewer, in another order: it has the strides of eager mode."""
     views: dict[int, list[tuple[Any, np.ndarray]]] = {}
     shared: dict[int, Any] = {}
     for out in {id(o): o for o in outs}.values():
@@ -229,7 +254,10 @@ def _shown_in_parts(outs: list[Any]) -> list[Any]:
         if storage.source is not None:
             continue
         current = storage.current
-        mine = _addresses(current.shape if isinstance(current, Var) else (), out._data.chain)
+        shape = current.shape if isinstance(current, Var) else ()
+        if out._data.size >= math.prod(shape) and not out._data.flags.c_contiguous:
+            shared[id(storage)] = storage
+        mine = _addresses(shape, out._data.chain)
         others = views.setdefault(id(storage), [])
         if any(_overlap(mine, other) for _, other in others):
             shared[id(storage)] = storage
@@ -263,7 +291,7 @@ def _traced_result(
     ``base`` an earlier result that is the whole of the same memory."""
     sym: Any = out._data
     source = sym.storage.source
-    graph = out._requires_grad and out._node is not None and not _is_freed(out._node)
+    graph = out._requires_grad and out._node is not None and not is_freed(out._node)
     if source is not None:
         if graph:
             raise CompileError(
@@ -275,57 +303,34 @@ def _traced_result(
         return Result("grad", value=grad_of)
     if base is not None and base.kind == "tensor":
         return Result("part", base.index, chain=sym.chain, requires_grad=graph)
-    return Result("tensor", index, requires_grad=graph, is_leaf=out._requires_grad and out._node is None)
+    is_leaf = out._requires_grad and out._node is None
+    return Result("tensor", index, requires_grad=graph, is_leaf=is_leaf, cls=type(out))
 
 
-def _is_freed(node: Any) -> bool:
-    """Whether ``backward()`` already went through the graph under ``node``: a second pass is an error."""
-    seen: set[Any] = set()
-    stack = [node]
-    while stack:
-        found = stack.pop()
-        if isinstance(found, Node) and found not in seen:
-            if found.saved is None:
-                return True
-            seen.add(found)
-            stack += [e[0] for e in found.edges if e is not None]
-    return False
-
-
-def _differentiate(
-    tracer: Tracer, outputs: list[Tensor]
-) -> tuple[list[Tensor], list[Var], list[Atom | None]]:
-    """Record the backward pass of ``outputs`` for a ``backward()`` that comes from outside."""
-    leaves = _leaves_under(outputs)
-    cotangents = []
-    for out in outputs:
-        var = Var(Type(out._data.dtype, tuple(out._data.shape)), "g")
-        cotangents.append(var)
-    seeds = [wrap(tracer._fresh(v)) for v in cotangents]
-    run = engine._Run(False, True)
-    hooks = [t._hooks for t in leaves]
+def _called(function: Callable, args: Any, kwargs: Any, leaves: list[Any], name: str) -> Any:
     try:
-        for t in leaves:  # the engine outside runs them, on what this pass gives
-            t._hooks = None
-        found = run.play(outputs, seeds, leaves)
-    finally:
-        for t, h in zip(leaves, hooks, strict=True):
-            t._hooks = h
-    return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found]
+        return function(*args, **kwargs)
+    except RuntimeError as error:
+        if str(error) in (LEAF, VIEW_OF_LEAF) and any(isinstance(a, Tensor) and a._node for a in leaves):
+            raise CompileError(
+                f"{error} In a compiled function an argument that was computed outside counts as a leaf, "
+                "too: change its clone() and return that, or change it outside."
+            ) from error
+        if str(error) == UNKNOWN_VIEW and any(isinstance(a, Tensor) and a._base is not None for a in leaves):
+            raise CompileError(
+                f"'{name}' writes a value that requires grad into an argument that is a view, whose graph "
+                "would end with the recording. Write its .detach(), or into a clone() that it returns."
+            ) from error
+        raise
 
 
-def _leaves_under(outputs: list[Tensor]) -> list[Tensor]:
-    found: dict[int, Tensor] = {}
-    seen: set[Node] = set()
-    stack: list[Any] = [t._node or t for t in outputs]
-    while stack:
-        target = stack.pop()
-        if isinstance(target, Tensor):
-            found[id(target)] = target
-        elif target not in seen:
-            seen.add(target)
-            stack += [e[0] for e in target.edges if e is not None]
-    return list(found.values())
+def _check_mode(context: Context, name: str) -> None:
+    now = op_module.CONTEXT.get()
+    if (now.grad, now.inference) != (context.grad, context.inference):
+        raise CompileError(
+            f"'{name}' leaves gradients switched {'on' if now.grad else 'off'} for what follows it, which a "
+            "recording would not: use set_grad_enabled() as a context manager, or call it outside."
+        )
 
 
 def _check_generators(tracer: Tracer) -> None:

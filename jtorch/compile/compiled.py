@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -81,6 +82,7 @@ def _in_order(array: np.ndarray) -> bool:
 class CompiledPlan:
     """A capture made executable. ``call(leaves)`` runs it, or answers ``caller.MISS``."""
 
+    used = -1  # when a call last took the long way to it
     facts: Any = None  # the situation it was recorded in, in words: see ``situation.py``
 
     def __init__(
@@ -110,6 +112,7 @@ class CompiledPlan:
         self.statics = _statics(leaves)
         self.epoch = watch.structure[0]
         self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
+        self.clock.stop_with(self.call)
 
     def _targets(self) -> list[Target]:
         capture, targets = self.capture, []
@@ -196,6 +199,7 @@ def _facts(capture: Capture) -> tuple:
         capture.structure,
         (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
+        [(named(t), named(grad)) for t, grad in effects.shared_grads],
         [[inputs[id(e)] for e in entries] for entries in (effects.writes, effects.grad_writes)],
         [(id(g), n) for g, n in effects.draws],
         [named(t) for t in capture.leaves],
@@ -206,13 +210,22 @@ def _facts(capture: Capture) -> tuple:
 
 def _result_facts(result: Any, inputs: dict[int, int], named: Callable[[Any], Any]) -> tuple:
     source = inputs[id(result.source)] if result.source is not None else None
-    value = {"same": _compared, "grad": named}.get(result.kind, lambda _: None)(result.value)
+    compared = {"same": _compared, "copy": _content, "grad": named}.get(result.kind, lambda _: None)
+    value = compared(result.value)
     chain = str([(op.name, statics) for op, statics in result.chain])
-    return result.kind, result.index, value, result.requires_grad, result.is_leaf, source, chain
+    form = (result.requires_grad, result.is_leaf, result.cls, result.broken)
+    return result.kind, result.index, value, form, source, chain
 
 
 def _compared(value: Any) -> Any:
     return (type(value), repr(value)) if isinstance(value, PLAIN) else id(value)
+
+
+def _content(value: Any) -> Any:
+    try:
+        return pickle.dumps(value)
+    except Exception:  # whatever a class says that cannot be pickled
+        return id(value)
 
 
 def _statics(leaves: list[Any]) -> list[Any]:

@@ -6,26 +6,24 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.compile.callees import record
 from jtorch.compiler import is_compiling
-from jtorch.errors import CompileError, user_source
 from jtorch.nn.module import Module
+from jtorch.op import CONTEXT
 
 
 def disabled(function: Callable, reason: str | None) -> Callable:
-    """``function``, which runs eagerly and refuses to be recorded as part of another."""
+    """``function``, which runs eagerly, in the middle of a compiled function, too."""
     if isinstance(function, Module):
         raise NotImplementedError("disable takes a function: decorate the module's forward")
     name = getattr(function, "__qualname__", type(function).__name__)
 
+    why = f" ({reason})" if reason else ""
+
     @functools.wraps(function)
     def run_eagerly(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
-            why = f" ({reason})" if reason else ""
-            raise CompileError(
-                f"{user_source()}: '{name}' is disabled for compiling{why} and cannot run in the middle of a "
-                "recording: call it before or after the compiled function and pass in what it gives, or "
-                "leave the caller uncompiled."
-            )
+            return record(CONTEXT.get().evaluator, function, f"{name}{why}", args, kwargs)
         return function(*args, **kwargs)
 
     run_eagerly._jtorch_disabled = True  # type: ignore[attr-defined]

@@ -55,8 +55,15 @@ class Retrace:
         )
 
 
+_KEPT = 1000  # retraces of one function: a program that never settles must not grow for it
+
+
 class Ledger(list[Retrace]):
-    """The retraces of one function, oldest first. Prints as a table."""
+    """The retraces of one function, oldest first; of more than 1,000 the latest. Prints as a table."""
+
+    def add(self, entry: Retrace) -> None:
+        self.append(entry)
+        del self[:-_KEPT]
 
     def __str__(self) -> str:
         if not self:
@@ -174,7 +181,7 @@ _listeners: list[Callable[[Any, Retrace], None]] = []
 
 def tell(function: Any, entry: Retrace) -> None:
     """Add ``entry`` to the function's ledger and tell those who listen."""
-    function.retraces.append(entry)
+    function.retraces.add(entry)
     for listener in list(_listeners):
         listener(function, entry)
 

@@ -130,6 +130,9 @@ class Observer:
     def _begin(self, frame: types.FrameType, code: types.CodeType) -> None:
         if code.co_name in ("__init__", "__new__", "__post_init__") and code.co_argcount:
             self.made(frame.f_locals.get(code.co_varnames[0]))
+        cls: Any = type(frame.f_locals.get(code.co_varnames[0])) if code.co_argcount else object
+        if kind_of(cls) is Kind.MODULE and getattr(cls.forward, "__code__", None) is code:
+            self.read(AttributeRead, frame, cls, "forward", cls.forward)  # __call__ is not watched
         function = frames.function_of(frame)
         if function is None or id(function) in self.inside:
             return

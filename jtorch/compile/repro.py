@@ -29,7 +29,7 @@ from jtorch.compile.passes import Fuel, optimise
 from jtorch.compile.runtime.replay import Replay
 from jtorch.compile.runtime.unjitted import Unjitted
 from jtorch.compile.snapshot import graph_arguments
-from jtorch.errors import Source
+from jtorch.errors import CompileError, Source
 from jtorch.op import BY_NAME
 
 
@@ -122,9 +122,16 @@ def first_difference(judge: Judge, expected: Sequence[Any], found: Sequence[Any]
 def save_repro(plan: Any, leaves: list[Any], folder: Any) -> Path:
     """Write ``NAME.py`` and ``NAME.npz`` for a plan called with ``leaves`` now; the script's path.
 
-    Where results are differentiated outside, the program is forward and backward pass in one.
+    Where results are differentiated outside, the program is forward and backward pass in one. Raises
+    CompileError where a function that is disabled for compiling is part of it: a file cannot hold that.
     """
     capture = plan.capture
+    for eqn in capture.graph.eqns:
+        if BY_NAME.get(eqn.op.name) is not eqn.op:
+            raise CompileError(
+                f"{eqn.source}: '{eqn.op.name}' is disabled for compiling, and its Python cannot be written "
+                "into a script: save a function without it."
+            )
     arguments = graph_arguments(capture.inputs, leaves)
     arguments += [np.cos(np.arange(v.type.size)).reshape(v.shape).astype(v.dtype) for v in capture.cotangents]
     folder = Path(folder)

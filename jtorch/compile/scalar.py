@@ -8,11 +8,16 @@ traced anew.
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from jtorch.errors import NOT_THE_USERS
+from jtorch.op import BY_NAME
 
 
 class Scalar:
@@ -21,13 +26,19 @@ class Scalar:
 
     __slots__ = ("origins", "tracer", "value", "var")
     __array_ufunc__ = None
-    as_runtime_scalar = True
+    as_runtime_scalar: Any = 1.0  # a number of its Python type, for promotion
 
     def __init__(self, tracer: Any, var: Any, value: float, origins: tuple) -> None:
         self.tracer = tracer
         self.var = var
         self.value = value
         self.origins = origins
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What ``isinstance`` in the user's code is told: the type of the number that this stands for."""
+        ours = sys._getframe(1).f_code.co_filename.startswith(NOT_THE_USERS)
+        return type(self) if ours else type(self.as_runtime_scalar)
 
     def __float__(self) -> float:
         for origin in self.origins:
@@ -83,7 +94,14 @@ class Scalar:
     def __format__(self, spec: str) -> str:
         return format(float(self), spec)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __str__(self) -> str:
+        return str(float(self))
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+    def __hash__(self) -> int:
+        return hash(float(self))
 
 
 def _is_number(value: object) -> bool:
@@ -107,6 +125,23 @@ def check_arithmetic(name: str, left: Any, right: Any) -> None:
             raise ValueError(
                 f"{_value(left)} ** {_value(right)} is no real number, and a tensor takes no other one"
             )
+
+
+def expect_real(tracer: Any, name: str, operands: tuple, result: Scalar) -> None:
+    """Have a later call looked at anew where Python would raise for what it computes from float arguments.
+
+    Optimizers compute from their own numbers, in range whatever they are: looking costs a step of the plan.
+    """
+    if all(origin.argument is None for origin in result.origins):
+        return
+    if name in ("div", "floor_divide", "remainder") and not isinstance(_comparable(operands[1]), Scalar):
+        if isinstance(operands[1], Scalar):
+            tracer.branches.decide(tracer.record(BY_NAME["ne"], tracer.fresh(operands[1].var), 0.0))
+    elif name == "pow":
+        if math.isfinite(result.value):
+            tracer.branches.decide(tracer.record(BY_NAME["isfinite"], tracer.fresh(result.var)))
+        else:
+            float(result)
 
 
 def _comparable(operand: Any) -> Any:

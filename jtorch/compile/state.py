@@ -8,6 +8,8 @@ plan.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,15 @@ from jtorch.lazy_grad import LazyGrad
 class Clock:
     """How often a plan has run."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "stopped")
 
     def __init__(self) -> None:
         self.count = 0
+        self.stopped = False
+
+    def stop_with(self, call: Callable) -> None:
+        """No more is counted once ``call``, which counts, is gone (no thread can be inside it then)."""
+        weakref.finalize(call, setattr, self, "stopped", True).atexit = False
 
 
 class PlanVersion:
@@ -63,8 +70,9 @@ class PlanVersion:
 
     def follow(self, clock: Clock) -> None:
         if clock not in self.clocks:
-            self.base -= clock.count
-            self.clocks.append(clock)
+            stopped = [c for c in self.clocks if c.stopped]  # of plans dropped for newer ones
+            self.clocks = [*(c for c in self.clocks if not c.stopped), clock]
+            self.base += sum(c.count for c in stopped) - clock.count
 
 
 def follow(cell: list, clock: Clock) -> None:

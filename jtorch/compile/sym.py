@@ -12,6 +12,7 @@ import numpy as np
 
 from jtorch.compile.inputs import ArrayInput
 from jtorch.compile.ir import Atom, Type
+from jtorch.compile.items import item_of
 from jtorch.compile.scalar import Scalar
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 class Storage:
     """Memory while tracing: the variable that holds its content now."""
 
-    __slots__ = ("current", "source", "version")
+    __slots__ = ("current", "lent", "source", "version")
 
     def __init__(self, current: Atom, source: ArrayInput | None = None) -> None:
         self.current = current
         self.version = 0
         self.source = source  # the outside array this memory is, if any
+        self.lent = ""  # the disabled callee that gave it, and may hold it still
 
 
 class Flags:
@@ -83,7 +85,9 @@ class Sym:
         return not self.tracer.open
 
     def concrete(self, wanted_by: str) -> Any:
-        self.tracer.check_open()
+        self.tracer.check_open(self)
+        if wanted_by == "item()":  # which is asked of what this gives
+            return self
         if wanted_by == "bool()":  # of more than one element it is an error whatever they are
             return np.asarray(self.tracer.branches.decide(self)) if self.size == 1 else np.empty(self.shape)
         raise CompileError(
@@ -91,6 +95,10 @@ class Sym:
             "function is compiled. Compute with tensors instead (jtorch.where for a choice), return the "
             "tensor and ask for its elements outside, or leave this function uncompiled."
         )
+
+    def item(self) -> Any:
+        """The one element, as a number that a replay knows."""
+        return item_of(self)
 
     def __bool__(self) -> bool:
         return self.concrete("bool()")

@@ -21,6 +21,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import xp
+from jtorch.compile import items
 from jtorch.compile.branches import Branches
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
@@ -32,12 +33,16 @@ from jtorch.compile.inputs import (
     ScalarInput,
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
-from jtorch.compile.scalar import Scalar, check_arithmetic
+from jtorch.compile.items import Item
+from jtorch.compile.leaks import leaked
+from jtorch.compile.operands import check_operands
+from jtorch.compile.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.stepping import quietly
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
+from jtorch.ops.view import OVERLAPPING
 
 _CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsqueeze"]
 
@@ -56,6 +61,7 @@ class Effects:
     writes: list[ArrayInput] = field(default_factory=list)  # outside arrays that get new content
     grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
     grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
+    shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
     draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
 
 
@@ -79,6 +85,8 @@ class Tracer(Evaluator):
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
+        self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
+        self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.open = True
 
     # -- recording -------------------------------------------------------------------------------------
@@ -109,15 +117,19 @@ class Tracer(Evaluator):
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""
-        self.check_open()
+        self.check_open(*values)
         statics = {k: _normal(v) for k, v in (_defaults(op) | statics).items()}
         if op.kind is Kind.VIEW and op.aliases:
             return self._view(op, self.lift(values[0]), statics)
         if op.kind is Kind.ELEMENTWISE:
             values = tuple(map(self._number_or_lift, values))
+            scalars = [v for v in values if isinstance(v, Scalar)]
+            numbers = scalars and op.dtype != "static" and not any(isinstance(v, Sym) for v in values)
+            if numbers and any(isinstance(v, Item) for v in scalars):
+                return items.arithmetic(self, op, values)
+            check_operands(op, values, statics)
             atoms = self._broadcast(op, values, statics)
-            numbers = op.dtype != "static" and not any(isinstance(v, Sym) for v in values)
-            if numbers and any(isinstance(v, Scalar) for v in values):
+            if numbers:
                 return self._arithmetic(op, values, atoms)
         else:
             atoms = [self.read(self.lift(v)) for v in values]
@@ -125,7 +137,7 @@ class Tracer(Evaluator):
             kept = self.record(op, *values, **statics | {"keepdims": False})
             return self.record(_UNSQUEEZE, kept, axes=statics["axis"])
         outputs = self.emit(op, atoms, statics)
-        made = tuple(self._fresh(v) for v in outputs)
+        made = tuple(self.fresh(v) for v in outputs)
         return made if op.n_outputs > 1 else made[0]
 
     def _arithmetic(self, op: Op, values: tuple, atoms: list[Atom]) -> Any:
@@ -135,7 +147,9 @@ class Tracer(Evaluator):
         scalars = [v for v in values if isinstance(v, Scalar)]
         origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
         value = op.body(xp, *(v.value if isinstance(v, Scalar) else v for v in values))
-        return Scalar(self, var, float(value), origins)
+        made = Scalar(self, var, float(value), origins)
+        expect_real(self, op.name, values, made)
+        return made
 
     def emit(self, op: Op, atoms: Sequence[Atom], statics: dict[str, Any]) -> tuple[Var, ...]:
         outputs = tuple(Var(t) for t in types_of(op, atoms, statics))
@@ -144,16 +158,14 @@ class Tracer(Evaluator):
         self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
         return outputs
 
-    def _fresh(self, var: Atom) -> Sym:
+    def fresh(self, var: Atom) -> Sym:
+        """A variable as traced memory of its own."""
         assert isinstance(var, Var)
         return Sym(self, Storage(var), var.type)
 
-    def check_open(self) -> None:
+    def check_open(self, *values: Any) -> None:
         if not self.open:
-            raise CompileError(
-                f"{user_source()}: a tensor made while '{self.name}' was being compiled is used after "
-                "that. It has no elements; return it from the function instead of storing it outside."
-            )
+            raise leaked(self, values)
 
     # -- arguments of elementwise equations --------------------------------------------------------------
 
@@ -249,12 +261,17 @@ class Tracer(Evaluator):
         assert op.affine is not None
         moved = op.affine(sym.shape, sym.element_strides, **statics)
         if moved is None:  # a reshape that must copy: new memory
-            return self._fresh(self.emit(op, [self.read(sym)], statics)[0])
+            return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
         return Sym(self, sym.storage, type, (*sym.chain, (op, statics)), tuple(moved[1]))
 
     def write(self, tensor: Any, value: Any) -> None:
         sym = self.lift(tensor._data)
         storage: Storage = sym.storage
+        if storage.lent:
+            raise CompileError(
+                f"{user_source()}: a tensor that '{storage.lent}' gave, which is disabled for compiling, is "
+                "changed in place, and nobody can tell who holds it still: change its .clone()."
+            )
         if storage.source is not None:
             if storage.source.overlaps:
                 raise CompileError(OVERLAP.format(source=user_source()))
@@ -279,15 +296,12 @@ class Tracer(Evaluator):
             return value
         (op, statics), rest = chain[0], chain[1:]
         if op.put is None:
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single "
-                "memory location. Please clone() the tensor before performing the operation."
-            )
+            raise RuntimeError(OVERLAPPING)
         if rest:
             (inner,) = self.emit(op, [base], statics)
             value = self._written_through(inner, rest, value)
         assert isinstance(base, Var) and isinstance(value, Var)
-        result = op.put(self.xp, self._fresh(base), self._fresh(value), **statics)
+        result = op.put(self.xp, self.fresh(base), self.fresh(value), **statics)
         return self.read(result)
 
     # -- the evaluator's other duties ------------------------------------------------------------------------
@@ -298,13 +312,13 @@ class Tracer(Evaluator):
     def new(self, array: np.ndarray) -> Any:
         entry = ConstantInput(Var(Type(array.dtype, array.shape)), np.array(array, order="C"))
         self.inputs.append(entry)
-        return self._fresh(entry.var)
+        return self.fresh(entry.var)
 
     def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
         return self.lift(value).concrete(wanted_by)
 
     def own(self, value: Any, given: set[int]) -> Any:
-        return self._fresh(self.read(self.lift(value)))
+        return self.fresh(self.read(self.lift(value)))
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -335,6 +349,14 @@ class Tracer(Evaluator):
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
 
+    def rebinding(self, tensor: Any) -> None:
+        if tensor._data.__class__ is np.ndarray:
+            raise CompileError(
+                f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "
+                "resize_(), an out= of another shape), which a recording would not do again: change its "
+                "elements by copy_(), or do it outside."
+            )
+
     def get_grad(self, tensor: Any) -> Any:
         self._check_stranger(tensor)
         found = self.grads.get(id(tensor))
@@ -353,7 +375,7 @@ class Tracer(Evaluator):
         self.inputs.append(entry)
         if grad is None:
             return None
-        entry.sym = self._fresh(entry.var)
+        entry.sym = self.fresh(entry.var)
         return wrap(entry.sym)
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
@@ -367,10 +389,10 @@ class Tracer(Evaluator):
             entry = self.generators[id(generator)] = GeneratorInput(generator)
             self.inputs += [entry.seed, entry.call]
         entry.drawn += 1
-        call = self._fresh(entry.call.var)
+        call = self.fresh(entry.call.var)
         if entry.drawn > 1:
             call = self.record(BY_NAME["add"], call, entry.drawn - 1)
-        return self._fresh(entry.seed.var), call
+        return self.fresh(entry.seed.var), call
 
     # -- the result ------------------------------------------------------------------------------------------
 
@@ -390,6 +412,9 @@ class Tracer(Evaluator):
         for tensor, at_entry, now in self.grads.values():
             if now is at_entry or tensor._data.__class__ is not np.ndarray:
                 continue
+            if now is not None and self._stays(now):
+                effects.shared_grads.append((tensor, now))
+                continue
             atom = None if now is None else self.read(self.lift(now._data))
             effects.grads.append((tensor, atom))
             if atom is not None:
@@ -397,6 +422,14 @@ class Tracer(Evaluator):
         effects.draws = [(g.generator, g.drawn) for g in self.generators.values()]
         graph = Graph(self.name, tuple(i.var for i in self.inputs), tuple(self.eqns), tuple(outputs))
         return graph, effects
+
+
+    def _stays(self, tensor: Any) -> bool:
+        """Whether ``tensor`` is there after the call: an argument, or one from outside."""
+        if id(tensor) in self.places:
+            return True
+        entry = self.arrays.get(id(tensor._data))
+        return tensor._data.__class__ is np.ndarray and (entry is None or entry.argument is None)
 
 
 OVERLAP = (
@@ -444,4 +477,4 @@ def _normal(value: Any) -> Any:
         return np.dtype(value)
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value)
-    return value.__index__() if isinstance(value, np.integer) else value
+    return value.__index__() if isinstance(value, (np.integer, Item)) else value

@@ -39,7 +39,12 @@ def _unflatten(structure: Any, leaves: Any) -> Any:
     cls, names, parts = structure
     values = [_unflatten(p, leaves) for p in parts]
     if names is None:
-        return cls(*values) if hasattr(cls, "_fields") else cls(values)
+        return cls._make(values) if hasattr(cls, "_fields") else cls(values)
     if cls is dict or cls is OrderedDict:
         return cls(zip(names, values, strict=True))
-    return cls(**dict(zip(names, values, strict=True)))
+    if issubclass(cls, dict):  # which __post_init__ fills
+        return cls(**dict(zip(names, values, strict=True)))
+    made = object.__new__(cls)  # what __post_init__ did is done
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(made, name, value)
+    return made

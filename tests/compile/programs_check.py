@@ -15,7 +15,6 @@ from tests.compile.programs_core import Program
 # What a recording may answer instead: named, and never a wrong number.
 REFUSALS = (
     "more than one element of the written-to tensor refers to a single memory location",
-    "indexing with a boolean mask needs the elements of a tensor",
     "returns a view of a tensor from outside that requires grad",
 )
 AMPLIFIED = 30  # roundings of a program's inner values, as its results show them

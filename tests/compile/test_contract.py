@@ -71,6 +71,7 @@ def test_contract(case, form):
     observe._WARNED.clear()  # each place is told once a process
     verdict = judge(case.program, jtorch, FORMS[form])
     if verdict.kind == "correct":
+        assert not verdict.told or case.number in (41, 42), f"eager mode itself: {verdict.told}"
         return
     assert case.may_refuse, f"{case.title}: {verdict}"
     assert verdict.kind in ("loud error", "warned"), f"{case.title}: {verdict}"

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import jtorch
 from jtorch.compile import cache
 from jtorch.compile.tree import flatten
+from tests.compile.chain import assert_chain
 from tests.compile.programs import FIRST_SEED, Program, minimised, of_seed, programs
 from tests.compile.programs_check import RefusedError, check_program, compare
 from tests.compile.programs_steps import Step
@@ -188,3 +189,38 @@ def test_full_of_a_runtime_number():
         assert found.dtype == jtorch.float64
         np.testing.assert_array_equal(found.numpy(), [s, s, s])
     assert not program.retraces
+
+
+def _masked_rows(x, value):
+    y = x * 1.0
+    y[y[:, 0] > 0.0] = value
+    y[:, y[0] > 0.0] = value[:1].unsqueeze(0)
+    y[y > 2.0] = 0.5
+    return y
+
+
+FOUND = {
+    "a mask names the places of one value": _masked_rows,
+    "windows side by side": lambda x, value: (lambda y: (y.unfold(1, 2, 2).mul_(value[0]), y)[1])(x * 1.0),
+    "windows of one element": lambda x, value: (lambda y: (y.unfold(1, 1, 1).add_(1.0), y)[1])(x * value),
+    "part of each window": lambda x, value: (lambda y: (y.unfold(0, 1, 2)[..., 0].neg_(), y)[1])(x + value),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_writes_that_were_refused(name):
+    """In-place writes that eager mode allows; gradients of both arguments are among what is compared."""
+
+    def program(x, value):
+        out = FOUND[name](x, value)
+        (out * out).sum().backward()
+        return out.detach().clone()
+
+    rng = np.random.default_rng(0)
+    leaves = [jtorch.from_numpy(rng.normal(size=s)).requires_grad_(True) for s in ((5, 4), (4,))]
+    assert_chain(program, leaves, jit=False)
+
+
+def test_windows_that_share_elements_are_refused():
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        jtorch.compile(lambda x: x.clone().unfold(0, 2, 1).add_(1.0))(jtorch.zeros(4))

@@ -190,7 +190,7 @@ class Emitter(ABC):
             return f"({left} {value.sign} {right})"
         if isinstance(value, Gather):
             return self._gather(value, scope)
-        assert isinstance(value, Choose)
+        assert isinstance(value, Choose), "a sum is needed in the loop that makes it"
         return self._choose(value, scope)
 
     def _choose(self, value: Choose, scope: dict[Value, str]) -> str:

@@ -1,0 +1,90 @@
+"""Hyper-parameters are read anew at each call: no schedule of any optimizer records a step again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.optim import lr_scheduler as schedules
+
+OPTIMIZERS = {
+    "SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}, "RMSprop": {"momentum": 0.5}, "Adagrad": {},
+    "NAdam": {},
+}  # fmt: skip
+
+# name -> (optimizer, whether it has a momentum to cycle) -> scheduler
+SCHEDULES = {
+    "StepLR": lambda o, m: schedules.StepLR(o, 3, 0.5),
+    "MultiStepLR": lambda o, m: schedules.MultiStepLR(o, [2, 5], 0.3),
+    "ExponentialLR": lambda o, m: schedules.ExponentialLR(o, 0.9),
+    "LambdaLR": lambda o, m: schedules.LambdaLR(o, lambda k: 1 / (k + 1)),
+    "MultiplicativeLR": lambda o, m: schedules.MultiplicativeLR(o, lambda k: 0.95),
+    "ConstantLR": lambda o, m: schedules.ConstantLR(o, 0.5, 4),
+    "LinearLR": lambda o, m: schedules.LinearLR(o, 0.2, total_iters=10),
+    "PolynomialLR": lambda o, m: schedules.PolynomialLR(o, 10, 2.0),
+    "CosineAnnealingLR": lambda o, m: schedules.CosineAnnealingLR(o, 8),
+    "CosineAnnealingWarmRestarts": lambda o, m: schedules.CosineAnnealingWarmRestarts(o, 4),
+    "CyclicLR": lambda o, m: schedules.CyclicLR(o, 0.001, 0.05, 3, cycle_momentum=m),
+    "OneCycleLR": lambda o, m: schedules.OneCycleLR(o, 0.05, total_steps=25, cycle_momentum=m),
+    "ChainedScheduler": lambda o, m: schedules.ChainedScheduler(
+        [schedules.ConstantLR(o, 0.5, 3), schedules.ExponentialLR(o, 0.9)]
+    ),
+    "SequentialLR": lambda o, m: schedules.SequentialLR(
+        o, [schedules.ConstantLR(o, 0.5, 3), schedules.ExponentialLR(o, 0.9)], [4]
+    ),
+    "ReduceLROnPlateau": lambda o, m: schedules.ReduceLROnPlateau(o, patience=1),
+}
+
+
+def train(optimizer_name, schedule_name, wrap, steps=20):
+    """(losses, parameters and rates after each step, the step)."""
+    jtorch.manual_seed(0)
+    w, b = jtorch.randn(3, 2, dtype=jtorch.float64), jtorch.zeros(2, dtype=jtorch.float64)
+    w.requires_grad_(), b.requires_grad_()
+    options = OPTIMIZERS[optimizer_name]
+    optimizer = getattr(jtorch.optim, optimizer_name)([w, b], lr=0.01, **options)
+    scheduler = SCHEDULES[schedule_name](optimizer, optimizer_name != "Adagrad")
+    x = jtorch.randn(4, 3, dtype=jtorch.float64)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = ((jtorch.tanh(x @ w) + b - 1.0) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step, rows, rates = wrap(step), [], []
+    for _ in range(steps):
+        loss = step(x)
+        plateau = schedule_name == "ReduceLROnPlateau"
+        scheduler.step(1.0) if plateau else scheduler.step()
+        rows.append([loss.item(), *w.detach().reshape(6).tolist(), *b.tolist()])
+        rates.append(optimizer.param_groups[0]["lr"])
+    return np.array(rows), rates, step
+
+
+def assert_no_recording(optimizer_name, schedule_name, **keywords):
+    expected, rates, _ = train(optimizer_name, schedule_name, lambda f: f)
+    found, same_rates, step = train(
+        optimizer_name, schedule_name, lambda f: jtorch.compile(f, on_retrace="raise", **keywords)
+    )
+    assert not step.retraces and sum(map(len, step.plans.values())) == 1
+    assert len(set(rates)) > 1 and rates == same_rates  # or nothing was asked
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_schedules_record_nothing_and_equal_eager(optimizer, schedule):
+    assert_no_recording(optimizer, schedule, mode="interpret")
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_native_code_reads_rates_and_momenta_too(optimizer):
+    assert_no_recording(optimizer, "OneCycleLR")
+
+
+def test_all_schedules_are_here():
+    public = {name for name in vars(schedules) if name.endswith(("LR", "Scheduler", "Restarts", "Plateau"))}
+    assert public - {"LRScheduler", "_LRScheduler"} == set(SCHEDULES)
