@@ -32,8 +32,24 @@ def is_exporting() -> bool:
 
 
 def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Decorator: ``fn`` runs eagerly. A compiled function that calls it raises ``CompileError``, since a
-    recording has no Python in its middle.
+    """Decorator: ``fn`` runs eagerly, at its place in a compiled function, too, once at each call.
+
+    There it may take tensors, numbers, strings and objects from outside, and gives tensors (of the same
+    shapes and dtypes at each call) or None. Gradients do not go through it. What else would tie it to the
+    compiled part (a write into tensors that this uses, a branch that follows) raises ``CompileError``.
+
+    >>> import jtorch
+    >>> seen = []
+    >>> @jtorch.compiler.disable
+    ... def note(x):
+    ...     seen.append(x.item())
+    >>> @jtorch.compile
+    ... def double(x):
+    ...     note(x.sum())
+    ...     return x * 2
+    >>> _ = double(jtorch.ones(3)), double(jtorch.zeros(3))
+    >>> seen
+    [3.0, 0.0]
 
     ``recursive=False``, which would compile what ``fn`` calls, raises NotImplementedError.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compiler.disable.html

@@ -7,7 +7,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 _PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+_NUMPY = str(Path(np.__file__).resolve().parent) + os.sep  # which asks values for their elements
+NOT_THE_USERS = (_PACKAGE, _NUMPY, "<jtorch ")  # beginnings of the names of files
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Source:
 def user_source() -> Source:
     """The innermost frame outside the jtorch package: the line the user wrote."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<jtorch ")):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(NOT_THE_USERS):
         frame = frame.f_back
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 

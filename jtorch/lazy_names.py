@@ -8,7 +8,7 @@ from __future__ import annotations
 SUBMODULES = frozenset(
     (
         "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "distributions",
-        "func", "jit", "legacy", "linalg", "mps", "nn", "optim", "random", "return_types",
+        "func", "jit", "legacy", "linalg", "mps", "nn", "optim", "profiler", "random", "return_types",
         "serialization", "settings", "special", "testing", "type_info", "utils", "version",
         "vision", "xpu",
     )
@@ -19,8 +19,24 @@ _GIVEN = {
     "jtorch.amp": (
         "GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled",
     ),
+    "jtorch.eager.windows": (
+        "bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window",
+    ),
+    "jtorch.func": (
+        "vmap",
+    ),
+    "jtorch.low_level": (
+        "addmv_", "affine_grid_generator", "alpha_dropout", "alpha_dropout_", "arccos_", "arccosh_",
+        "arcsin_", "arcsinh_", "arctan_", "arctanh_", "batch_norm", "clamp_", "clip_", "constant_pad_nd",
+        "convolution", "cosine_embedding_loss", "ctc_loss", "detach_", "dropout", "dropout_",
+        "feature_alpha_dropout", "feature_alpha_dropout_", "fill_", "fix_", "frac_", "get_device",
+        "grid_sampler", "group_norm", "gru_cell", "hinge_embedding_loss", "index_put_", "instance_norm",
+        "is_conj", "ldexp_", "lstm_cell", "margin_ranking_loss", "negative_", "norm_except_dim",
+        "poisson_nll_loss", "renorm", "resize_as_", "rnn_relu_cell", "rnn_tanh_cell", "square_",
+        "triplet_margin_loss", "zero_",
+    ),
     "jtorch.nn.functional": (
-        "adaptive_avg_pool1d", "avg_pool1d", "channel_shuffle", "conv1d", "conv2d", "conv3d",
+        "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "channel_shuffle", "conv1d", "conv2d", "conv3d",
         "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d",
         "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_channel_shuffle",
         "pixel_shuffle", "pixel_unshuffle", "rms_norm",

@@ -69,6 +69,8 @@ class Op:
         self.methods: tuple[str, ...] = facts.pop("methods", (self.name,) if self.public else ())
         self.hidden: int = facts.pop("hidden", 0)  # trailing outputs only the vjp sees
         self.ordered: bool = facts.pop("ordered", False)  # compares: complex numbers can't
+        # the sentence of the error for tensors of bools, see ``messages.check_bools``
+        self.refuses_bools: str | None = facts.pop("refuses_bools", None)
         self.holomorphic: bool = facts.pop("holomorphic", True)  # see ``node.complex_class``
         self.aliases: bool = facts.pop("aliases", kind is Kind.VIEW)  # the result shares memory
         self.in_place: bool = facts.pop("in_place", False)  # has an ``op_`` method
@@ -234,6 +236,9 @@ class Evaluator:
     def option(self, container: Any, key: Any) -> Any:
         """A flag ``container[key]`` that decides which ops run: another value is another program."""
         return container[key]
+
+    def rebinding(self, tensor: Any) -> None:
+        """``tensor`` is about to get other memory: what a recording refuses."""
 
     def get_grad(self, tensor: Any) -> Any:
         """What ``tensor.grad`` is now."""

@@ -11,6 +11,8 @@ the call; instead whoever changes one of them says so here. Two channels:
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
 from contextvars import ContextVar
 from typing import Any
 
@@ -30,3 +32,42 @@ def touched(array: Any) -> None:
     """The tensor that holds ``array`` was rebound or changed its ``requires_grad``."""
     if id(array) in captured:
         structure[0] += 1
+
+
+_CHANGING = (
+    "__setitem__", "__delitem__", "__iadd__", "__ior__", "append", "extend", "insert", "pop", "popitem",
+    "remove", "clear", "sort", "reverse", "update", "setdefault",
+)  # fmt: skip
+
+
+def _telling(cls: type) -> type:
+    """Let every method of ``cls`` that changes an instance say so."""
+    for name in _CHANGING:
+        method = getattr(cls, name, None)
+        if method is not None:
+            setattr(cls, name, _and_advance(method))
+    return cls
+
+
+def _and_advance(method: Any) -> Any:
+    @functools.wraps(method)
+    def changing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        structure[0] += 1
+        return method(self, *args, **kwargs)
+
+    return changing
+
+
+@_telling
+class Dict(dict):
+    """A dict on whose entries plans rely: a module's parameters, a parameter's optimizer state."""
+
+
+@_telling
+class List(list):
+    """A list on whose entries plans rely: an optimizer's groups and their parameters."""
+
+
+@_telling
+class DefaultDict(defaultdict):
+    """The same as a defaultdict: the state of an optimizer's parameters."""

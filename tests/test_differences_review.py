@@ -417,13 +417,13 @@ def known(reason: str) -> Callable:
     return mark
 
 
-@known("any() and all() of uint8 are bool here")
+@program
 def whether_any_byte_is_set(T):
     x = T.tensor([0, 2], dtype=T.uint8)
     return [x.any(), x.all(), x.any(0)]
 
 
-@known("median() gives the gradient to one of several equal elements, PyTorch to each a share")
+@program
 def gradients_of_a_median_that_is_there_twice(T):
     x = T.tensor([1.0, 2.0, 2.0, 3.0], requires_grad=True)
     x.median().backward()
@@ -446,30 +446,30 @@ def inference_tensors_are_refused(T):
     return [seen(x.add_, 1), seen(x.requires_grad_), seen(lambda: x * T.ones(2, requires_grad=True))]
 
 
-@known("views of split(), chunk() and unbind() may be changed in place; their gradients are right")
+@program
 def one_of_several_views_in_place(T):
     parts = (T.ones(4, requires_grad=True) * 1).split(2)
     return seen(parts[0].mul_, 2)
 
 
-@known("bools under bools are int8 as a power")
+@program
 def powers_of_bools(T):
     return T.tensor([True, False]) ** True
 
 
-@known("a NumPy array without dims counts as a tensor without dims, which is weak beside others")
+@program
 def arrays_without_dims(T):
     return T.ones(2) + np.array(2.0)
 
 
-@known("the gradient for a Cholesky factor is of its triangle alone")
+@program
 def gradients_of_a_cholesky_factor(T):
     factor = T.tensor([[2.0, 0.0], [1.0, 3.0]], dtype=T.float64, requires_grad=True)
     T.cholesky_solve(T.ones(2, 1, dtype=T.float64), factor).sum().backward()
     return factor.grad
 
 
-@known("a saved tensor counts as needed where only a number is: 1 / y saves y, PyTorch the result")
+@program
 def one_over_what_changes_then(T):
     x = T.ones(2, requires_grad=True)
     y = x * 2

@@ -14,7 +14,6 @@ PLANNED = {
     "torch.multiprocessing": "tensors in shared memory: planned",
     "torch.nn.parallel": "data parallel modules: planned, with torch.distributed",
     "torch.onnx": "export: planned",
-    "torch.profiler": "profiling: planned",
 }
 NOT_PLANNED = {
     "torch.ao": "quantisation: not planned",

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch import watch
 from jtorch.eager.unusual import WATCHERS
 
 ACTIVE: list[bool] = []  # one entry per mode in force: whether it looks for NaN
@@ -60,6 +61,7 @@ def _set(modes: list[bool]) -> None:
     if bool(modes) != bool(ACTIVE):
         (WATCHERS.append if modes else WATCHERS.remove)(remember_stack)
     ACTIVE[:] = modes
+    watch.advance()  # compiled functions run eagerly meanwhile
 
 
 def is_anomaly_enabled() -> bool:

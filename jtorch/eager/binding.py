@@ -65,19 +65,27 @@ def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
     return result
 
 
-def cast_all(op: Op, context: Any, values: tuple) -> tuple:
-    """``values`` brought to the dtype that the op computes in, as its declaration says."""
+def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tuple:
+    """``values`` brought to the dtype that the op computes in, as its declaration says.
+
+    ``of_tensors`` says which of them tensors had: a NumPy array among the others is not weak without dims.
+    """
     skip = 1 if op.dtype == "where" else 0
     # NumPy's numbers are weak, as Python's are
     values = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
+    if not all(of_tensors) and len(tensors) > 1:
+        pairs = list(zip(values, of_tensors, strict=True))[skip:]
+        tensors = [(v.dtype, v.ndim if known else 1) for v, known in pairs if hasattr(v, "dtype")]
     numbers: list[Any] = [v for v in values[skip:] if isinstance(v, (bool, int, float, complex))]
-    numbers += [1.0 for v in values[skip:] if hasattr(v, "as_runtime_scalar")]
+    numbers += [v.as_runtime_scalar for v in values[skip:] if hasattr(v, "as_runtime_scalar")]
     if not tensors and not numbers:
         raise TypeError(messages.bad_argument(op, values))
     target = dt.promote(tensors, numbers)
     if op.ordered and target.kind == "c":
         raise NotImplementedError(messages.not_ordered(op, target))
+    if op.refuses_bools:
+        messages.check_bools(op, values, target)
     if target.kind == "c":
         expect_complex()
     if op.dtype == "float":
@@ -117,8 +125,10 @@ def forget_dead_views(cell: list) -> None:
 
 def shares_memory(value: Any, out: Any) -> bool:
     """Whether a reshape of ``value`` gave a view."""
-    if value.__class__ is np.ndarray:
+    if out.__class__ is np.ndarray:
         return np.may_share_memory(value, out)
+    if value.__class__ is np.ndarray:  # from outside, and ``out`` traced
+        return out.storage.source is not None and out.storage.source.array is value
     return value.storage is out.storage
 
 

@@ -44,6 +44,8 @@ def tensor(
     devices.check(device)
     if pin_memory:
         check_layout(None, pin_memory, "tensor")
+    if hasattr(data, "as_runtime_scalar"):
+        return full((), data, dtype=dtype).requires_grad_(requires_grad)
     if isinstance(data, Tensor):
         data = data.detach()._data
     value = op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype))
@@ -91,7 +93,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
         return fill_value.detach().to(dtype or fill_value.dtype).expand(shape).clone()
     fill_value = number(fill_value)
     if dtype is None:
-        dtype = dt.of(dt.of_number(fill_value))
+        dtype = dt.of(dt.of_number(getattr(fill_value, "as_runtime_scalar", fill_value)))
     return _full(shape, fill_value, dtype)
 
 

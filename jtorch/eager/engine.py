@@ -361,6 +361,8 @@ class _Run:
         self.captured = [None] * len(wanted)
         self.captures = {}
         for k, t in enumerate(wanted):
+            if t._node is not None and t._node.inner:
+                self._check_only_way(t._node)
             self.captures.setdefault(t._node or t, []).append((t._index, k))
         users: dict[Any, list[Node]] = {}
         for target in self.slots:
@@ -376,6 +378,12 @@ class _Run:
                     stack.append(user)
         kept = self.running.union(self.captures)
         self.slots = {t: s for t, s in self.slots.items() if t in kept}
+
+    def _check_only_way(self, node: Any) -> None:
+        """Raise where this pass has a way around ``node``, whose gradient would lack a part."""
+        slot = self.slots.get(node.edges[0][0])
+        if slot is not None and (slot[LEFT] > 1 or node not in self.slots):
+            node.register_prehook(None)
 
     def _capture(self, node: Node, g: Any) -> bool:
         """Keep what is wanted of this node's gradients; whether the pass goes on below it."""

@@ -51,7 +51,7 @@ class Eager(Evaluator):
         """``before`` + ``g`` in the memory of ``before``: only where that is part of a buffer the user made.
 
         One flat buffer behind all gradients sees what is added. Gradients of the engine's own stay as they
-        are for whoever kept them.
+        are for whoever kept them, as in compiled code.
         """
         data = before._data
         if data.base is None:

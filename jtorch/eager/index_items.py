@@ -73,7 +73,7 @@ def _entry(part: Any) -> Any:
     return part
 
 
-def _is_mask(part: Any) -> bool:
+def is_mask(part: Any) -> bool:
     return isinstance(part, Tensor) and part._data.dtype.kind == "b"
 
 
@@ -81,7 +81,7 @@ def _width(part: Any) -> int:
     """How many axes of the tensor an entry takes."""
     if part is None or part is Ellipsis or part.__class__ is bool:
         return 0
-    return part.ndim if _is_mask(part) else 1
+    return part.ndim if is_mask(part) else 1
 
 
 def _filled(parts: list[Any], ndim: int) -> list[Any]:
@@ -178,8 +178,8 @@ def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tu
     axes: list[int] = []
     arrays: list[Tensor] = []
     for axis, part in advanced:
-        if _is_mask(part):
-            _check_mask(view, axis, part)
+        if is_mask(part):
+            check_mask(view, axis, part)
             places = np.nonzero(_concrete(part, "indexing with a boolean mask"))
             arrays += [wrap(p) for p in places]
             axes += range(axis, axis + part.ndim)
@@ -208,7 +208,7 @@ def _of_one_shape(arrays: list[Tensor]) -> list[Tensor]:
     return [a if tuple(a.shape) == shape else a.expand(*shape) for a in arrays]
 
 
-def _check_mask(view: Tensor, axis: int, mask: Tensor) -> None:
+def check_mask(view: Tensor, axis: int, mask: Tensor) -> None:
     for k, n in enumerate(mask.shape):
         if view.shape[axis + k] != n:
             raise IndexError(

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jtorch import op as op_module
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
-from jtorch.eager.index_items import basic, gathered, out_of_range, position
+from jtorch.eager.index_items import (
+    Advanced,
+    basic,
+    check_mask,
+    gathered,
+    is_mask,
+    out_of_range,
+    position,
+)
 from jtorch.eager.messages import long_name
 from jtorch.eager.rebase import VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor, as_tensor_data, wrap
@@ -82,8 +92,10 @@ def setitem(self: Tensor, item: Any, value: Any) -> None:
 
 
 def _as_value(self: Tensor, value: Any) -> Tensor:
-    if isinstance(value, str):
-        raise TypeError(f"can't assign a str to a torch.{long_name(self._data.dtype)}Tensor")
+    number = isinstance(value, (bool, int, float, complex, np.generic))
+    if not number and not hasattr(value, "as_runtime_scalar"):
+        kind = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
+        raise TypeError(f"can't assign a {kind} to a torch.{long_name(self._data.dtype)}Tensor")
     return wrap(as_tensor_data(value, self.dtype))
 
 
@@ -94,6 +106,11 @@ def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:
     if not advanced:
         value = _fit(value, view.shape, indexed=False)
         inplace.copy_(view, view + value if accumulate else value)
+        return
+    masked = None if accumulate else _masked(view, advanced, value)
+    if masked is not None:
+        before = inplace.before_write(view) if target is self else view
+        inplace.overwrite(view, APPLY["mask_put"](before, *masked))
         return
     view, arrays, axes = gathered(view, advanced)
     shape = view.shape[: axes[0]] + arrays[0].shape + view.shape[axes[-1] + 1 :]
@@ -107,6 +124,25 @@ def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:
     except IndexError as error:
         raise out_of_range(error, axes) from None
     inplace.overwrite(view, written)
+
+
+def _masked(view: Tensor, advanced: Advanced, value: Tensor) -> tuple[Tensor, Tensor] | None:
+    """(``value``, mask) in the shape of ``view`` where there is one mask and each place it names gets the
+    same value: how many places there are need not be known. None otherwise."""
+    if len(advanced) > 1 or not is_mask(advanced[0][1]):
+        return None
+    (axis, mask), shape = advanced[0], tuple(view.shape)
+    check_mask(view, axis, mask)
+    after = len(shape) - axis - mask.ndim
+    if value.ndim > after:
+        before = value.ndim - after - 1
+        if before > axis or value.shape[before] != 1:
+            return None
+        value = value.reshape(*value.shape[:before], *(1,) * mask.ndim, *value.shape[before + 1 :])
+    if not _broadcasts(value, shape):
+        return None
+    mask = mask.reshape(*mask.shape, *(1,) * after)
+    return tuple(t if tuple(t.shape) == shape else t.expand(*shape) for t in (value, mask))  # type: ignore
 
 
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:

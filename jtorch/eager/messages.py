@@ -37,6 +37,20 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
     return type(error)(f"{op.name}: {error} (shapes {shapes}, dtypes {dtypes})")
 
 
+def check_bools(op: Op, values: tuple, target: np.dtype) -> None:
+    """Raise for the tensors of bools that ``op`` refuses; a power of bools may be a Python bool."""
+    sentence = op.refuses_bools
+    if sentence is None:
+        return
+    if sentence.startswith('"'):
+        if target.kind == "b" and not (op.name == "pow" and values[-1].__class__ is bool):
+            raise NotImplementedError(sentence)
+        return
+    kinds = [v.dtype.kind for v in values if hasattr(v, "dtype")]
+    if "b" in kinds and kinds != ["b", "b"]:  # two of them NumPy refuses, in another sentence
+        raise RuntimeError(sentence)
+
+
 def _refused_dtype(op: Op, values: tuple, sentence: str) -> Exception | None:
     """What PyTorch says where NumPy has no function for a dtype."""
     if "boolean negative" in sentence:

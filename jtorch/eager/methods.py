@@ -43,6 +43,14 @@ def _reflected(function: Callable) -> Callable:
     return operator
 
 
+def _reciprocal_times(self: Tensor, other: Any) -> Tensor:
+    """``other / self`` as PyTorch computes it: what its gradient needs is the reciprocal, not ``self``."""
+    if other.__class__ in (int, float):
+        inverse = APPLY["reciprocal"](self)
+        return inverse if other == 1 else APPLY["mul"](inverse, other)
+    return APPLY["div"](other, self)
+
+
 def _accepting(function: Callable) -> Callable:
     """An operator that answers NotImplemented to what is no number or tensor."""
 
@@ -64,7 +72,7 @@ def _install_operators() -> None:
     for symbol in ("neg", "abs"):
         setattr(Tensor, f"__{symbol}__", APPLY[symbol])
     others: dict[str, Any] = {
-        "matmul": products.matmul, "rmatmul": _reflected(products.matmul),
+        "matmul": products.matmul, "rmatmul": _reflected(products.matmul), "rtruediv": _reciprocal_times,
     }  # fmt: skip
     for symbol, function in others.items():
         setattr(Tensor, f"__{symbol}__", function)

@@ -64,6 +64,7 @@ class Node:
     foreign = False  # whether user code makes the gradients
     materializes = True  # whether outputs that no gradient reached get zeros
     hidden = 0  # trailing outputs that only the vjp sees
+    inner = False  # whether ways lead past it to what lies under it
 
     def __init__(self, edges: tuple[Edge, ...], saved: Any, versions: Any, metadata: Any) -> None:
         self.edges = edges

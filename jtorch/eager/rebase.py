@@ -17,19 +17,39 @@ from jtorch import op as op_module
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 from jtorch.op import Op
+from jtorch.ops.view import OVERLAPPING
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
-OVERLAPPING = (
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-    "location. Please clone() the tensor before performing the operation."
-)
-_UNKNOWN_VIEW = (
+UNKNOWN_VIEW = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
     "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
     "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
     "tracked) or both outside (if you want the inplace to be tracked)."
 )
+
+_ONE_OF_SEVERAL = (
+    "Output {place} of {name} is a view and is being modified inplace. This view is the output of a function "
+    "that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
+    "should replace the inplace operation by an out-of-place one."
+)
+
+
+class OneOfSeveral(tuple):
+    """How a view was made, see above, by a function that gives several: PyTorch writes to none of them."""
+
+    place: int
+    name: str
+
+
+def several(views: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
+    """``views``, that the function called ``name`` in errors gave, marked as such."""
+    for place, view in enumerate(views):
+        if view._base is not None and view._how is not None:
+            how = view._how = OneOfSeveral(view._how)
+            how.place, how.name = place, name
+    return views
+
 
 Step = tuple[Op, dict[str, Any]]  # one view op and its statics
 
@@ -102,7 +122,9 @@ def chain_of(view: Tensor) -> tuple[Step, ...]:
     while view._base is not None:
         how = view._how
         if how is None:
-            raise RuntimeError(_UNKNOWN_VIEW)
+            raise RuntimeError(UNKNOWN_VIEW)
+        if how.__class__ is OneOfSeveral:
+            raise RuntimeError(_ONE_OF_SEVERAL.format(place=how.place, name=how.name))
         parent, op, *statics = how
         if op.put is None:
             raise RuntimeError(OVERLAPPING)

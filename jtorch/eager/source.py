@@ -118,7 +118,7 @@ def _cast_lines(op: Op) -> list[str]:
             ]
         test = _numbers_fit(op)
     values = _listed([f"{n}_value" for n in names])
-    inner = [f"{values} = cast_all(op, context, ({values}))"]
+    inner = [f"{values} = cast_all(op, context, ({values}), ({_listed([f'{n}_is' for n in names])}))"]
     if _rounds_in_between(op):
         arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
         test16 = f"is_half({values})" if op.like_first else f"any_bfloat16({values})"
@@ -157,7 +157,14 @@ def _all_fit(op: Op) -> str:
     fit += same
     if op.dtype in ("float", "floating", "sum") or op.ordered or _rounds_in_between(op):
         fit.append(f"{first}_value.dtype.kind == 'f'")
+    elif _refuses_two_bools(op):
+        fit.append(f"{first}_value.dtype.kind != 'b'")
     return " and ".join(fit)
+
+
+def _refuses_two_bools(op: Op) -> bool:
+    """Whether two tensors of bools must be looked at: subtracting them, NumPy refuses by itself."""
+    return op.refuses_bools is not None and op.refuses_bools.startswith('"')
 
 
 def _numbers_fit(op: Op) -> str:
@@ -167,8 +174,9 @@ def _numbers_fit(op: Op) -> str:
     fit = [f"{first}_is"]
     if op.dtype in ("float", "floating") or op.ordered or _rounds_in_between(op):
         fit.append(f"{first}_value.dtype.kind == 'f'")
+    no_bools = f" and {first}_value.dtype.kind != 'b'" if _refuses_two_bools(op) else ""
     for n in names[1:]:
-        same = f"{n}_value.dtype is {first}_value.dtype if {n}_is"
+        same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"
         fit.append(f"({same} else {n} is None or {_weak(n, first)})")
     test = " and ".join(fit)
     return f"{test} or {names[1]}_is and {_weak(first, names[1])}" if len(names) == 2 else test
@@ -294,6 +302,18 @@ def _variadic_source(op: Op) -> str:
     )
 
 
+def _narrow_lines(op: Op, indent: str) -> list[str]:
+    """Integers are added up in int64: who asks for a narrower dtype gets the low bits of that."""
+    if op.dtype != "sum":
+        return []
+    passed = ", ".join([*op.arrays, *(f"{s}={s}" for s in op.statics)])
+    return [
+        f"{indent}if dtype is not None and dtype.numpy.kind in 'biu' and dtype.numpy.itemsize < 8:",
+        f"{indent}    narrow = apply({passed}).to(dtype)",
+        f"{indent}    return narrow if out is None else into(out, narrow, {op.public!r})",
+    ]
+
+
 def faced_source(op: Op, namespace: dict[str, Any]) -> str:
     """The public function in the face's own signature: for ``softmax``
 
@@ -325,7 +345,8 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
         if op.usual_face:
             test, given = op.usual_face
             prologue = [f"    if {test}:", f"        {wanted} = {given}", "    else:", f"    {prologue[0]}"]
+            prologue += _narrow_lines(op, "        ")
     else:
         prologue = [f"    ({_listed(list(op.arrays))}), statics = face({passed})"]
-        prologue += [f"    {s} = statics[{s!r}]" for s in op.statics]
+        prologue += [f"    {s} = statics[{s!r}]" for s in op.statics] + _narrow_lines(op, "    ")
     return _function(op, signature, [*aliases.splitlines(), *prologue, *_out_lines(op)])

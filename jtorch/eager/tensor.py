@@ -258,6 +258,8 @@ class Tensor(TensorMethods):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
+        if self._data is not value._data:
+            op_module.CONTEXT.get().evaluator.rebinding(self)
         watch.touched(self._data)
         self._data = value._data
 
@@ -348,7 +350,7 @@ class Tensor(TensorMethods):
     def __iter__(self) -> Iterator[Tensor]:
         if not self._data.ndim:
             raise TypeError("iteration over a 0-d tensor")
-        return iter([self[k] for k in range(self._data.shape[0])])
+        return iter(self.unbind(0))
 
     def __reversed__(self) -> Tensor:
         """The elements along the first dim from the last to the first."""
@@ -456,7 +458,10 @@ def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
     except ValueError:
         raise refusal(value) from None
     if array.dtype.kind not in "biufc":
-        raise refusal(value)
+        numbers = _with_numbers(value)
+        if numbers is value:
+            raise refusal(value)
+        return as_tensor_data(numbers, dtype)
     if wanted is None:
         found = _element_dtypes(value) if array.size else {dt.get_default_dtype().numpy}
         wanted = dt.of(dt.promote((d, 1) for d in found)).numpy
@@ -464,6 +469,14 @@ def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
             raise ValueError("Overflow when unpacking long long")
     check_fits(array, wanted)
     return np.array(array, dtype=wanted)
+
+
+def _with_numbers(value: Any) -> Any:
+    """Nested lists with the numbers of this recording in the places of runtime scalars."""
+    if isinstance(value, (list, tuple)):
+        parts = [_with_numbers(v) for v in value]
+        return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
+    return float(value) if hasattr(value, "as_runtime_scalar") else value
 
 
 def _element_dtypes(value: Any) -> set[np.dtype]:

@@ -39,6 +39,7 @@ def bitwise_not(xp, x):
     # a shift by more bits than there are, or by a negative number, leaves none
     integer_text="({x} << {y} if {y} >= {kind}(0) and {y} < {kind}(64) else {kind}(0))",
     public="bitwise_left_shift",
+    refuses_bools="\"lshift_cpu\" not implemented for 'Bool'",
     methods=("bitwise_left_shift",),
     differentiable=False,
     in_place=True,
@@ -52,6 +53,7 @@ def left_shift(xp, x, y):
     integer_text="({x} >> {y} if {y} >= {kind}(0) and {y} < {kind}(64) else "
     "({x} >> {kind}(62)) >> {kind}(2))",
     public="bitwise_right_shift",
+    refuses_bools="\"rshift_cpu\" not implemented for 'Bool'",
     methods=("bitwise_right_shift",),
     differentiable=False,
     in_place=True,

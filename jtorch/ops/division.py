@@ -26,6 +26,7 @@ def _(xp, g, x, y, needs):
     integer_text="({x} // {y} if {y} != -1 else {kind}(0) - {x})",
     check=("{y} == 0", "integer division by zero"),
     differentiable=False,
+    refuses_bools="\"div_floor_cpu\" not implemented for 'Bool'",
     in_place=True,
 )
 def floor_divide(xp, x, y):
@@ -36,6 +37,7 @@ def floor_divide(xp, x, y):
     text="remainder_{t}({x}, {y})",
     integer_text="{x} % {y}",
     check=("{y} == 0", "integer division by zero"),
+    refuses_bools="\"remainder_cpu\" not implemented for 'Bool'",
     in_place=True,
 )
 def remainder(xp, x, y):
@@ -52,6 +54,7 @@ def _(xp, g, x, y, needs):
     # Python's remainder has the sign of y, this one that of x
     integer_text="({x} % {y} - ({y} if {x} % {y} != 0 and ({x} < 0) != ({y} < 0) else {kind}(0)))",
     check=("{y} == 0", "integer division by zero"),
+    refuses_bools="\"fmod_cpu\" not implemented for 'Bool'",
     in_place=True,
 )
 def fmod(xp, x, y):

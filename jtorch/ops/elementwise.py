@@ -24,7 +24,12 @@ def _(xp, g):
     return g, g
 
 
-@elementwise(text="{x} - {y}", in_place=True)
+@elementwise(
+    text="{x} - {y}",
+    in_place=True,
+    refuses_bools="Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+    "invert a mask, use the `~` or `logical_not()` operator instead.",
+)
 def sub(xp, x, y):
     return xp.sub(x, y)
 
@@ -59,6 +64,7 @@ def _(xp, g):
     integer_text="{x} ** {y}",
     check=("{y} < 0", "Integers to negative integer powers are not allowed."),
     in_place=True,
+    refuses_bools="\"pow\" not implemented for 'Bool'",
 )
 def pow(xp, x, y):
     return xp.pow(x, y)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from jtorch import index as ix
-from jtorch.op import opaque, view
+from jtorch.op import composite, opaque, view
 
 OUT_OF_RANGE = "index out of range in self"
 
@@ -54,6 +54,21 @@ def index_put(xp, x, value, *indices, axes):
 def _(xp, g, value_shape, indices, axes):
     hole = xp.full(0.0, shape=value_shape, dtype=g.dtype)
     return xp.index_put(g, hole, *indices, axes=axes), xp.index(g, *indices, axes=axes)
+
+
+@composite(
+    dtype=lambda dtypes, statics: dtypes[0],
+    public=None,
+    grad_name="IndexPutBackward0",
+)
+def mask_put(xp, x, value, mask):
+    """``x`` with ``value`` where ``mask`` holds, all of one shape: a write that needs no positions."""
+    return xp.where(mask, value, x)
+
+
+@mask_put.vjp
+def _(xp, g, mask):
+    return xp.where(mask, 0.0, g), xp.where(mask, g, 0.0), None
 
 
 @opaque(shape=lambda x, axis: x, dtype="index", public=None, differentiable=False)

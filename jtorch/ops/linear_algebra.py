@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.op import opaque
+from jtorch.op import composite, opaque
 from jtorch.ops.contraction import swap
 
 _INT = np.dtype(np.int64)
@@ -95,6 +95,23 @@ def _(xp, g, out):
     turned = swap(xp, out)
     left = xp.triangular_solve(turned, inner, lower=False, unit=False)
     return swap(xp, xp.triangular_solve(turned, swap(xp, left), lower=False, unit=False))
+
+
+@composite(public=None, grad_name="CholeskySolveBackward0")
+def cholesky_solve(xp, y, factor):
+    """``z`` with ``factor factor^T z = y`` for a lower ``factor``; its other triangle is not read."""
+    half = xp.triangular_solve(factor, y, lower=True, unit=False)
+    return xp.triangular_solve(swap(xp, factor), half, lower=False, unit=False)
+
+
+@cholesky_solve.vjp
+def _(xp, g, factor, out, needs):
+    half = xp.triangular_solve(factor, g, lower=True, unit=False)
+    gy = xp.triangular_solve(swap(xp, factor), half, lower=False, unit=False)
+    if not needs[1]:
+        return gy, None
+    product = xp.matmul(gy, swap(xp, out))  # of the whole square, as in PyTorch
+    return gy, -xp.matmul(product + swap(xp, product), below(xp, factor, 0))
 
 
 @opaque(shape=_of_batch, public=None, grad_name="LinalgDetBackward0")

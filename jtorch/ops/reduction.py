@@ -150,18 +150,14 @@ argmax.face(_position_face("argmax"))
 argmin.face(_position_face("argmin"))
 
 
-@reduction(combine="logical_or", identity=False, dtype="logical", differentiable=False)
+@reduction(combine="logical_or", identity=False, dtype="logical", differentiable=False, public=None)
 def any(xp, x, *, axis, keepdims):
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 
-@reduction(combine="logical_and", identity=True, dtype="logical", differentiable=False)
+@reduction(combine="logical_and", identity=True, dtype="logical", differentiable=False, public=None)
 def all(xp, x, *, axis, keepdims):
     return xp.all(x, axis=axis, keepdims=keepdims)
-
-
-any.face(_axis_face)
-all.face(_axis_face)
 
 
 @composite(dtype="floating")
@@ -257,6 +253,18 @@ def _warn_without_degrees(name, input, axis, correction):
 
 var.face(_spread_face("var"))
 std.face(_spread_face("std"))
+
+
+@composite(dtype=lambda dtypes, statics: dtypes[0], public=None, grad_name="MedianBackward0")
+def picked(xp, x, mask):
+    """The one value of all elements of ``x`` where ``mask`` holds; its gradient is shared among them."""
+    return xp.max(xp.where(mask, x, -math.inf), axis=tuple(range(x.ndim)), keepdims=False)
+
+
+@picked.vjp
+def _(xp, g, mask):
+    share = xp.cast(mask, dtype=getattr(g.dtype, "numpy", g.dtype))
+    return share * (g / xp.sum(share, axis=tuple(range(share.ndim)), keepdims=False)), None
 
 
 @composite(dtype="float", public=None, grad_name="LogsumexpBackward0")

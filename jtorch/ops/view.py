@@ -16,6 +16,11 @@ from jtorch import index as ix
 from jtorch.op import composite, view
 from jtorch.ops import axes as ax
 
+OVERLAPPING = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+
 # -- same elements, other shape ---------------------------------------------------------------------------
 
 
@@ -393,7 +398,26 @@ def _windows_affine(shape, strides, kernel, stride, dilation):
     return 0, strides[:k] + outer + inner
 
 
-@view(shape=_windows_shape, affine=_windows_affine, public=None)
+def _windows_put(xp, base, value, kernel, stride, dilation):
+    """One strided slice for each place in a window; windows that share elements cannot be written."""
+    k, r = base.ndim - len(kernel), len(kernel)
+    for n, w, s, d in zip(value.shape[k : k + r], kernel, stride, dilation, strict=True):
+        if len({i * s + j * d for i in range(n) for j in range(w)}) < n * w:
+            raise RuntimeError(OVERLAPPING)
+    for place in itertools.product(*map(range, kernel)):
+        part = value
+        for j in reversed(place):
+            part = xp.select(part, axis=part.ndim - 1, index=j)
+        low = tuple(j * d for j, d in zip(place, dilation, strict=True))
+        start, step = (0,) * k + low, (1,) * k + tuple(stride)
+        stop = tuple(
+            b + (n - 1) * s + 1 if n else b for n, b, s in zip(part.shape, start, step, strict=True)
+        )
+        base = xp.slice_put(base, part, start=start, stop=stop, step=step)
+    return base
+
+
+@view(shape=_windows_shape, affine=_windows_affine, put=_windows_put, public=None)
 def windows(xp, x, *, kernel, stride, dilation):
     return xp.windows(x, kernel=kernel, stride=stride, dilation=dilation)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import op
+from jtorch.compiler import is_compiling
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import zeros_like
 from jtorch.eager.grad_mode import enable_grad, no_grad
@@ -52,7 +52,7 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Minimise for up to ``max_iter`` rounds; returns what the first call of ``closure`` gave."""
-        if not op.CONTEXT.get().evaluator.runs_nodes:
+        if is_compiling():
             raise CompileError(
                 "LBFGS.step looks at the losses to decide how to go on, which a recording would not. Call it "
                 "outside, and compile the closure that it gets."

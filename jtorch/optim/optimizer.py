@@ -44,8 +44,8 @@ class Optimizer(Hooked):
                 + _typename(params)
             )
         self.defaults = defaults
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
-        self.param_groups: list[dict[str, Any]] = []
+        self.state: defaultdict[Tensor, dict[str, Any]] = watch.DefaultDict(dict)
+        self.param_groups: list[dict[str, Any]] = watch.List()
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -79,9 +79,12 @@ class Optimizer(Hooked):
         """Make the state of every parameter that has none. ``step`` does it; compiling needs it before."""
         for group in self.param_groups:
             for p in group["params"]:
-                state = self.state[p]
-                for name, value in self._new_state(p, group).items():
-                    state.setdefault(name, value)
+                new = self._new_state(p, group)
+                if not isinstance(self.state[p], watch.Dict):
+                    self.state[p] = watch.Dict(self.state[p])
+                for name, value in new.items():
+                    if name not in self.state[p]:
+                        self.state[p][name] = value
         self._has_state = True
 
     @with_hooks
@@ -91,6 +94,7 @@ class Optimizer(Hooked):
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        self._check_relied_on()
         if not self._has_state:
             with op.CONTEXT.get().evaluator.outside():
                 self.init_state()
@@ -99,6 +103,14 @@ class Optimizer(Hooked):
         else:
             self._update_groups()
         return loss
+
+    def _check_relied_on(self) -> None:
+        """Notice what was replaced whole: groups, their parameters, the state, which may be made anew."""
+        option = op.CONTEXT.get().evaluator.option
+        groups, state = option(self.__dict__, "param_groups"), option(self.__dict__, "state")
+        count = sum([len(option(group, "params")) for group in groups])
+        if len(state) < count:
+            self._has_state = False
 
     def _update_groups(self) -> None:
         context = op.CONTEXT.get()
@@ -135,7 +147,8 @@ class Optimizer(Hooked):
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         group = param_group  # the caller's own dict, as in PyTorch
-        group["params"], names = _named(group["params"])
+        params, names = _named(group["params"])
+        group["params"] = watch.List(params)
         if names:
             group["param_names"] = names
         for p in group["params"]:
@@ -216,7 +229,7 @@ class Optimizer(Hooked):
             )
         numbers = [k for _, saved in pairs for k in saved["params"]]
         by_number = dict(zip(numbers, self._all_params(), strict=True))
-        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        state: defaultdict[Any, dict[str, Any]] = watch.DefaultDict(dict)
         for k, facts in state_dict["state"].items():
             if k in by_number:
                 state[by_number[k]] = _fitted(by_number[k], facts)

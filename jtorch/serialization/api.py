@@ -8,24 +8,27 @@ from pathlib import Path
 from typing import IO, Any
 
 from jtorch.errors import DataError
-from jtorch.serialization import numpy_files, tensors, torch_reader, torch_writer
+from jtorch.serialization import numpy_files, tensors, torch_reader, torch_writer, whole_writer
+from jtorch.serialization.memory import NotPlainError
 from jtorch.serialization.placing import check_places
 from jtorch.utils.files import write_atomically
 
-_TORCH_SUFFIXES = (".pt", ".pth")
+_FORMAT_OF = {".pt": "torch", ".pth": "torch", ".safetensors": "safetensors"}
 _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled number such a file starts with
 
 
 def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = None) -> None:
     """Write ``obj`` to the file ``f``, whole or not at all; to an open file, at its position.
 
-    ``obj`` is a tensor, number, string, None, dtype, device, Size, or a dict, OrderedDict, Counter, list or
-    tuple of such; dict keys are strings, numbers, bools or None. Tensors come back equal, those that were one
-    object come back as one and those of one memory as such; a view is stored as its own elements.
+    Plain data is a tensor, number, string, None, dtype, device, Size, or a dict, OrderedDict, Counter, list
+    or tuple of such; dict keys are strings, numbers, bools or None. Tensors come back equal, those that were
+    one object come back as one and those of one memory as such; a view is stored as its own elements. Any
+    other object, such as a whole module, is pickled, its classes by name, and is loaded with
+    ``weights_only=False``.
 
     ``format`` is "safetensors" or "torch"; left out, it is "torch" where the name ends in .pt or .pth, so
-    that ``torch.load`` reads it, and "safetensors" otherwise. Raises TypeError, naming the place, for what
-    can't be stored. Source: https://docs.pytorch.org/docs/stable/generated/torch.save.html
+    that ``torch.load`` reads it, and "safetensors" otherwise, but for what must be pickled. Raises TypeError,
+    naming the place, for what safetensors can't store, and what pickle raises. Source: https://docs.pytorch.org/docs/stable/generated/torch.save.html
 
     >>> import io, jtorch
     >>> file = io.BytesIO()
@@ -37,14 +40,22 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = Non
     if format not in (None, "safetensors", "torch"):
         raise ValueError(f"jtorch.save: format is 'safetensors' or 'torch', got {format!r}")
     path = _as_path(f, "save", "write")
-    if format is None:
-        in_torch = path is not None and path.suffix.lower() in _TORCH_SUFFIXES
-        format = "torch" if in_torch else "safetensors"
-    content = torch_writer.to_bytes(obj) if format == "torch" else tensors.to_bytes(obj)
+    if format is None and path is not None:
+        format = _FORMAT_OF.get(path.suffix.lower())
+    content = _to_bytes(obj, format)
     if path is None:
         f.write(content)  # type: ignore[union-attr]
     else:
         write_atomically(path, content)
+
+
+def _to_bytes(obj: Any, format: str | None) -> bytes:
+    try:
+        return torch_writer.to_bytes(obj) if format == "torch" else tensors.to_bytes(obj)
+    except NotPlainError:
+        if format == "safetensors":
+            raise
+    return whole_writer.to_bytes(obj)
 
 
 def load(
@@ -58,11 +69,16 @@ def load(
     """What is in the file ``f``, known by its content and not by its name.
 
     A file of ``save``, PyTorch's .pt, .npy: the object. Any other safetensors file, .npz: the dict of its
-    tensors. No file runs code, with ``weights_only=False`` neither: what is no plain data is an error there,
-    too. ``map_location`` may name this build's device; with ``mmap`` the elements of safetensors and .pt
+    tensors. ``map_location`` may name this build's device; with ``mmap`` the elements of safetensors and .pt
     files are read when they are first used, and changing them does not change the file.
 
-    Raises FileNotFoundError where there is no file, DataError for one that is cut off or malformed,
+    Loading runs no code, and what is no plain data is an error, but for what
+    ``serialization.add_safe_globals`` lists. ``weights_only=False`` unpickles a .pt file, as whole objects
+    need: a pickle can be made to run any code, so never load one in this way that could have come from an
+    untrusted source, or that could have been tampered with.
+
+    Raises FileNotFoundError where there is no file, DataError (where a class is refused, also an
+    UnpicklingError) for one that is cut off, malformed or no plain data,
     NotImplementedError for a dtype that jtorch lacks.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.load.html
     """
@@ -71,18 +87,19 @@ def load(
     if weights_only not in (None, True, False):
         raise TypeError(f"jtorch.load: weights_only is a bool, got {weights_only!r}")
     check_places(map_location)
+    whole = weights_only is False
     path = _as_path(f, "load", "read")
     if path is None:
         if mmap:
             raise ValueError("f must be a file path in order to use the mmap argument")
-        return _read(f, None, f"<{type(f).__name__}>", map_location, False)  # type: ignore[arg-type]
+        return _read(f, None, f"<{type(f).__name__}>", map_location, False, whole)  # type: ignore[arg-type]
     if not path.is_file():
         raise FileNotFoundError(f"jtorch.load: no file at {path}")
     with closing(path.open("rb")) as file:
-        return _read(file, path, str(path), map_location, bool(mmap))
+        return _read(file, path, str(path), map_location, bool(mmap), whole)
 
 
-def _read(file: IO[bytes], path: Path | None, where: str, map_location: Any, mmap: bool) -> Any:
+def _read(file: IO[bytes], path: Path | None, where: str, map_location: Any, mmap: bool, whole: bool) -> Any:
     start = file.tell()
     head = file.read(512)
     file.seek(start)
@@ -90,17 +107,19 @@ def _read(file: IO[bytes], path: Path | None, where: str, map_location: Any, mma
         if head.startswith(b"\x93NUMPY"):
             return numpy_files.read_array(file, where)
         if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-            return _read_zip(file, path, where, map_location, mmap)
+            return _read_zip(file, path, where, map_location, mmap, whole)
         _refuse_pickles(head, where)
     return tensors.read(file, path, where, mmap)
 
 
-def _read_zip(file: IO[bytes], path: Path | None, where: str, map_location: Any, mmap: bool) -> Any:
+def _read_zip(
+    file: IO[bytes], path: Path | None, where: str, map_location: Any, mmap: bool, whole: bool
+) -> Any:
     from jtorch.serialization.zipped import Archive
 
     archive = Archive(file, path, where)
     if any(name.rpartition("/")[2] == "data.pkl" for name in archive.names):
-        return torch_reader.read(archive, map_location, mmap)
+        return torch_reader.read(archive, map_location, mmap, weights_only=not whole)
     return numpy_files.read_arrays(archive)
 
 

@@ -43,11 +43,15 @@ def path_text(place: tuple[Any, ...]) -> str:
     return "obj" + "".join(f"[{step!r}]" for step in place)
 
 
-def refusal(value: Any, place: tuple[Any, ...]) -> TypeError:
-    """The error for a value that no format stores."""
+class NotPlainError(TypeError):
+    """The object has something in it that is no plain data."""
+
+
+def refusal(value: Any, place: tuple[Any, ...]) -> NotPlainError:
+    """The error for a value that is no plain data."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return TypeError(
+    return NotPlainError(
         f"jtorch.save: {path_text(place)}: {name} can't be saved. It takes tensors, numbers, strings, None, "
         "dtypes, "
         "devices, dicts, OrderedDicts, Counters, lists and tuples. Of a module, optimizer or scheduler save "
@@ -57,8 +61,8 @@ def refusal(value: Any, place: tuple[Any, ...]) -> TypeError:
     )
 
 
-def key_refusal(key: Any, place: tuple[Any, ...]) -> TypeError:
-    return TypeError(
+def key_refusal(key: Any, place: tuple[Any, ...]) -> NotPlainError:
+    return NotPlainError(
         f"jtorch.save: {path_text(place)}: a dict with a key of type {type(key).__name__}; keys are strings, "
         "numbers, bools or None"
     )

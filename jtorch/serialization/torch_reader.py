@@ -5,20 +5,24 @@ Source: https://docs.pytorch.org/docs/stable/notes/serialization.html
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
 import numpy as np
 
 from jtorch import dtypes as dt
+from jtorch import watch
 from jtorch.devices import device
 from jtorch.eager.creation import from_numpy
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.errors import DataError
 from jtorch.nn.parameter import Parameter
+from jtorch.serialization import whole_reader
+from jtorch.serialization.allowed import listed
 from jtorch.serialization.placing import place
 from jtorch.serialization.torch_names import DTYPES, STORAGES, dtype_named
-from jtorch.serialization.unpickle import Constructor, hashable, loads
+from jtorch.serialization.unpickle import Constructor, UnsafeGlobalError, hashable, loads
 from jtorch.serialization.zipped import Archive
 
 
@@ -44,9 +48,13 @@ class _Storage:
     nbytes = __len__ = size
 
 
-def read(archive: Archive, map_location: Any, mmap: bool) -> Any:
-    """The object in the file. Raises DataError for damage and for globals that are no plain data."""
-    return _Reader(archive, map_location, mmap).read()
+def read(archive: Archive, map_location: Any, mmap: bool, weights_only: bool = True) -> Any:
+    """The object in the file. Raises DataError for damage.
+
+    Where ``weights_only``, globals that are no plain data and not listed as safe are an error; otherwise
+    they are imported and called.
+    """
+    return _Reader(archive, map_location, mmap).read(weights_only)
 
 
 class _Reader:
@@ -57,8 +65,10 @@ class _Reader:
         self.mmap = mmap
         self.storages: dict[str, _Storage] = {}
         self.root = ""
+        self.safe = listed()
+        self.safe_types = tuple(one for one in self.safe.values() if isinstance(one, type))
 
-    def read(self) -> Any:
+    def read(self, weights_only: bool) -> Any:
         pickles = [n for n in self.archive.names if n.rpartition("/")[2] == "data.pkl"]
         if len(pickles) != 1:
             raise DataError(f"{self.where}: not a file of torch.save: it has {len(pickles)} records data.pkl")
@@ -75,6 +85,8 @@ class _Reader:
                 f"{self.where}: its numbers are in another byte order than this machine's"
             )
         pickle = bytes(self.archive.read(pickles[0]))
+        if not weights_only:
+            return whole_reader.loads(pickle, self.where, self._find_of_torch, self._persistent)
         return loads(pickle, self.where, self._find, self._persistent, self._build)
 
     # -- globals -----------------------------------------------------------------------------------------
@@ -88,13 +100,22 @@ class _Reader:
         if full in _PLAIN:
             return Constructor(full, _PLAIN[full])
         make = getattr(self, _REBUILDERS.get(full, ""), None)
-        if make is None:
+        if make is not None:
+            return Constructor(full, make)
+        safe = self.safe.get(full)
+        if safe is None:
+            raise UnsafeGlobalError(_refusal(self.where, full[:200]))
+        new = functools.partial(safe.__new__, safe) if isinstance(safe, type) else None
+        return Constructor(full, safe, new)
+
+    def _find_of_torch(self, module: str, name: str) -> Any:
+        try:
+            return self._find(module, name)
+        except UnsafeGlobalError:
             raise DataError(
-                f"{self.where}: it needs the global {full[:200]}, which is no plain data and may run code; "
-                "jtorch "
-                "reads tensors and plain containers. Save a state_dict() instead of a whole object"
-            )
-        return Constructor(full, make)
+                f"{self.where}: it holds an object of PyTorch's, {module[:200]}.{name[:200]}, which only "
+                "PyTorch can make. Save a state_dict() instead of a whole object"
+            ) from None
 
     def _persistent(self, told: Any) -> _Storage:
         if not isinstance(told, tuple) or len(told) != 5 or told[0] != "storage":
@@ -160,11 +181,26 @@ class _Reader:
         return self._flagged(Parameter(data, requires_grad=False), requires_grad, hooks)
 
     def _build(self, target: Any, state: Any) -> None:
-        """A state dict carries ``_metadata``, versions of modules; nothing else has a state."""
+        """A state dict carries ``_metadata``, versions of modules; else only what is listed has a state."""
         if type(target) is OrderedDict and isinstance(state, dict) and set(state) <= {"_metadata"}:
             target.__dict__.update(state)
             return
-        raise ValueError(f"a state for a {type(target).__name__}")
+        if type(target) not in self.safe_types:
+            raise ValueError(f"a state for a {type(target).__name__}")
+        if hasattr(target, "__setstate__"):
+            target.__setstate__(state)
+        else:
+            target.__dict__.update(state)
+
+
+def _refusal(where: str, name: str) -> str:
+    return (
+        f"{where}: it needs the global {name}, which is no plain data and may run code: Weights only load "
+        "failed. Loading it with `weights_only` set to `False` will likely succeed, but it can result in "
+        "arbitrary code execution. Do it only if you got the file from a trusted source. Or, for a class or "
+        f"function that is safe: `torch.serialization.add_safe_globals([{name.rpartition('.')[2]}])` or the "
+        "`torch.serialization.safe_globals` context manager. Better save a state_dict() than a whole object"
+    )
 
 
 def _as_bytes(record: bytearray) -> np.ndarray:
@@ -227,11 +263,21 @@ def _counts(values: Any = None) -> Counter:
     return Counter(values or {})
 
 
-def _default_dict(factory: Any = None) -> defaultdict:
+def _default_dict(factory: Any = None, kind: type[defaultdict] = defaultdict) -> defaultdict:
     known = {"builtins.list": list, "builtins.dict": dict, "builtins.int": int, "builtins.float": float}
-    if factory is None:
-        return defaultdict()
-    return defaultdict(known[factory.name])
+    return kind() if factory is None else kind(known[factory.name])
+
+
+def _watched_default_dict(factory: Any = None) -> defaultdict:
+    return _default_dict(factory, watch.DefaultDict)
+
+
+def _watched_dict() -> dict:
+    return watch.Dict()
+
+
+def _watched_list() -> list:
+    return watch.List()
 
 
 def _complex(real: Any, imaginary: Any = 0.0) -> complex:
@@ -248,7 +294,8 @@ _PLAIN: dict[str, Any] = {
     "collections.defaultdict": _default_dict, "builtins.set": _set, "builtins.complex": _complex,
     "builtins.bytearray": _bytearray, "_codecs.encode": _encode, "torch.Size": _size, "torch.device": _device,
     "builtins.list": _not_called, "builtins.dict": _not_called, "builtins.int": _not_called,
-    "builtins.float": _not_called,
+    "builtins.float": _not_called, "jtorch.watch.Dict": _watched_dict, "jtorch.watch.List": _watched_list,
+    "jtorch.watch.DefaultDict": _watched_default_dict,
 }  # fmt: skip
 _REBUILDERS = {
     "torch._utils._rebuild_tensor": "tensor", "torch._utils._rebuild_tensor_v2": "tensor",

@@ -27,13 +27,17 @@ _DEEPEST = 100
 
 def to_bytes(obj: Any) -> bytes:
     """The file that holds ``obj``. Raises TypeError, naming the place, for what it can't hold."""
-    pickler = _Pickler()
-    pickle = pickler.write(obj)
+    pickler = PlainPickler()
+    return zipped(pickler.write(obj), pickler.storages)
+
+
+def zipped(pickle: bytes, storages: list[np.ndarray]) -> bytes:
+    """The archive of a pickle and the memories it names."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, out, "data.pkl", pickle)
         _add(archive, out, "byteorder", b"little")
-        for key, array in enumerate(pickler.storages):
+        for key, array in enumerate(storages):
             _add(archive, out, f"data/{key}", array.reshape(-1).view(np.uint8).data)
         _add(archive, out, "version", b"3\n")
     return out.getvalue()
@@ -47,7 +51,7 @@ def _add(archive: zipfile.ZipFile, out: io.BytesIO, name: str, content: Any) -> 
     archive.writestr(entry, content)
 
 
-class _Pickler:
+class PlainPickler:
     """Writes a pickle of protocol 2, as PyTorch spells its tensors."""
 
     def __init__(self) -> None:
@@ -59,6 +63,15 @@ class _Pickler:
     def write(self, obj: Any) -> bytes:
         self._value(obj, ())
         self.out += b"."
+        return bytes(self.out)
+
+    def spelled(self, value: Any) -> bytes:
+        """The opcodes of one tensor, dtype, device or size, for a pickle that keeps its own memo."""
+        self.out.clear()
+        if isinstance(value, Tensor):
+            self._new_object(value)
+        else:
+            self._value(value, ())
         return bytes(self.out)
 
     def _value(self, value: Any, place: tuple[Any, ...]) -> None:
@@ -144,6 +157,12 @@ class _Pickler:
             self._value(key, place)
             self._value(item, (*place, key))
         self.out += b"u\x85R" if type(value) is Counter else b"u"
+        metadata = getattr(value, "_metadata", None)
+        if type(value) is OrderedDict and metadata is not None:  # of a state dict: its modules' versions
+            self.out += b"}"
+            self._text("_metadata")
+            self._value(metadata, (*place, "_metadata"))
+            self.out += b"sb"
 
     # -- tensors -----------------------------------------------------------------------------------------
 
@@ -153,6 +172,11 @@ class _Pickler:
         if number is not None:
             self.out += b"j" + struct.pack("<I", number)
             return
+        self._new_object(tensor)
+        self._known[id(tensor)] = len(self._known)
+        self.out += b"r" + struct.pack("<I", self._known[id(tensor)])
+
+    def _new_object(self, tensor: Tensor) -> None:
         if isinstance(tensor, Parameter):
             self._global("torch._utils", "_rebuild_parameter")
             self.out += b"("
@@ -162,8 +186,6 @@ class _Pickler:
             self.out += b"tR"
         else:
             self._tensor(tensor, tensor.requires_grad)
-        self._known[id(tensor)] = len(self._known)
-        self.out += b"r" + struct.pack("<I", self._known[id(tensor)])
 
     def _tensor(self, tensor: Tensor, requires_grad: bool) -> None:
         stored = self._memories.of(tensor)

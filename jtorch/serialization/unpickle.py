@@ -8,6 +8,7 @@ Source: https://github.com/python/cpython/blob/main/Lib/pickletools.py
 
 from __future__ import annotations
 
+import pickle
 import pickletools
 import struct
 from collections.abc import Callable
@@ -21,11 +22,18 @@ _MARK = object()
 class Constructor:
     """A global that may be called: its name in the file, and what makes the value."""
 
-    __slots__ = ("make", "name")
+    __slots__ = ("make", "name", "new")
 
-    def __init__(self, name: str, make: Callable[..., Any]) -> None:
+    def __init__(
+        self, name: str, make: Callable[..., Any], new: Callable[..., Any] | None = None
+    ) -> None:
         self.name = name
         self.make = make
+        self.new = new or make  # what stands for ``cls.__new__(cls, ...)``
+
+
+class UnsafeGlobalError(DataError, pickle.UnpicklingError):
+    """A file needs a class or function that is no plain data."""
 
 
 def loads(
@@ -123,11 +131,11 @@ class _Machine:
         value, key = self.pop(), self.pop()
         self.set_items([key, value])
 
-    def call(self) -> None:
+    def call(self, new: bool = False) -> None:
         arguments, function = self.pop(), self.pop()
         if not isinstance(function, Constructor) or not isinstance(arguments, tuple):
             raise ValueError(f"a call of {_told(function)}")
-        self.stack.append(function.make(*arguments))
+        self.stack.append((function.new if new else function.make)(*arguments))
 
     def set_state(self) -> None:
         state = self.pop()
@@ -193,7 +201,7 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
     "GLOBAL": lambda m, text: m.named_global(text),
     "STACK_GLOBAL": lambda m, _: m.stack_global(),
     "REDUCE": lambda m, _: m.call(),
-    "NEWOBJ": lambda m, _: m.call(),
+    "NEWOBJ": lambda m, _: m.call(new=True),
     "BUILD": lambda m, _: m.set_state(),
     "BINPERSID": lambda m, _: m.persistent_id(),
     "STOP": lambda m, _: m.finish(),

@@ -77,6 +77,8 @@ def sign(x: Array) -> Array:
 
 
 def pow(x: Any, y: Any) -> Array:
+    if y.__class__ is bool:  # bools stay bools beside this one, where NumPy makes int8 of them
+        return clone(x) if y else np.ones_like(x)
     try:
         return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares
     except ValueError as error:

@@ -198,11 +198,9 @@ def test_equal_objects_make_equal_files():
     assert torch_writer.to_bytes({"x": jtorch.ones(2)}) == torch_writer.to_bytes({"x": jtorch.ones(2)})
 
 
-def test_what_can_not_be_saved_is_named(tmp_path):
-    with pytest.raises(TypeError, match=r"obj\['a'\]\[0\]: set can't be saved"):
-        jtorch.save({"a": [set()]}, tmp_path / "x.pt")
-    with pytest.raises(TypeError, match=r"obj\['a'\]: a dict with a key of type tuple"):
-        jtorch.save({"a": {(): 1}}, tmp_path / "x.pt")
+def test_what_can_not_be_saved(tmp_path):
+    with pytest.raises(AttributeError, match="Can't pickle local object"):
+        jtorch.save({"a": lambda: 0}, tmp_path / "x.pt")
     loop: list = []
     loop.append(loop)
     with pytest.raises(TypeError, match="does it contain itself"):
@@ -234,7 +232,7 @@ class Call:
         return self.state
 
 
-@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("weights_only", [True, None])
 @pytest.mark.parametrize(
     ("function", "arguments", "named"),
     [

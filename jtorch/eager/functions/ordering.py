@@ -96,7 +96,12 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, name: str) -> Any:
     if dim is None:
         if not input.numel():
             return input.sum() / 0.0 if input.is_floating_point() else _lowest(input)
-        return _middle(input.reshape(-1), 0, False, name)[0]
+        value = _middle(input.detach().reshape(-1), 0, False, name)[0]
+        if not (input._requires_grad and op_module.CONTEXT.get().grad):
+            return value
+        elements = input.detach()
+        holes = APPLY["logical_and"](APPLY["isnan"](elements), APPLY["isnan"](value))
+        return APPLY["picked"](input, APPLY["logical_or"](APPLY["eq"](elements, value), holes))
     axis = ax.one(dim, input.ndim)
     if not input.ndim:
         return RESULTS[name](input.clone(), _zero())

@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.shape import _cut
+from jtorch.eager.rebase import several
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
@@ -60,7 +61,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = ax.one(dim, input.ndim)
-    return tuple(APPLY["select"](input, axis=axis, index=k) for k in range(input.shape[axis]))
+    views = tuple(APPLY["select"](input, axis=axis, index=k) for k in range(input.shape[axis]))
+    return several(views, "Unbind")
 
 
 def _parts(input: Tensor, axis: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
@@ -83,8 +85,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise RuntimeError(
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
             )
-        return (_cut(tensor, axis, 0, 0),)
-    return _parts(tensor, axis, [*range(0, max(n, 1), size), n])
+        return several((_cut(tensor, axis, 0, 0),), "Split")
+    return several(_parts(tensor, axis, [*range(0, max(n, 1), size), n]), "Split")
 
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
@@ -101,7 +103,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
             f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension "
             f"{dim}), but got split_sizes={lengths}"
         )
-    return _parts(input, axis, list(itertools.accumulate(lengths, initial=0)))
+    return several(_parts(input, axis, list(itertools.accumulate(lengths, initial=0))), "SplitWithSizes")
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import matrix_norm, vector_norm
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 from jtorch.return_types import ALL as RESULTS
+
+_BYTE = np.dtype(np.uint8)  # what masks were once: PyTorch answers in it
 
 
 def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
@@ -45,6 +49,21 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     return RESULTS["aminmax"](
         APPLY["min"](input, axis=axis, keepdims=keepdim), APPLY["max"](input, axis=axis, keepdims=keepdim)
     )
+
+
+def any_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether any element (along ``dim``, an int or several) is not 0: bool, of uint8 a uint8."""
+    return _logical("any", input, dim, keepdim)
+
+
+def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """Whether no element (along ``dim``, an int or several) is 0: bool, of uint8 a uint8."""
+    return _logical("all", input, dim, keepdim)
+
+
+def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    found = APPLY[name](input, axis=ax.many(dim, input._data.ndim), keepdims=keepdim)
+    return APPLY["cast"](found, dtype=_BYTE) if input._data.dtype is _BYTE else found
 
 
 def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
@@ -103,7 +122,8 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    "max": max_, "min": min_, "aminmax": aminmax, "var_mean": var_mean, "std_mean": std_mean, "norm": norm,
-    "logsumexp": logsumexp, "nansum": nansum, "nanmean": nanmean, "count_nonzero": count_nonzero,
+    "any": any_, "all": all_, "max": max_, "min": min_, "aminmax": aminmax, "var_mean": var_mean,
+    "std_mean": std_mean, "norm": norm, "logsumexp": logsumexp, "nansum": nansum, "nanmean": nanmean,
+    "count_nonzero": count_nonzero,
 }  # fmt: skip
 METHODS = {name: f for name, f in FUNCTIONS.items() if name not in ("var_mean", "std_mean")}

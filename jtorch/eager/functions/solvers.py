@@ -195,9 +195,9 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
             f"{which} should have at least 2 dimensions, but has {min(input.ndim, L.ndim)} dimensions instead"
         )
     lower = L.mT if upper else L
-    return solve_triangular(
-        lower.mT, solve_triangular(lower, input, upper=False), upper=True
-    )
+    check_matrices("cholesky_solve", L, dtype="cholesky_solve_cpu")
+    lower, input = _batched("cholesky_solve", lower, input)
+    return APPLY["cholesky_solve"](input, lower)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:

@@ -39,6 +39,15 @@ def _(draw):
     ]
 
 
+@entry("mask_put")
+def _(draw):
+    return [
+        Sample((draw.apart(5, 3), draw.apart(5, 3), draw.ints(5, 3, low=0, high=2).astype(bool))),
+        Sample((draw.apart(4), draw.apart(4), np.zeros(4, bool))),
+        Sample((draw.apart(0, 3), draw.apart(0, 3), np.zeros((0, 3), bool))),
+    ]
+
+
 @entry("fold")
 def _(draw):
     return [

@@ -40,6 +40,14 @@ def _(draw):
     ]
 
 
+@entry("cholesky_solve")
+def _(draw):
+    return [  # the factor's gradient is that of factor factor^T, as in PyTorch, and no triangle's
+        Sample((draw.floats(3, 2), _regular(draw, 3, 3)), constant=(1,)),
+        Sample((draw.floats(2, 2, 1), _regular(draw, 2, 2, 2)), constant=(1,)),
+    ]
+
+
 @entry("triangular_solve")
 def _(draw):
     return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.ops.sampling import Sample, default_reductions, entry
 
 
@@ -10,6 +12,13 @@ def _(draw):
     extra = [((), (), False), ((0, 3), (0,), False), ((3, 0), (0,), True), ((3, 2), (), False)]
     more = [Sample((draw.apart(*s),), {"axis": a, "keepdims": k}) for s, a, k in extra]
     return default_reductions(draw) + more
+
+
+@entry("picked")
+def _(draw):
+    one = np.zeros((3, 4), bool)
+    one[1, 2] = True
+    return [Sample((draw.apart(3, 4), one), {})]
 
 
 @entry("prod")

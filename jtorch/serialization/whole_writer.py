@@ -1,0 +1,44 @@
+"""Any object as PyTorch's .pt: a pickle of classes by reference, whose tensors lie beside it.
+
+Source: https://docs.pytorch.org/docs/stable/notes/serialization.html
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+from jtorch import dtypes as dt
+from jtorch.devices import device
+from jtorch.eager.tensor import Size, Tensor
+from jtorch.nn.parameter import Parameter
+from jtorch.serialization.torch_writer import PlainPickler, zipped
+
+_SPELLED = (Tensor, Parameter, Size, dt.dtype, device)  # exactly these: subclasses pickle in their own way
+
+
+def to_bytes(obj: Any) -> bytes:
+    """The file that holds ``obj``. Raises what Python's pickle raises for what it can't hold."""
+    out = io.BytesIO()
+    pickler = _WholePickler(out)
+    pickler.dump(obj)
+    return zipped(out.getvalue(), pickler.plain.storages)
+
+
+_PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
+
+
+class _WholePickler(_PythonPickler):
+    """The pickler written in Python: the one in C can't name what only another package has."""
+
+    def __init__(self, out: io.BytesIO) -> None:
+        super().__init__(out, protocol=2)
+        self.plain = PlainPickler()
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if type(obj) not in _SPELLED or id(obj) in self.memo:
+            super().save(obj, save_persistent_id)
+            return
+        self.write(self.plain.spelled(obj))
+        self.memoize(obj)
