@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class memory_format:  # noqa: N801 - the name users of PyTorch know
-    """An order of elements in memory: ``contiguous_format``, ``preserve_format``..."""
+class _Named:
+    """A constant of this module, known by its name: also to pickle."""
 
     __slots__ = ("name",)
 
@@ -16,6 +16,12 @@ class memory_format:  # noqa: N801 - the name users of PyTorch know
 
     def __reduce__(self) -> str:
         return self.name
+
+
+class memory_format(_Named):  # noqa: N801 - the name users of PyTorch know
+    """An order of elements in memory: ``contiguous_format``, ``preserve_format``..."""
+
+    __slots__ = ()
 
 
 contiguous_format = memory_format("contiguous_format")
@@ -35,19 +41,10 @@ def check(wanted: memory_format | None, wanted_by: str) -> bool:
     raise TypeError(f"{wanted_by}: memory_format must be torch.memory_format, not {type(wanted).__name__}")
 
 
-class layout:  # noqa: N801 - the name users of PyTorch know
+class layout(_Named):  # noqa: N801 - the name users of PyTorch know
     """How a tensor keeps its elements: ``strided`` is what this build has."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-    def __reduce__(self) -> str:
-        return self.name
+    __slots__ = ()
 
 
 strided = layout("strided")

@@ -57,7 +57,7 @@ class Op:
         self.combine: str | None = facts.pop("combine", None)  # of a reduction
         self.identity: Any = facts.pop("identity", None)
         self.shape: Callable | None = facts.pop("shape", None)  # (*shapes, **statics) -> shape
-        self.affine: Callable | None = facts.pop("affine", None)  # view as strides, see ops/view.py
+        self.affine: Callable | None = facts.pop("affine", None)  # view as strides, see ops/__init__.py
         self.index_map: Callable | None = facts.pop("index_map", None)  # view as an index program
         self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
         self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``

@@ -7,18 +7,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-
-def is_available() -> bool:
-    return False
-
-
-def device_count() -> int:
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Nothing: the seed of a GPU that is not there."""
-    int(seed)
+from jtorch.absent_gpu import device_count as device_count
+from jtorch.absent_gpu import is_available as is_available
+from jtorch.absent_gpu import manual_seed as manual_seed
 
 
 def empty_cache() -> NoReturn:

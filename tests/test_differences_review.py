@@ -404,6 +404,11 @@ def clones_in_a_memory_format(T):
     return [x.clone(memory_format=T.contiguous_format).stride(), *copies]
 
 
+@program
+def strides_without_elements(T):
+    return [T.zeros(shape).stride() for shape in ((0,), (0, 3), (3, 0), (2, 0, 3))]
+
+
 # -- known differences ---------------------------------------------------------------------------------------
 
 KNOWN: dict[str, str] = {}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.soundness.cases.processes import resident
 from benchmarks.soundness.jax_cases import case, numbers
-from benchmarks.soundness.processes import resident
 from benchmarks.soundness.table import plainly
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.soundness import cases, processes  # noqa: F401 - declare the cases
+from benchmarks.soundness import cases  # noqa: F401 - declares the cases
 from benchmarks.soundness.table import CASES, Program, Verdict, judge
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.soundness import cases, processes  # noqa: F401 - declare the cases
+from benchmarks.soundness import cases  # noqa: F401 - declares the cases
 from benchmarks.soundness.one import programs
 from benchmarks.soundness.table import CASES, Case, Verdict
 

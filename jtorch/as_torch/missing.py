@@ -11,7 +11,7 @@ from typing import Any
 PLANNED = {
     "torch.distributed": "many processes: planned, over MPI and NCCL",
     "torch.fft": "Fourier transforms: planned",
-    "torch.multiprocessing": "tensors in shared memory: planned",
+    "torch.multiprocessing": "spawn() and strategies of sharing: planned",
     "torch.nn.parallel": "data parallel modules: planned, with torch.distributed",
     "torch.onnx": "export: planned",
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.eager import engine
+from jtorch.eager import differentiation
 from jtorch.eager.node import AccumulateGrad, GradientEdge
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -43,7 +43,7 @@ def backward(
     outputs = _tensors(tensors)
     seeds = _seeds(outputs, grad_tensors)
     wanted = None if inputs is None else _tensors(inputs)
-    engine.backward(outputs, seeds, retain_graph, create_graph, wanted)
+    differentiation.backward(outputs, seeds, retain_graph, create_graph, wanted)
 
 
 def grad(
@@ -87,7 +87,9 @@ def grad(
     if is_grads_batched:
         return _batched(results, wanted, grad_outputs, create_graph, allow_unused, materialize_grads)
     seeds = _seeds(results, grad_outputs)
-    return engine.grad(results, wanted, seeds, retain_graph, create_graph, allow_unused, materialize_grads)
+    return differentiation.grad(
+        results, wanted, seeds, retain_graph, create_graph, allow_unused, materialize_grads
+    )
 
 
 def _batched(
@@ -97,7 +99,7 @@ def _batched(
     given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
     count = next(g.shape[0] for g in given if g is not None)
     rows = [
-        engine.grad(
+        differentiation.grad(
             outputs, inputs, _seeds(outputs, [g if g is None else g[k] for g in given]), True, create_graph,
             unused, materialize,
         )

@@ -16,7 +16,7 @@ from jtorch.compile.items import item_of
 from jtorch.compile.scalar import Scalar
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME
-from jtorch.ops.view import contiguous_strides
+from jtorch.ops.reshaping import contiguous_strides
 
 if TYPE_CHECKING:
     from jtorch.compile.trace import Tracer

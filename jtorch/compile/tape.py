@@ -113,7 +113,7 @@ def _differentiate(
         var = Var(Type(out._data.dtype, tuple(out._data.shape)), "g")
         cotangents.append(var)
     seeds = [wrap(tracer.fresh(v)) for v in cotangents]
-    run = engine._Run(False, True)
+    run = engine.Run(False, True)
     hooks = [t._hooks for t in leaves]
     try:
         for t in leaves:  # the engine outside runs them, on what this pass gives

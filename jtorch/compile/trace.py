@@ -42,7 +42,7 @@ from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
-from jtorch.ops.view import OVERLAPPING
+from jtorch.ops.slicing import OVERLAPPING
 
 _CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsqueeze"]
 

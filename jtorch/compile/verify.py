@@ -115,7 +115,7 @@ class _Verification:
         self.cotangents = [_cotangent(t) for t in outs]
         places = capture.places
         wanted = [self.leaves[places[id(t)]] if id(t) in places else t for t in capture.leaves]
-        run = engine._Run(False, retain)
+        run = engine.Run(False, retain)
         hooks = [t._hooks for t in wanted]
         try:
             for t in wanted:  # whoever goes backward outside runs them

@@ -5,29 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import jtorch
-from jtorch.distributions import constraints
-from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all, uniform
+from jtorch.distributions.location_scale import LocationScale
+from jtorch.distributions.utils import uniform
 from jtorch.eager.tensor import Tensor
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Exponential to both sides of ``loc``."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property

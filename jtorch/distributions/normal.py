@@ -6,29 +6,15 @@ import math
 from typing import Any
 
 import jtorch
-from jtorch.distributions import constraints
-from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all
+from jtorch.distributions.location_scale import LocationScale
 from jtorch.eager.tensor import Tensor
 
 
-class Normal(Distribution):
+class Normal(LocationScale):
     """The bell curve of mean ``loc`` and standard deviation ``scale``."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property

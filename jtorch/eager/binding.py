@@ -17,9 +17,10 @@ from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager import messages
 from jtorch.eager.node import node_class
+from jtorch.eager.python_values import wrap_number
 from jtorch.eager.signatures import accepting_source
 from jtorch.eager.source import apply_source, faced_source, named_source
-from jtorch.eager.tensor import Tensor, wrap, wrap_number
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, expect_complex, look_at
 from jtorch.op import BY_NAME, TABLE, Kind, Op
 from jtorch.ops import axes
@@ -86,6 +87,7 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
         raise NotImplementedError(messages.not_ordered(op, target))
     if op.refuses_bools:
         messages.check_bools(op, values, target)
+        messages.check_power(op, values, target)
     if target.kind == "c":
         expect_complex()
     if op.dtype == "float":

@@ -17,7 +17,8 @@ from jtorch.eager import creation
 from jtorch.eager.data_errors import check_fits
 from jtorch.eager.factory import size_named
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Size, Tensor, as_tensor_data, wrap
+from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.tensor import Size, Tensor, wrap
 
 
 def constructed(args: tuple, dtype: dt.dtype | None, device: Any = None) -> Tensor:

@@ -23,7 +23,8 @@ from jtorch.eager.drawing import FUNCTIONS as RANDOM
 from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
 from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
 from jtorch.eager.factory import check_layout, factory, number, size_named, size_tuple, sizes
-from jtorch.eager.tensor import Tensor, as_tensor_data, wrap
+from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.tensor import Tensor, wrap
 
 _FLOAT64 = np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)

@@ -31,86 +31,22 @@ from jtorch.ops import axes
 NON_SCALAR = "grad can be implicitly created only for scalar outputs"
 NOT_REAL = "grad can be implicitly created only for real scalar outputs but got torch.{dtype}"
 NO_GRAD_FN = "element {k} of tensors does not require grad and does not have a grad_fn"
-NOT_USED = (
-    "The differentiated Tensor at index {k} appears to not have been used in the graph. Set "
-    "allow_unused=True if this is the desired behavior."
-)
 
 _add_in_place = np.add  # with the third argument as its output
 LEFT, GRAD, TARGET, META, OWNED, LEAF = range(6)  # the places of a slot
 
-
-def backward(
-    tensors: Tensor | Sequence[Tensor],
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    """Accumulate d(tensors)/d(leaf) into the ``grad`` of leaves (all of them, or ``inputs``).
-
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
-    """
-    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-    if grad_tensors is None or isinstance(grad_tensors, Tensor):
-        grad_tensors = (grad_tensors,) * len(tensors)
-    if inputs is not None:
-        inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-        if not inputs:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    run = _Run(create_graph, create_graph if retain_graph is None else retain_graph)
-    found = run.play(tensors, grad_tensors, inputs)
-    for tensor, g in zip(inputs or (), found, strict=True):
-        if g is not None:
-            run.accumulate(tensor, g)
-            run.after_accumulation(tensor)
-
-
-def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool | None = None,
-    materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``grad``.
-
-    Only the ops between the two are differentiated.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.grad.html
-    """
-    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    if grad_outputs is None or isinstance(grad_outputs, Tensor):
-        grad_outputs = (grad_outputs,) * len(outputs)
-    for t in inputs:
-        if not t._requires_grad:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-    run = _Run(create_graph, create_graph if retain_graph is None else retain_graph)
-    found = run.play(outputs, grad_outputs, inputs)
-    result = []
-    for k, (t, g) in enumerate(zip(inputs, found, strict=True)):
-        if g is None and materialize_grads:
-            g = run.zeros(t._data.shape, t._data.dtype)
-        elif g is None and not allow_unused:
-            raise RuntimeError(NOT_USED.format(k=k))
-        result.append(g if g is None else run.as_tensor(g))
-    return tuple(result)
-
-
-_RUN: ContextVar[_Run | None] = ContextVar("jtorch_backward_run", default=None)
+_RUN: ContextVar[Run | None] = ContextVar("jtorch_backward_run", default=None)
 _numbers = itertools.count()
 
 
-def current_run() -> _Run:
+def current_run() -> Run:
     """The pass that calls the hook which asks."""
     run = _RUN.get()
     assert run is not None, "expected this hook to be called inside a backward call"
     return run
 
 
-class _Run:
+class Run:
     """One pass over the tape."""
 
     def __init__(self, create_graph: bool, retain_graph: bool) -> None:
@@ -182,8 +118,8 @@ class _Run:
                 grads: Any = (None,) * len(node.edges)
             elif plain and node.extras is None and g.__class__ is not list:
                 grads = node.backward(xp, g)
-                if node.frees and not keep:
-                    node.release()
+                if node.frees and not keep:  # node.release(), without the call
+                    node.saved, node.versions = None, ()
             else:
                 grads = self._visit(node, g)
             if grads.__class__ is not tuple:

@@ -17,7 +17,8 @@ from jtorch import devices
 from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data, wrap
+from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 # -- in ----------------------------------------------------------------------------------------------------
 

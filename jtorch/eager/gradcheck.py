@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.eager.engine import grad
+from jtorch.eager.differentiation import grad
 from jtorch.eager.function import Function
 from jtorch.eager.tensor import Tensor, leaf, wrap
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from jtorch.dtypes import bool_, int64, uint8
 from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor, _concrete, as_tensor_data, wrap
+from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 _NON_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "

@@ -23,8 +23,9 @@ from jtorch.eager.index_items import (
     position,
 )
 from jtorch.eager.messages import long_name
+from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.rebase import VIEW_OF_LEAF
-from jtorch.eager.tensor import Tensor, as_tensor_data, wrap
+from jtorch.eager.tensor import Tensor, wrap
 
 _WHOLE = slice(None)
 _select_unchecked = APPLY["select"]

@@ -51,6 +51,13 @@ def check_bools(op: Op, values: tuple, target: np.dtype) -> None:
         raise RuntimeError(sentence)
 
 
+def check_power(op: Op, values: tuple, target: np.dtype) -> None:
+    """Raise for a negative number as the power of integers: also of none, and of unsigned, where it wraps."""
+    power = values[-1]
+    if op.name == "pow" and target.kind in "iu" and power.__class__ is int and power < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
 def _refused_dtype(op: Op, values: tuple, sentence: str) -> Exception | None:
     """What PyTorch says where NumPy has no function for a dtype."""
     if "boolean negative" in sentence:

@@ -17,7 +17,7 @@ from jtorch import op as op_module
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 from jtorch.op import Op
-from jtorch.ops.view import OVERLAPPING
+from jtorch.ops.slicing import OVERLAPPING
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."

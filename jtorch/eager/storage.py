@@ -6,13 +6,14 @@ mapped file) is not the tensor's to copy whole: there the window is the storage.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from jtorch.devices import CPU, device
-from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
@@ -20,7 +21,17 @@ def _owner(array: np.ndarray) -> np.ndarray:
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
-    return root if root.flags.owndata and type(root) is np.ndarray else array
+    if type(root) is np.ndarray and (root.flags.owndata or _in_shared_memory(root)):
+        return root
+    return array
+
+
+def _in_shared_memory(array: np.ndarray) -> bool:
+    if "jtorch.eager.shared" not in sys.modules:  # which imports multiprocessing
+        return False
+    from jtorch.eager import shared
+
+    return shared.is_shared(array)
 
 
 class UntypedStorage:
@@ -52,7 +63,7 @@ class UntypedStorage:
         return 1
 
     def is_shared(self) -> bool:
-        return False
+        return _in_shared_memory(self._kept)
 
     def __repr__(self) -> str:
         return f"[jtorch.UntypedStorage(device=cpu) of size {self._bytes}]"
@@ -71,17 +82,44 @@ def storage_offset(self: Tensor) -> int:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether other processes see this memory: never in this build."""
-    return False
+    """Whether this memory is what ``share_memory_`` makes, which other processes may see."""
+    return _in_shared_memory(_concrete(self, "is_shared()"))
 
 
-def share_memory_(self: Tensor) -> NoReturn:
-    """Not there: tensors live in one process, and a copy would not be what was asked for."""
-    raise NotImplementedError(
-        "share_memory_(): tensors live in the memory of one process here. Pass them to others pickled, or "
-        "over an "
-        "array in multiprocessing.shared_memory: jtorch.frombuffer(shared.buf, dtype=...)"
-    )
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the elements to memory that child processes see and change, forked ones and those it is sent to.
+
+    Raises NotImplementedError where other tensors, arrays or compiled functions use the same memory: they
+    would stay behind.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.share_memory_.html
+    """
+    from jtorch.eager import shared
+
+    if is_shared(self):
+        return self
+    if self._data.size and _has_others(self):
+        raise NotImplementedError(
+            "share_memory_(): other tensors, arrays or compiled functions use this memory and would not move "
+            "with it. Share it before those are made, or a clone()"
+        )
+    self.data = wrap(shared.copied(self._data))
+    shared.sent_as_memory(type(self))
+    return self
+
+
+def _has_others(tensor: Tensor) -> bool:
+    """Whether anything else refers to the memory of ``tensor``: more than to that of one just made."""
+    owns = _owner(tensor._data) is tensor._data
+    if owns and tensor._data.base is not None:
+        return True  # memory of another library's
+    alone = wrap(np.zeros(1) if owns else np.zeros(2)[:1])
+    pairs = zip(_references(tensor), _references(alone), strict=True)
+    return any(found > expected for found, expected in pairs)
+
+
+def _references(tensor: Tensor) -> tuple[int, int]:
+    """To the array of ``tensor`` and to the owner of its memory."""
+    return sys.getrefcount(tensor._data), sys.getrefcount(_owner(tensor._data))
 
 
 # -- copies ------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ _INT64 = tensor(0).dtype
 class _Norm(Module):
     """Parameters (C,) where ``affine``, and running statistics where ``track_running_stats``."""
 
+    _version = 2  # the first had no num_batches_tracked
+
     def __init__(
         self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool,
         device: Any, dtype: Any, bias: bool,
@@ -55,6 +57,10 @@ class _Norm(Module):
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
+
+    def _upgrade_state_dict(self, state_dict: Any, prefix: str, version: int | None) -> None:
+        if (version is None or version < 2) and self.num_batches_tracked is not None:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
 
     def extra_repr(self) -> str:
         return (

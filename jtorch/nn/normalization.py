@@ -13,7 +13,25 @@ from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """With a ``weight`` of ones and a ``bias`` of zeros, or None in their places."""
+
+    def _make_parameters(
+        self, shape: tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any
+    ) -> None:
+        for name, wanted in (("weight", weight), ("bias", bias)):
+            value = Parameter(empty(*shape, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
     """Each item scaled to mean 0 and variance 1 over its last dims ``normalized_shape``.
 
     ``weight`` (ones) and ``bias`` (zeros) have that shape. Source: Ba et al. 2016, arXiv:1607.06450.
@@ -37,16 +55,7 @@ class LayerNorm(Module):
         self.normalized_shape = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            value = Parameter(empty(*shape, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, value)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make_parameters(shape, elementwise_affine, elementwise_affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -92,7 +101,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Each of ``num_groups`` groups of channels of (N, C, ...) to mean 0 and variance 1, then scaled
     and shifted.
 
@@ -110,16 +119,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            value = Parameter(empty(num_channels, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, value)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make_parameters((num_channels,), affine, affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

@@ -156,6 +156,7 @@ def load_own(
     """Check what ``given`` has for the module's own tensors; what is to be written, as functions."""
     for hook in module._load_state_dict_pre_hooks.values():
         hook(given, prefix, facts, report.strict, report.missing, report.unexpected, report.errors)
+    module._upgrade_state_dict(given, prefix, facts.get("version"))
     own = _own(module)
     writes: list[Callable[[], None]] = []
     assign = facts.get("assign_to_params_buffers", False)

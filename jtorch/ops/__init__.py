@@ -1,6 +1,12 @@
 """The table of ops, one file per family. Importing this package fills ``jtorch.op.TABLE``.
 
-elementwise -> reduction -> view -> indexing -> contraction -> convolution -> random -> composite -> loss
+elementwise -> reduction -> views -> indexing -> contraction -> convolution -> random -> composite -> loss
+
+Views (reshaping, permuting, slicing, joining, strided) move elements and compute nothing.
+``affine(shape, strides, **statics)`` gives (offset, strides) of the result in elements. It is linear in
+``strides``, so the compiler also feeds it unit vectors to learn which coordinate of the input each
+coordinate of the output moves. Where no strides can say it, ``index_map`` does (see ``jtorch.index``).
+``put(xp, base, value, **statics)`` is ``base`` with ``value`` written through the view.
 """
 
 from jtorch.ops import (  # noqa: F401 - imported for their declarations
@@ -23,23 +29,26 @@ from jtorch.ops import (  # noqa: F401 - imported for their declarations
     embedding,
     exponential,
     indexing,
+    joining,
     linear_algebra,
     loss,
     normalization,
     norms,
     ordering,
+    permuting,
     placing,
     pooling,
     random,
     recurrent,
     reduction,
     representation,
+    reshaping,
     scatter,
     shrinkage,
+    slicing,
     special,
     strided,
     trigonometry,
     update,
-    view,
     weighted,
 )

@@ -6,40 +6,42 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#comparison-ops
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from jtorch.op import composite, elementwise
 
 _BOOL = np.dtype(np.bool_)
+_compare = partial(elementwise, dtype="compare", differentiable=False, in_place=True)
 
 
-@elementwise(text="{x} == {y}", dtype="compare", differentiable=False, commutes=True, in_place=True)
+@_compare(text="{x} == {y}", commutes=True)
 def eq(xp, x, y):
     return xp.eq(x, y)
 
 
-@elementwise(text="{x} != {y}", dtype="compare", differentiable=False, commutes=True, in_place=True)
+@_compare(text="{x} != {y}", commutes=True)
 def ne(xp, x, y):
     return xp.ne(x, y)
 
 
-@elementwise(text="{x} < {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+@_compare(text="{x} < {y}", ordered=True)
 def lt(xp, x, y):
     return xp.lt(x, y)
 
 
-@elementwise(text="{x} <= {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+@_compare(text="{x} <= {y}", ordered=True)
 def le(xp, x, y):
     return xp.le(x, y)
 
 
-@elementwise(text="{x} > {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+@_compare(text="{x} > {y}", ordered=True)
 def gt(xp, x, y):
     return xp.gt(x, y)
 
 
-@elementwise(text="{x} >= {y}", dtype="compare", differentiable=False, in_place=True, ordered=True)
+@_compare(text="{x} >= {y}", ordered=True)
 def ge(xp, x, y):
     return xp.ge(x, y)
 
@@ -49,35 +51,17 @@ def logical_not(xp, x):
     return xp.logical_not(x)
 
 
-@elementwise(
-    text="({x} != {kind}(0)) and ({y} != {kind}(0))",
-    dtype="compare",
-    differentiable=False,
-    commutes=True,
-    in_place=True,
-)
+@_compare(text="({x} != {kind}(0)) and ({y} != {kind}(0))", commutes=True)
 def logical_and(xp, x, y):
     return xp.logical_and(x, y)
 
 
-@elementwise(
-    text="({x} != {kind}(0)) or ({y} != {kind}(0))",
-    dtype="compare",
-    differentiable=False,
-    commutes=True,
-    in_place=True,
-)
+@_compare(text="({x} != {kind}(0)) or ({y} != {kind}(0))", commutes=True)
 def logical_or(xp, x, y):
     return xp.logical_or(x, y)
 
 
-@elementwise(
-    text="({x} != {kind}(0)) != ({y} != {kind}(0))",
-    dtype="compare",
-    differentiable=False,
-    commutes=True,
-    in_place=True,
-)
+@_compare(text="({x} != {kind}(0)) != ({y} != {kind}(0))", commutes=True)
 def logical_xor(xp, x, y):
     return xp.logical_xor(x, y)
 

@@ -247,51 +247,16 @@ def _over_x(xp, out, x):
     return xp.where(zero, 0.5, out / xp.where(zero, 1.0, x))
 
 
-@_of_special("bessel_j0", differentiable=False)
-def bessel_j0(xp, x):
-    return xp.bessel_j0(x)
+def _without_gradient(name):
+    """Functions that PyTorch does not differentiate, either."""
+
+    @_of_special(name, name=name, differentiable=False)
+    def body(xp, x):
+        return getattr(xp, name)(x)
 
 
-@_of_special("bessel_j1", differentiable=False)
-def bessel_j1(xp, x):
-    return xp.bessel_j1(x)
-
-
-@_of_special("bessel_y0", differentiable=False)
-def bessel_y0(xp, x):
-    return xp.bessel_y0(x)
-
-
-@_of_special("bessel_y1", differentiable=False)
-def bessel_y1(xp, x):
-    return xp.bessel_y1(x)
-
-
-@_of_special("modified_bessel_k0", differentiable=False)
-def modified_bessel_k0(xp, x):
-    return xp.modified_bessel_k0(x)
-
-
-@_of_special("modified_bessel_k1", differentiable=False)
-def modified_bessel_k1(xp, x):
-    return xp.modified_bessel_k1(x)
-
-
-@_of_special("scaled_modified_bessel_k0", differentiable=False)
-def scaled_modified_bessel_k0(xp, x):
-    return xp.scaled_modified_bessel_k0(x)
-
-
-@_of_special("scaled_modified_bessel_k1", differentiable=False)
-def scaled_modified_bessel_k1(xp, x):
-    return xp.scaled_modified_bessel_k1(x)
-
-
-@_of_special("spherical_bessel_j0", differentiable=False)
-def spherical_bessel_j0(xp, x):
-    return xp.spherical_bessel_j0(x)
-
-
-@_of_special("airy_ai", differentiable=False)
-def airy_ai(xp, x):
-    return xp.airy_ai(x)
+for _name in (
+    "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
+    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0", "airy_ai",
+):  # fmt: skip
+    _without_gradient(_name)

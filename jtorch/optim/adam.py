@@ -12,14 +12,7 @@ from jtorch.dtypes import float32
 from jtorch.eager.creation import zeros, zeros_like
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import (
-    check_betas,
-    check_implementation,
-    check_rate,
-    decay_kind,
-    not_negative,
-    number,
-)
+from jtorch.optim.options import adam_numbers, check_adam, check_implementation, decay_kind
 from jtorch.optim.updating import update_each
 
 _ADAM, _AMSGRAD = op.BY_NAME["adam_update"].index, op.BY_NAME["amsgrad_update"].index
@@ -62,10 +55,7 @@ class Adam(Optimizer):
     ) -> None:
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-        check_rate(lr)
-        not_negative("epsilon value", eps)
-        check_betas(betas)
-        not_negative("weight_decay value", weight_decay)
+        check_adam(lr, betas, eps, weight_decay)
         check_implementation(self, differentiable, foreach, fused)
         if not all(isinstance(b, float) for b in betas) and not all(isinstance(b, Tensor) for b in betas):
             raise ValueError("betas must be either both floats or both Tensors")
@@ -89,15 +79,12 @@ class Adam(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
-        lr = number(evaluator, group, "lr")
-        beta1, beta2 = evaluator.scalar(group, ("betas", 0)), evaluator.scalar(group, ("betas", 1))
-        eps = evaluator.scalar(group, "eps")
-        weight_decay = evaluator.scalar(group, "weight_decay")
+        numbers = adam_numbers(evaluator, group)
         amsgrad = evaluator.option(group, "amsgrad")
         update_each(
             self.state, group, context, _AMSGRAD if amsgrad else _ADAM,
-            _AMSGRAD_STATE if amsgrad else _STATE, (lr, beta1, beta2, eps, weight_decay),
-            decay=decay_kind(evaluator, group, weight_decay),
+            _AMSGRAD_STATE if amsgrad else _STATE, numbers,
+            decay=decay_kind(evaluator, group, numbers[-1]),
         )  # fmt: skip
 
 

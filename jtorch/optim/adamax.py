@@ -12,7 +12,7 @@ from jtorch.dtypes import float32
 from jtorch.eager.creation import zeros, zeros_like
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import check_betas, check_implementation, check_rate, not_negative, number
+from jtorch.optim.options import adam_numbers, check_adam, check_implementation
 from jtorch.optim.updating import update_each
 
 _UPDATE = op.BY_NAME["adamax_update"].index
@@ -38,10 +38,7 @@ class Adamax(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_rate(lr)
-        not_negative("epsilon value", eps)
-        check_betas(betas)
-        not_negative("weight_decay value", weight_decay)
+        check_adam(lr, betas, eps, weight_decay)
         check_implementation(self, differentiable)
         options = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
@@ -58,11 +55,8 @@ class Adamax(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
-        lr, eps = number(evaluator, group, "lr"), evaluator.scalar(group, "eps")
-        beta1, beta2 = evaluator.scalar(group, ("betas", 0)), evaluator.scalar(group, ("betas", 1))
-        weight_decay = evaluator.scalar(group, "weight_decay")
-
+        numbers = adam_numbers(evaluator, group)
         update_each(
             self.state, group, context, _UPDATE, ("exp_avg", "exp_inf", "step"),
-            (lr, beta1, beta2, eps, weight_decay), decay=bool(weight_decay != 0),
+            numbers, decay=bool(numbers[-1] != 0),
         )  # fmt: skip

@@ -12,14 +12,7 @@ from jtorch.dtypes import float32
 from jtorch.eager.creation import ones, zeros, zeros_like
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import (
-    check_betas,
-    check_implementation,
-    check_rate,
-    decay_kind,
-    not_negative,
-    number,
-)
+from jtorch.optim.options import adam_numbers, check_adam, check_implementation, decay_kind, not_negative
 from jtorch.optim.updating import update_each
 
 _UPDATE = op.BY_NAME["nadam_update"].index
@@ -47,10 +40,7 @@ class NAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_rate(lr)
-        not_negative("epsilon value", eps)
-        check_betas(betas)
-        not_negative("weight_decay value", weight_decay)
+        check_adam(lr, betas, eps, weight_decay)
         not_negative("momentum_decay value", momentum_decay)
         check_implementation(self, differentiable)
         options = {
@@ -71,12 +61,10 @@ class NAdam(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
-        lr, eps = number(evaluator, group, "lr"), evaluator.scalar(group, "eps")
-        beta1, beta2 = evaluator.scalar(group, ("betas", 0)), evaluator.scalar(group, ("betas", 1))
-        weight_decay = evaluator.scalar(group, "weight_decay")
+        numbers = adam_numbers(evaluator, group)
         momentum_decay = evaluator.scalar(group, "momentum_decay")
         update_each(
             self.state, group, context, _UPDATE, ("exp_avg", "exp_avg_sq", "mu_product", "step"),
-            (lr, beta1, beta2, eps, weight_decay, momentum_decay),
-            decay=decay_kind(evaluator, group, weight_decay),
+            (*numbers, momentum_decay),
+            decay=decay_kind(evaluator, group, numbers[-1]),
         )  # fmt: skip

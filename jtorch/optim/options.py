@@ -28,6 +28,14 @@ def check_betas(betas: Any) -> None:
             raise ValueError(f"Invalid beta parameter at index {k}: {betas[k]}")
 
 
+def check_adam(lr: Any, betas: Any, eps: Any, weight_decay: Any) -> None:
+    """Raise ValueError for one of the options of Adam and its kin that is out of range."""
+    check_rate(lr)
+    not_negative("epsilon value", eps)
+    check_betas(betas)
+    not_negative("weight_decay value", weight_decay)
+
+
 def check_implementation(
     optimizer: Any, differentiable: bool, foreach: bool | None = None, fused: bool | None = None
 ) -> None:
@@ -47,6 +55,17 @@ def number(evaluator: op.Evaluator, group: dict[str, Any], key: Any) -> Any:
     """A hyper-parameter as a runtime scalar; a tensor of one element counts as its number."""
     value = evaluator.scalar(group, key)
     return float(value) if isinstance(value, Tensor) else value
+
+
+def adam_numbers(evaluator: op.Evaluator, group: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+    """(lr, beta1, beta2, eps, weight_decay) of a group of Adam or its kin, as runtime scalars."""
+    return (
+        number(evaluator, group, "lr"),
+        evaluator.scalar(group, ("betas", 0)),
+        evaluator.scalar(group, ("betas", 1)),
+        evaluator.scalar(group, "eps"),
+        evaluator.scalar(group, "weight_decay"),
+    )
 
 
 def decay_kind(evaluator: op.Evaluator, group: dict[str, Any], weight_decay: Any) -> str:

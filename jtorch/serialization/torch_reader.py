@@ -198,7 +198,7 @@ def _refusal(where: str, name: str) -> str:
         f"{where}: it needs the global {name}, which is no plain data and may run code: Weights only load "
         "failed. Loading it with `weights_only` set to `False` will likely succeed, but it can result in "
         "arbitrary code execution. Do it only if you got the file from a trusted source. Or, for a class or "
-        f"function that is safe: `torch.serialization.add_safe_globals([{name.rpartition('.')[2]}])` or the "
+        f"function that is safe: `torch.serialization.add_safe_globals([{name}])` or the "
         "`torch.serialization.safe_globals` context manager. Better save a state_dict() than a whole object"
     )
 

@@ -95,7 +95,10 @@ def test_calls_that_change_between_branches():
 
 
 def test_retraces():
-    """More shapes in turn than plans are kept: each call records again, and a plan is dropped."""
+    """More shapes in turn than plans are kept: each call records again, and a plan is dropped.
+
+    The allocator's pools fill within some 900 calls, by 5 MB; the next 700 added nothing.
+    """
     step, batch = training()
     step = jtorch.compile(step)
 
@@ -104,4 +107,4 @@ def test_retraces():
         assert len(step.retraces) == (k > 0)
         step.retraces.clear()  # it keeps up to 1,000: see test_ledger.py
 
-    assert_flat(call, 500, 150)
+    assert_flat(call, 500, 800)

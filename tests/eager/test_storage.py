@@ -30,13 +30,6 @@ def test_storages():
     assert jtorch.from_numpy(buffer[1:]).untyped_storage().nbytes() == 12  # the rest is not the tensor's
 
 
-def test_sharing_between_processes_is_refused():
-    x = jtorch.ones(3)
-    assert not x.is_shared() and not x.untyped_storage().is_shared()
-    with pytest.raises(NotImplementedError, match=r"multiprocessing.shared_memory"):
-        x.share_memory_()
-
-
 def build(library):
     """Tensors that share memory in several ways."""
     x = library.arange(12.0).reshape(3, 4)

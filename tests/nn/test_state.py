@@ -102,3 +102,23 @@ def test_assign_takes_the_given_tensor():
     net.load_state_dict({"weight": given}, assign=True)
     assert net.weight.dtype is jtorch.float64 and not net.weight.requires_grad
     assert isinstance(net.weight, nn.Parameter)
+
+
+@pytest.mark.parametrize("version", [None, 1, 2])
+def test_batch_norm_of_before_it_counted_batches(version):
+    def load(library):
+        layer = library.nn.Sequential(library.nn.BatchNorm1d(2))
+        layer[0].num_batches_tracked.fill_(5)
+        old = layer.state_dict()
+        del old["0.num_batches_tracked"], old._metadata
+        if version:
+            old._metadata = {"0": {"version": version}}
+        try:
+            return str(layer.load_state_dict(old)), layer[0].num_batches_tracked.item()
+        except RuntimeError as error:
+            return str(error)
+
+    expected = load(jtorch)
+    assert ("Missing key(s)" in expected) if version == 2 else expected[1] == 5
+    torch = pytest.importorskip("torch")
+    assert load(torch) == expected

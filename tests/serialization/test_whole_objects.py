@@ -6,7 +6,7 @@ import io
 import os
 import pickle
 import zipfile
-from collections import Counter, OrderedDict, defaultdict, namedtuple
+from collections import Counter, OrderedDict, namedtuple
 
 import numpy as np
 import pytest
@@ -139,9 +139,10 @@ def test_names_and_formats(tmp_path):
 @pytest.mark.parametrize("obj", [nn.Linear(1, 1), {"model": Net()}, Slotted(1), np.arange(2)], ids=type)
 def test_whole_objects_are_refused_unless_asked_for(obj):
     for options in ({}, {"weights_only": True}, {"weights_only": None}):
-        with pytest.raises(DataError, match="`weights_only` set to `False`.*arbitrary code execution") as one:
+        text = r"`weights_only` set to `False`.*can result in arbitrary code execution"
+        with pytest.raises(pickle.UnpicklingError, match=text) as one:
             jtorch.load(saved(obj), **options)
-        assert isinstance(one.value, pickle.UnpicklingError)
+        assert isinstance(one.value, DataError)
 
 
 def test_the_refusal_of_both_libraries_names_the_way():
@@ -150,7 +151,7 @@ def test_the_refusal_of_both_libraries_names_the_way():
     torch.save(Slotted(1), file)
     for load in (torch.load, jtorch.load):
         file.seek(0)
-        with pytest.raises(pickle.UnpicklingError, match=r"add_safe_globals\(\[Slotted\]\)"):
+        with pytest.raises(pickle.UnpicklingError, match=r"add_safe_globals\(\[[\w.]*Slotted\]\)"):
             load(file)
 
 
@@ -160,7 +161,7 @@ def test_listed_classes_load():
     with serialization.safe_globals(classes):
         assert serialization.get_safe_globals() == classes
         back = jtorch.load(saved(model))
-        assert jtorch.load(saved(Slotted(jtorch.ones(1))).__class__(saved(3).getvalue())) == 3
+        assert jtorch.load(saved(3)) == 3
     assert serialization.get_safe_globals() == []
     assert back.tied is back.body[0].weight and jtorch.equal(back.head.weight, model.head.weight)
     with serialization.safe_globals(classes[:2]), pytest.raises(DataError, match=r"global .*\.Linear"):
@@ -206,7 +207,7 @@ def test_plain_data_moves_between_the_libraries(tmp_path):
 
     def build(library):
         p = library.nn.Parameter(library.ones(2))
-        return {"set": {1, 2}, "lists": defaultdict(list, a=[p]), (1, 2): p, "count": Counter("ab"),
+        return {"set": {1, 2}, "list": [p], (1, 2): p, "count": Counter("ab"),
                 "size": library.Size([2]), "dtype": library.float64}  # fmt: skip
 
     for there, here in ((jtorch, torch), (torch, jtorch)):
@@ -214,7 +215,7 @@ def test_plain_data_moves_between_the_libraries(tmp_path):
         for weights_only in (True, False):
             back, told = here.load(tmp_path / "x.pt", weights_only=weights_only), build(here)
             assert list(back) == list(told) and back["set"] == {1, 2} and back["count"] == told["count"]
-            assert back["lists"]["a"][0] is back[1, 2] and isinstance(back[1, 2], here.nn.Parameter)
+            assert back["list"][0] is back[1, 2] and isinstance(back[1, 2], here.nn.Parameter)
             assert back["dtype"] is here.float64 and type(back["size"]) is here.Size
 
 

@@ -20,21 +20,27 @@ from jtorch.eager.functions import (
     einsum,
     gathering,
     joining,
+    masking,
     metadata,
     ordering,
     parting,
     products,
     reductions,
+    reordering,
+    repeating,
+    scattering,
     shape,
     solvers,
     statistics,
+    striding,
     triangles,
 )
 
 MODULES: tuple[Any, ...] = (
     activations, arithmetic, class_losses, comparison, complex_numbers, conversion, counting, cumulative,
-    decompositions, distances, einsum, gathering, joining, metadata, ordering, parting, products,
-    reductions, shape, solvers, statistics, triangles,
+    decompositions, distances, einsum, gathering, joining, masking, metadata, ordering, parting,
+    products, reductions, reordering, repeating, scattering, shape, solvers, statistics, striding,
+    triangles,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {name: f for m in MODULES for name, f in m.FUNCTIONS.items()}
 METHODS: dict[str, Any] = {name: f for m in MODULES for name, f in m.METHODS.items()}

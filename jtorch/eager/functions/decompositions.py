@@ -255,7 +255,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B."""
-    from jtorch.eager.functions.shape import movedim
+    from jtorch.eager.functions.reordering import movedim
     from jtorch.eager.functions.solvers import solve
 
     if dims is not None:

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from jtorch.eager.binding import APPLY
-from jtorch.eager.functions.shape import movedim
+from jtorch.eager.functions.reordering import movedim
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax

@@ -10,10 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.eager.binding import APPLY
-from jtorch.eager.functions.shape import _cut
 from jtorch.eager.rebase import several
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
+
+
+def cut(input: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    """Positions ``start`` to ``stop`` of ``axis``, as a view."""
+    begin = tuple(start if k == axis else 0 for k in range(input.ndim))
+    end = tuple(stop if k == axis else n for k, n in enumerate(input.shape))
+    return APPLY["slice"](input, start=begin, stop=end, step=(1,) * input.ndim)
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
@@ -31,7 +37,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     start += n if start < 0 else 0
     if start + length > n:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    return _cut(input, axis, start, start + length)
+    return cut(input, axis, start, start + length)
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
@@ -67,7 +73,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 def _parts(input: Tensor, axis: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
     """The views between neighbours in ``bounds``."""
-    return tuple(_cut(input, axis, a, max(a, b)) for a, b in itertools.pairwise(bounds))
+    return tuple(cut(input, axis, a, max(a, b)) for a, b in itertools.pairwise(bounds))
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -85,7 +91,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise RuntimeError(
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
             )
-        return several((_cut(tensor, axis, 0, 0),), "Split")
+        return several((cut(tensor, axis, 0, 0),), "Split")
     return several(_parts(tensor, axis, [*range(0, max(n, 1), size), n]), "Split")
 
 
@@ -114,7 +120,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[ax.one(dim, input.ndim)]
     if n == 0:
-        return tuple(_cut(input, ax.one(dim, input.ndim), 0, 0) for _ in range(chunks))
+        return tuple(cut(input, ax.one(dim, input.ndim), 0, 0) for _ in range(chunks))
     return split(input, max(-(-n // chunks), 1), dim)
 
 

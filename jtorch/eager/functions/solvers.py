@@ -15,8 +15,8 @@ from jtorch import op as op_module
 from jtorch import return_types
 from jtorch.dtypes import int32, int64
 from jtorch.eager.binding import APPLY
-from jtorch.eager.functions.gathering import positions
 from jtorch.eager.functions.joining import _common
+from jtorch.eager.functions.places import positions
 from jtorch.eager.functions.products import matmul
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, _concrete, wrap

@@ -14,7 +14,7 @@ from jtorch import devices
 from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
-from jtorch.eager.functions.gathering import positions
+from jtorch.eager.functions.places import positions
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax

@@ -1,4 +1,4 @@
-"""The cases that are about the process: forks, caches, memory, interruption. See ``cases.py``."""
+"""The cases that are about the process: forks, caches, memory, interruption: 31 and 37 to 40."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
-from benchmarks.soundness.cases import grid, model_of, numbers
+from benchmarks.soundness.cases.ingredients import grid, model_of, numbers
 from benchmarks.soundness.table import case, plainly
 
 

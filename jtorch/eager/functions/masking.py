@@ -1,0 +1,133 @@
+"""Functions that go by a tensor of bools, or make one of membership: masks, ``where``, ``nonzero``, ``isin``.
+
+Source: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining-mutating-ops
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch.dtypes import bool_
+from jtorch.eager.binding import APPLY
+from jtorch.eager.functions.places import dtype_name
+from jtorch.eager.inplace import in_place_function
+from jtorch.eager.tensor import Tensor, _concrete, wrap
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """``input`` with ``value`` where ``mask`` (bool, broadcast) holds."""
+    if mask.dtype is not bool_:
+        name = {"int32": "int", "uint8": "unsigned char", "int64": "long int", "float32": "float"}.get(
+            mask.dtype.name, mask.dtype.name
+        )
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {name}")
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
+                "dimension(s)."
+            )
+        value = value.to(input.dtype)
+    elif not input.is_floating_point() and isinstance(value, float):
+        if input.dtype is not bool_ and (value != int(value) if math.isfinite(value) else True):
+            raise RuntimeError(f"value cannot be converted to type {input.dtype.name}_t without overflow")
+        value = bool(value) if input.dtype is bool_ else int(value)
+    if input.dtype is bool_ and not isinstance(value, Tensor):
+        value = bool(value)
+    return APPLY["where"](mask, value, input)
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where ``mask`` holds, as a vector; both are broadcast."""
+    if mask.dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    return input.expand(*shape)[mask.expand(*shape)]
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """``input`` with the elements of ``source``, in order, where ``mask`` (bool, broadcast) holds."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {dtype_name(mask)}"
+        )
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            "masked_scatter_: expected self and source to have same dtypes but got "
+            f"{dtype_name(input)} and {dtype_name(source)}"
+        )
+    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    places = np.flatnonzero(_concrete(mask.expand(*shape), "masked_scatter()"))
+    if places.size > source.numel():
+        raise RuntimeError("Number of elements of source < number of ones in mask")
+    values = source.reshape(-1)[: places.size]
+    flat = input.expand(*shape).reshape(-1)
+    return APPLY["index_copy"](flat, wrap(places), values, axis=0).reshape(shape)
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The positions of elements that are not 0: (count, ndim) of int64, or one vector a dim."""
+    found = np.nonzero(np.atleast_1d(_concrete(input, "nonzero()")))
+    if as_tuple:
+        return tuple(wrap(p) for p in found)
+    if not input.ndim:
+        return wrap(np.zeros((found[0].size, 0), np.int64))
+    return wrap(np.stack(found, 1)) if input.ndim else wrap(found[0][:, None])
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """The positions of elements that are not 0, as (count, ndim) of int64."""
+    return nonzero(input)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """``input`` where ``condition`` holds, else ``other``; with ``condition`` alone its ``nonzero``."""
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if condition._data.dtype.kind != "b":
+        if condition._data.dtype != np.uint8:
+            raise RuntimeError(
+                "where expected condition to be a boolean tensor, but got a tensor with dtype "
+                f"{dtype_name(condition)}"
+            )
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a "
+            "future version of PyTorch. Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=2,
+        )
+        condition = condition.to(bool_)
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):  # two numbers alone are not weak
+        input = wrap(np.full((), input, dt.promote((), (input, other))))
+    return APPLY["where"](condition, input, other)
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Tensor:
+    """Whether each of ``elements`` is among ``test_elements``; either may be one number."""
+    if not isinstance(elements, Tensor):
+        elements = wrap(np.asarray(elements))
+    if not isinstance(test_elements, Tensor):
+        test_elements = wrap(np.asarray(test_elements))
+    found = APPLY["isin"](elements, test_elements)
+    return APPLY["logical_not"](found) if invert else found
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where ``condition`` holds, else ``other``."""
+    return where(condition, self, other)
+
+
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f
+    for f in (masked_fill, masked_select, masked_scatter, nonzero, argwhere, where, isin)
+}
+METHODS: dict[str, Any] = {k: f for k, f in FUNCTIONS.items() if k != "isin"} | {"where": _where_method}
+METHODS |= {f"{f.__name__}_": in_place_function(f) for f in (masked_fill, masked_scatter)}

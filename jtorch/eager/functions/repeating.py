@@ -1,0 +1,101 @@
+"""Functions that repeat elements: whole tensors, single positions, or without memory of their own.
+
+Source: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining-mutating-ops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch.eager.binding import APPLY
+from jtorch.eager.tensor import Tensor, _concrete, wrap
+from jtorch.ops import axes as ax
+
+
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """``input`` tiled ``repeats`` times along its dims, of which more may come in front."""
+    times = ax.sizes(repeats)
+    new = len(times) - input.ndim
+    if new < 0:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
+    if any(t < 0 for t in times):
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(times)}: {list(times)}"
+        )
+    shape = (1,) * new + tuple(input.shape)
+    paired = input.reshape([m for n in shape for m in (1, n)])
+    wide = paired.expand([m for t, n in zip(times, shape, strict=True) for m in (t, n)])
+    out = wide.reshape([t * n for t, n in zip(times, shape, strict=True)])
+    return APPLY["clone"](out) if all(t == 1 for t in times) else out
+
+
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """``repeat``, with ones in front of ``dims`` where they are fewer than those of ``input``."""
+    times = ax.sizes(dims)
+    return repeat(input, (1,) * (input.ndim - len(times)) + times)
+
+
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each position of ``dim`` repeated: an int, or a tensor of one count per position.
+
+    Without ``dim`` the elements of the flattened input; of counts alone, their positions.
+    """
+    if repeats is None:
+        _check_counts(input, None)
+        return wrap(np.repeat(np.arange(input.numel()), _concrete(input, "repeat_interleave()")))
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    axis = ax.one(dim, input.ndim)
+    if not isinstance(repeats, Tensor) and not isinstance(repeats, int):
+        raise TypeError("repeat_interleave(): argument 'repeats' must be int or Tensor")
+    if isinstance(repeats, int) or repeats.numel() == 1:
+        count = repeats if isinstance(repeats, int) else int(repeats.item())
+        if count < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        shape = input.shape
+        wide = input.unsqueeze(axis + 1).expand(*shape[: axis + 1], count, *shape[axis + 1 :])
+        out = wide.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
+        return APPLY["clone"](out) if count == 1 else out
+    _check_counts(repeats, input.shape[axis])
+    places = np.repeat(np.arange(input.shape[axis]), _concrete(repeats, "repeat_interleave()"))
+    if output_size is not None and places.size != output_size:
+        raise RuntimeError("allocated size does not match required size")
+    return APPLY["index_select"](input, wrap(places), axis=axis)
+
+
+def _check_counts(repeats: Tensor, n: int | None) -> None:
+    if repeats.ndim > 1 or (n is None and repeats.ndim != 1):
+        raise RuntimeError(
+            "repeats must be 0-dim or 1-dim tensor" if n is not None else
+            "repeat_interleave only accept 1D vector as repeat"
+        )  # fmt: skip
+    if repeats.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if n is not None and repeats.numel() != n:
+        raise RuntimeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{repeats.numel()} and input.size(0) = {n}"
+        )
+    if (_concrete(repeats, "repeat_interleave()") < 0).any():
+        raise RuntimeError("repeats can not be negative")
+
+
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """``expand``"""
+    return input.expand(*size)
+
+
+FUNCTIONS: dict[str, Callable] = {
+    f.__name__: f for f in (tile, repeat_interleave, broadcast_to)
+}
+METHODS: dict[str, Any] = FUNCTIONS | {
+    "repeat": repeat, "expand_as": lambda self, other: self.expand(other.shape),
+}  # fmt: skip

@@ -1,0 +1,81 @@
+"""Views that go through memory in steps of their own: sliding windows and named strides.
+
+Source: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining-mutating-ops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.eager.binding import APPLY
+from jtorch.eager.functions.reordering import movedim
+from jtorch.eager.tensor import Tensor
+from jtorch.ops import axes as ax
+
+
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """All windows of ``size`` positions of a dim, ``step`` apart, as a view with a new last dim."""
+    axis = ax.one(dimension, self.ndim)
+    n = self.shape[axis] if self.ndim else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > n:
+        raise RuntimeError(f"maximum size for tensor at dimension {axis} is {n} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if not self.ndim:
+        return self.reshape(1) if size else self.reshape(1)[:0]
+    last = movedim(self, axis, -1)
+    seen = APPLY["windows"](last, kernel=(size,), stride=(step,), dilation=(1,))
+    return movedim(seen, -2, axis)
+
+
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """The memory of ``input`` under other strides (in elements), as a view.
+
+    Only a contiguous tensor that owns all of its memory has such views here: an offset counts from its first
+    element. Raises RuntimeError for places outside of it.
+    """
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
+        )
+    owner = _owner(input)
+    start = storage_offset
+    if start is None:
+        start = 0 if owner is input else _offset(input, owner)
+    last = start + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if start < 0 or (0 not in size and last >= owner.numel()):
+        width = input.element_size()
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and itemsize "
+            f"{width} requiring a storage size of {(last + 1) * width} are out of bounds for storage of size "
+            f"{owner.numel() * width}"
+        )
+    flat = owner if owner.ndim == 1 else owner.reshape(-1)
+    return APPLY["strided"](flat, size=size, steps=stride, start=start)
+
+
+def _owner(input: Tensor) -> Tensor:
+    """The tensor whose elements, in order, are the memory behind ``input``."""
+    owner = input if input._base is None else input._base
+    if owner.is_contiguous() and (owner is input or not input.requires_grad):
+        return owner
+    if input.is_contiguous() and input.requires_grad and input.numel() == owner.numel():
+        return input
+    raise NotImplementedError(
+        "as_strided() of a view whose gradient is wanted, or of memory that is not in order: use "
+        ".contiguous() first, or slices, unfold() and transpose()"
+    )
+
+
+def _offset(view_: Tensor, owner: Tensor) -> int:
+    return (view_.data_ptr() - owner.data_ptr()) // owner.element_size()
+
+
+FUNCTIONS: dict[str, Callable] = {"as_strided": as_strided}
+METHODS: dict[str, Any] = FUNCTIONS | {"unfold": unfold}

@@ -1,0 +1,113 @@
+"""Tensors put beside each other (``cat``), or inside a border of zeros (``pad``): copies, with no strides."""
+
+from __future__ import annotations
+
+import itertools
+
+from jtorch import dtypes as dt
+from jtorch import index as ix
+from jtorch.op import view
+from jtorch.ops import axes as ax
+
+
+def _pad_shape(x, low, high, interior):
+    grown = (n + (n - 1) * i if n else 0 for n, i in zip(x, interior, strict=True))
+    return tuple(lo + n + hi for lo, n, hi in zip(low, grown, high, strict=True))
+
+
+def _pad_map(coordinates, shapes, low, high, interior):
+    tests, places = [], []
+    for c, n, lo, hi, i in zip(coordinates, shapes[0], low, high, interior, strict=True):
+        if lo == hi == i == 0:
+            places.append(c)
+            continue
+        test, place = ix.within(c, lo, n, i + 1)
+        tests.append(test)
+        places.append(place)
+    read = ix.Read(0, tuple(places))
+    return ix.Select(ix.every(tests), read, ix.Fill(0)) if tests else read
+
+
+@view(shape=_pad_shape, index_map=_pad_map, aliases=False, public=None)
+def pad(xp, x, *, low, high, interior):
+    return xp.pad(x, low=low, high=high, interior=interior)
+
+
+@pad.vjp
+def _(xp, g, x_shape, low, interior):
+    step = tuple(i + 1 for i in interior)
+    stop = tuple(
+        lo + (n - 1) * s + 1 if n else lo for lo, n, s in zip(low, x_shape, step, strict=True)
+    )
+    return xp.slice(g, start=low, stop=stop, step=step)
+
+
+def _cat_shape(*shapes, axis):
+    total = sum(s[axis] for s in shapes)
+    return shapes[0][:axis] + (total,) + shapes[0][axis + 1 :]
+
+
+def _cat_map(coordinates, shapes, axis):
+    starts = list(itertools.accumulate((s[axis] for s in shapes), initial=0))
+    place = coordinates[axis]
+
+    def read(k):
+        at = list(coordinates)
+        at[axis] = place - starts[k]
+        return ix.Read(k, tuple(at))
+
+    choice = read(len(shapes) - 1)
+    for k in range(len(shapes) - 2, -1, -1):
+        choice = ix.Select(place < starts[k + 1], read(k), choice)
+    return choice
+
+
+@view(shape=_cat_shape, index_map=_cat_map, aliases=False, methods=())
+def cat(xp, *tensors, axis):
+    return xp.cat(*tensors, axis=axis)
+
+
+@cat.vjp
+def _(xp, g, tensors_shape, axis):
+    starts = list(itertools.accumulate((s[axis] for s in tensors_shape), initial=0))
+    ones, zeros = (1,) * g.ndim, (0,) * g.ndim
+
+    def part(k):
+        start = zeros[:axis] + (starts[k],) + zeros[axis + 1 :]
+        stop = g.shape[:axis] + (starts[k + 1],) + g.shape[axis + 1 :]
+        return xp.slice(g, start=start, stop=stop, step=ones)
+
+    return tuple(part(k) for k in range(len(tensors_shape)))
+
+
+def _without_empty_vectors(tensors):
+    """PyTorch joins an empty vector to anything; of it only the dtype counts."""
+    kept = [t for t in tensors if t.ndim != 1 or t.shape[0]]
+    if not kept or all(t.ndim == 1 for t in kept):
+        return tensors
+    wanted = dt.OF_NUMPY[dt.promote([(t.dtype.numpy, t.ndim) for t in tensors])]
+    return tuple(t.to(wanted) for t in kept)
+
+
+@cat.face
+def _(tensors, dim=0):
+    tensors = tuple(tensors)
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    first = tensors[0]
+    if any(t.ndim == 1 and not t.shape[0] for t in tensors):
+        tensors = _without_empty_vectors(tensors)
+        first = tensors[0]
+    axis = ax.one(dim, first.ndim)
+    for k, other in enumerate(tensors):
+        if other.ndim != first.ndim:
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {first.ndim} and {other.ndim}"
+            )
+        for a in range(first.ndim):
+            if a != axis and other.shape[a] != first.shape[a]:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size "
+                    f"{first.shape[a]} but got size {other.shape[a]} for tensor number {k} in the list."
+                )
+    return tensors, {"axis": axis}
