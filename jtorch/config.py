@@ -17,16 +17,19 @@ class Setting:
     default: object
     help: str
     in_cache_key: bool = False
+    words: tuple[str, ...] = ()  # of a comma list: what may be in it
 
     @property
     def variable(self) -> str:
         return f"JTORCH_{self.name}"
 
 
+STAGES = ("trace", "prune", "fold", "simplify", "share", "graph", "final", "plan", "kernels", "retrace")
+
 SETTINGS = {
     s.name: s
     for s in (
-        Setting("LOG", str, "", "comma list of trace,graph,passes,fusion,code,cache,retrace,time"),
+        Setting("LOG", str, "", f"comma list of {','.join(STAGES)}", words=STAGES),
         Setting("DUMP", str, "", "folder that gets every stage of every compilation as numbered files"),
         Setting("COMPILE", bool, True, "0 runs compiled functions eagerly"),
         Setting("JIT", bool, True, "0 runs the generated source as plain Python"),
@@ -40,11 +43,14 @@ SETTINGS = {
 
 
 def get(name: str) -> str | int | bool:
-    """The value of a setting, of the setting's type. Raises ValueError for text that is not one."""
+    """The value of a setting, of the setting's type. Raises ValueError for text or words that are none."""
     setting = SETTINGS[name]
     text = os.environ.get(setting.variable)
     if text is None or text == "":
         return setting.default  # type: ignore[return-value]
+    unknown = [word for word in text.split(",") if setting.words and word not in setting.words]
+    if unknown:
+        raise ValueError(f"{setting.variable}={text!r}: no {', '.join(map(repr, unknown))}: {setting.help}")
     try:
         return bool(int(text)) if setting.type is bool else setting.type(text)
     except ValueError:

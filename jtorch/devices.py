@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from jtorch import config
+
 _TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
     "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
@@ -112,3 +114,6 @@ def get_default_device() -> device:
 def set_default_device(device: str | device | int | None) -> None:
     """Make tensors on ``device`` from now on. Raises for any but the CPU: this build has no other."""
     check(device)
+
+
+set_default_device(str(config.get("DEVICE")))

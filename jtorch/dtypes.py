@@ -162,3 +162,12 @@ def _promote_pair(a: np.dtype, b: np.dtype) -> np.dtype:
 def to_float(d: np.dtype) -> np.dtype:
     """``d`` where it is a float or complex, else the default float: the rule of exp, div, mean..."""
     return d if d.kind in "fcV" else _default.numpy
+
+
+# the names of dtypes in PyTorch's errors and of its early tensor types
+LONG_NAMES = {
+    "float16": "Half", "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int",
+    "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "uint64": "UInt64",
+    "uint16": "UInt16", "uint32": "UInt32", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip

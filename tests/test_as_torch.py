@@ -73,7 +73,20 @@ def test_the_script_is_main(run, tmp_path):
         "--rate",
         "0.1",
     )
-    assert (code, out) == (7, "['script.py', '--rate', '0.1'] 3 script.py\n"), errors
+    assert (code, out) == (7, f"['script.py', '--rate', '0.1'] 3 {tmp_path / 'script.py'}\n"), errors
+
+
+@pytest.mark.parametrize("arguments", [["nope.py"], ["--report", "nope.py"], ["--option"], ["-m"], []])
+def test_no_script_to_run(arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "jtorch.as_torch", *arguments],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "usage: python -m jtorch.as_torch" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    if arguments and arguments != ["-m"]:
+        assert f"can't open file {arguments[-1]!r}: no such file" in done.stderr
 
 
 def test_a_module_by_name(tmp_path):

@@ -405,6 +405,19 @@ def clones_in_a_memory_format(T):
 
 
 @program
+def classes_of_other_dtypes(T):
+    scores, classes = T.arange(12.0).reshape(3, 4), T.tensor([0, 1, 1])
+    losses = T.nn.functional.cross_entropy, T.nn.functional.nll_loss
+    dtypes = T.int32, T.float32, T.bool, T.uint8
+    return [seen(lambda f=f, d=d: f(scores, classes.to(d))) for f in losses for d in dtypes]
+
+
+@program
+def a_folder_that_is_not_there(T):
+    return seen(lambda: T.save({"a": 1}, "/nowhere/at/all.pt"))
+
+
+@program
 def strides_without_elements(T):
     return [T.zeros(shape).stride() for shape in ((0,), (0, 3), (3, 0), (2, 0, 3))]
 

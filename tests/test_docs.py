@@ -7,6 +7,7 @@ A page's blocks follow from each other. Those of docs/differences.md stand alone
 import contextlib
 import io
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,8 @@ def test_the_reference_has_every_namespace_and_no_name_twice_in_one():
 def update():
     """Put what the blocks print today under them: ``python tests/test_docs.py`` after a look at the diff."""
     for page in PAGES:
-        outputs = iter([printed for _, printed, _ in run_blocks(page)])
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # for those that write files
+            outputs = iter([printed for _, printed, _ in run_blocks(page)])
 
         def replace(match, outputs=outputs):
             printed = next(outputs).rstrip()

@@ -23,7 +23,7 @@ def run_script(path: str, arguments: list[str]) -> int:
     """Run the file as Python does; 1 after an exception, which is printed without this module's frames."""
     source = Path(path).read_bytes()
     module = types.ModuleType("__main__")
-    module.__file__, module.__builtins__ = path, __builtins__  # type: ignore[attr-defined]
+    module.__file__, module.__builtins__ = str(Path(path).absolute()), __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     sys.argv = [path, *arguments]
     sys.path[0] = str(Path(path).resolve().parent)
@@ -65,9 +65,13 @@ def _explain(error: BaseException) -> None:
 def main(arguments: list[str]) -> int:
     report = arguments[:1] == ["--report"]
     rest = arguments[1:] if report else arguments
-    if not rest or rest[0] in ("-h", "--help"):
+    if not rest or rest == ["-m"] or rest[0] in ("-h", "--help"):
         print(USAGE)
-        return 0 if rest else 2
+        return 0 if rest and rest != ["-m"] else 2
+    if rest[0] != "-m" and not Path(rest[0]).is_file():
+        said = f"python -m jtorch.as_torch: can't open file {rest[0]!r}: no such file"
+        print(f"{said}\n{USAGE}", file=sys.stderr)
+        return 2
     install()
     if report:
         print("\n".join(lines(Path(rest[0]).read_text(encoding="utf-8"), rest[0])))

@@ -291,7 +291,11 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         callee.first, callee.result = tracer.log[place]
     else:
         # not watched: what it reads and changes is its own affair
-        callee.first, callee.result = quietly(callee.run)([np.asarray(v) for v in values])
+        try:
+            callee.first, callee.result = quietly(callee.run)([np.asarray(v) for v in values])
+        except Exception as error:
+            tracer.raised.append((callee, error))
+            raise
         tracer.log.append((callee.first, callee.result))
     after = [*tracer.branches.checks]  # branches and calls before this one come first at each replay
     op = _op_of(callee)
@@ -338,6 +342,10 @@ def _op_of(callee: Callee) -> Op:
 
 def finish(tracer: Any, reads: list[Any]) -> None:
     """The function has returned: check what its callees did against all of it, and fit them for replays."""
+    for callee, error in tracer.raised:
+        raise callee.error(
+            f"raises {type(error).__name__}, which the compiled function catches", "Catch it in the callee."
+        ) from error
     if not tracer.callees:
         return
     if any(isinstance(h, weakref.ref) for c in tracer.callees for h in c.fixed):

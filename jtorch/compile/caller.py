@@ -30,6 +30,7 @@ from jtorch.compile.branches import is_other_branch
 from jtorch.compile.guards import test_of
 from jtorch.compile.inputs import ArrayInput, GradInput, ScalarInput
 from jtorch.compile.tree import unflatten
+from jtorch.compile.values import alike, counts_by_value
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
@@ -191,6 +192,9 @@ class _Caller:
         if isinstance(leaf, (bool, int, str, bytes, type(None))):
             cls = self.name("C", type(leaf))
             self.miss_unless(f"a{k}.__class__ is {cls} and a{k} == {value}")
+        elif counts_by_value(leaf):
+            self.names["alike"] = alike
+            self.miss_unless(f"a{k} is {value} or alike(a{k}, {value})")
         else:
             self.miss_unless(f"a{k} is {value}")
 

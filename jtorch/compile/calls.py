@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.compile.attributes import read_attribute, write_attribute
+from jtorch.compile.attributes import instance_facts, read_attribute, write_attribute
 from jtorch.compile.guards import MISSING, ContextRead, ItemRead, LengthRead, MembershipRead
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer
@@ -23,6 +23,7 @@ _CHANGING = frozenset({
     "popleft", "rotate", "move_to_end", "fill", "put", "resize", "__setitem__", "__delitem__", "__iadd__",
 })  # fmt: skip
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _TELLING = ("append",)  # done once while recording, with a warning
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
@@ -36,6 +37,7 @@ def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any])
         if isinstance(callee, types.MethodType):
             callee, args = callee.__func__, [callee.__self__, *args]
         elif isinstance(callee, functools.partial):
+            observer.contents(frame, observer.met(callee.keywords))
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
@@ -68,7 +70,21 @@ def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any])
 def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
     for value in args:
         check_iterator(observer, frame, value)
+        _see_bound(observer, frame, value)
         observer.deep(frame, value, objects)
+
+
+def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
+    """``max(names, key=table.get)``, ``map(seen.append, names)``: somebody else calls it."""
+    owner = method.__self__ if isinstance(method, _BOUND) else None
+    if id(owner) not in observer.outside or kind_of(type(owner)) not in (Kind.CONTAINER, Kind.ARRAY):
+        return
+    if method.__name__ in _TELLING:
+        observer.warn(frame, f"hands on {method.__name__}() of a {type(owner).__name__} from outside")
+    elif method.__name__ in _CHANGING or method.__name__ == "setdefault":
+        observer.write(frame, owner, MISSING, MISSING, owner)
+    else:
+        observer.deep(frame, owner)
 
 
 def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
@@ -85,6 +101,11 @@ def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[A
     if callee.__name__ == "__setattr__" and len(args) == 3:
         write_attribute(observer, frame, *args)
         return
+    changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
+    if changes and id(args[0]) in observer.outside:
+        observer.write(frame, args[0], args[1], MISSING, args[-1])
+    if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
+        observer.contents(frame, observer.met(callee.registry))
     if (module, callee.__name__) == ("os", "getenv"):
         observer.meet(os.environ)
         args = [*args, os.environ]
@@ -181,6 +202,12 @@ def _attribute(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
         read_attribute(watch.observer, frame, args[0], args[1])
 
 
+def _names(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+    facts = instance_facts(args[0]) if args else None
+    if facts is not None and watch.observer.is_outside(args[0]):
+        watch.observer.contents(frame, watch.observer.met(facts))
+
+
 def _set_attribute(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
     if len(args) > 1 and isinstance(args[1], str):
         write_attribute(watch.observer, frame, args[0], args[1], args[2] if len(args) > 2 else MISSING)
@@ -223,6 +250,7 @@ _BUILTINS: dict[str, Callable] = {
     "print": _print,
     "next": _advance,
     "vars": _namespace,
+    "dir": _names,
     "globals": _namespace,
     "input": _outside_world("input"),
     "open": _outside_world("open"),
@@ -247,6 +275,12 @@ def _check_volatile(observer: Observer, frame: types.FrameType, callee: Any, arg
     """Refuse what gives something else at each call."""
     owner = getattr(callee, "__self__", None) or (args[0] if args else None)
     name, module = getattr(callee, "__name__", ""), str(getattr(callee, "__module__", None))
+    if (module, name) in _THREADS:
+        raise observer.error(
+            frame,
+            "starts work in another thread or process, which a recording would do once",
+            "Do that outside, or in a function that is disabled for compiling (jtorch.compiler.disable).",
+        )
     if isinstance(owner, random.Random) or type(owner).__module__.startswith("numpy.random"):
         module = type(owner).__module__
     elif isinstance(owner, type) and owner.__module__ == "datetime":
@@ -259,6 +293,12 @@ def _check_volatile(observer: Observer, frame: types.FrameType, callee: Any, arg
         )
 
 
+_THREADS = frozenset({
+    ("threading", "start"), ("_thread", "start_new_thread"), ("concurrent.futures.thread", "submit"),
+    ("concurrent.futures.process", "submit"), ("concurrent.futures._base", "map"),
+    ("concurrent.futures.process", "map"), ("multiprocessing.process", "start"),
+    ("multiprocessing.pool", "map"), ("multiprocessing.pool", "apply_async"),
+})  # fmt: skip
 _DRAWING = ("random", "secrets", "uuid")
 _CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 _WORLD = frozenset(

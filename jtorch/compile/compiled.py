@@ -27,6 +27,7 @@ from jtorch.compile.memory import Place, Target
 from jtorch.compile.pipeline import Program, address_of, compile_graph
 from jtorch.compile.state import Clock, Gradients, follow
 from jtorch.compile.timings import Timings
+from jtorch.compile.values import alike, counts_by_value
 from jtorch.eager.tensor import Tensor
 from jtorch.op import Context
 
@@ -234,7 +235,10 @@ def _statics(leaves: list[Any]) -> list[Any]:
 
 
 def _same_static(a: Any, b: Any) -> bool:
-    return a is b or (isinstance(a, PLAIN) and a.__class__ is b.__class__ and a == b)
+    return a is b or (
+        a.__class__ is b.__class__
+        and ((isinstance(a, PLAIN) and a == b) or (counts_by_value(a) and alike(b, a)))
+    )
 
 
 def _unwatch(key: int) -> None:

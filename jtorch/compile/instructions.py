@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import dis
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from jtorch.compile.calls import check_iterator, read_length, read_membership, s
 from jtorch.compile.frames import NULL, function_of, peek
 from jtorch.compile.guards import MISSING, CellRead, ItemRead
 from jtorch.compile.kinds import Kind, kind_of
+from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import HANDLERS, Handler, Watch
 
 _FIRST_IN_PLACE = 13  # the argument of BINARY_OP for +=; those of the others follow
@@ -112,6 +114,31 @@ def _delete_global(watch: Watch, frame: types.FrameType, arg: int) -> None:
 @on("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
 def _load_attribute(watch: Watch, frame: types.FrameType, arg: int) -> None:
     read_attribute(watch.observer, frame, peek(frame, 1), frame.f_code.co_names[arg])
+
+
+@on("IMPORT_NAME")
+def _import(watch: Watch, frame: types.FrameType, arg: int) -> None:
+    """What was imported may be replaced in ``sys.modules``; loading it at first makes no difference."""
+    name, level = frame.f_code.co_names[arg], peek(frame, 2)
+
+    def imported(module: Any) -> None:
+        for known in {name, name.partition(".")[0]} if not level else ():
+            if known in sys.modules:
+                watch.observer.read(ItemRead, frame, sys.modules, known, sys.modules[known])
+
+    watch.pending = imported
+
+
+@on("IS_OP")
+def _identity(watch: Watch, frame: types.FrameType, arg: int) -> None:
+    """``x.item() is True``: the number that changes from call to call is an object of jtorch's."""
+    pair = peek(frame, 1), peek(frame, 2)
+    if any(issubclass(type(a), Scalar) and isinstance(b, bool) for a, b in (pair, pair[::-1])):
+        raise watch.observer.error(
+            frame,
+            "asks whether a number that may change from call to call 'is' True or False",
+            "Use it as a condition, or compare by ==.",
+        )
 
 
 @on("STORE_ATTR")

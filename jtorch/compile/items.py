@@ -16,9 +16,9 @@ import numpy as np
 
 from jtorch.compile.scalar import Scalar
 from jtorch.errors import CompileError, user_source
-from jtorch.op import BY_NAME, Op
+from jtorch.op import BY_NAME, Kind, Op
 
-_CAST, _EQ, _MUL, _DIV = (BY_NAME[name] for name in ("cast", "eq", "mul", "div"))
+_CAST, _EQ, _MUL, _DIV, _SUM = (BY_NAME[name] for name in ("cast", "eq", "mul", "div", "sum"))
 _ARITHMETIC = (BY_NAME["add"], BY_NAME["sub"], BY_NAME["neg"], _MUL, _DIV)
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
 
@@ -29,10 +29,11 @@ class Item(Scalar):
     It is the variable of when ``.item()`` was called: what is written into the tensor later does not show.
     """
 
-    __slots__ = ()
+    __slots__ = ("bound",)
 
-    def __init__(self, tracer: Any, var: Any) -> None:
+    def __init__(self, tracer: Any, var: Any, bound: int = 2**63) -> None:
         super().__init__(tracer, var, float("nan"), ())
+        self.bound = bound  # of the magnitude of an integer, as far as it is known
 
     @property
     def as_runtime_scalar(self) -> Any:
@@ -77,13 +78,21 @@ class Item(Scalar):
 
     def __abs__(self) -> Any:
         scalar: Any = self
-        return scalar if scalar > 0 else -scalar
+        if self.var.dtype == _BOOL:
+            return scalar + 0
+        return scalar if scalar > 0 else 0 - scalar  # -0.0, too
+
+    def __pos__(self) -> Any:
+        scalar: Any = self
+        return scalar + 0 if self.var.dtype == _BOOL else scalar
 
     def __bool__(self) -> bool:
         return self.tracer.branches.decide(self.sym)
 
     def _compare(self, test: Callable, other: Any) -> bool:
-        mine, others = _alike(self.tracer, (self, other))
+        if not isinstance(other, (int, float, np.integer, np.floating, np.bool_, Scalar)):
+            return bool(test(float(self), other))  # which is refused
+        mine, others = _alike(self.tracer, (self, other), exact=True)
         return self.tracer.branches.decide(self.tracer.record(BY_NAME[_TESTS[test]], mine, others))
 
 
@@ -101,7 +110,28 @@ def item_of(sym: Any) -> Item:
         raise CompileError(f"{user_source()}: item() of uint64 may be more than int64 holds: cast it first.")
     dtype = _FLOAT if sym.dtype.kind == "f" else _BOOL if sym.dtype == _BOOL else _INT
     flat = tracer.record(BY_NAME["reshape"], sym, shape=())
-    return Item(tracer, tracer.read(flat if dtype == sym.dtype else tracer.record(_CAST, flat, dtype=dtype)))
+    bound = _bound(tracer, tracer.read(sym)) if dtype != _FLOAT else 0
+    var = tracer.read(flat if dtype == sym.dtype else tracer.record(_CAST, flat, dtype=dtype))
+    return Item(tracer, var, bound)
+
+
+def _bound(tracer: Any, var: Any) -> int:
+    """A bound of the magnitude of integers, from their dtype and what they were counted from."""
+    factor = 1
+    made_by = {out: eqn for eqn in tracer.eqns[-_NEAR:] for out in eqn.outputs}
+    while var.dtype.itemsize == 8 and var in made_by:
+        eqn = made_by[var]
+        if eqn.op is _SUM:
+            factor *= max(1, eqn.inputs[0].type.size // max(1, var.type.size))
+        elif eqn.op is not _CAST and eqn.op.kind is not Kind.VIEW:
+            break
+        var = eqn.inputs[0]
+    if var.dtype.kind == "f":
+        return 2**63
+    return factor if var.dtype == _BOOL else factor * (np.iinfo(var.dtype).max + 1)
+
+
+_NEAR = 16  # equations that are looked at
 
 
 def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
@@ -109,35 +139,73 @@ def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
     item = next(v for v in values if isinstance(v, Item))
     if op not in _ARITHMETIC:
         raise item.refuse(f"'{op.name}' of numbers")
-    operands = _alike(tracer, values)
-    if op is _MUL and not any(_is_float(v) for v in operands):
+    floats = any(map(_is_float, values))
+    if op is _MUL and not floats:
         raise item.refuse("a product of integers, which has no bound in Python,")
     if op is _DIV:
-        operands = _alike(tracer, (*operands, 1.0))[:-1]
+        operands = [_operand(tracer, v, True, exact=not floats) for v in values]
         by = operands[1]
         if by == 0.0 if isinstance(by, float) else tracer.branches.decide(tracer.record(_EQ, by, 0.0)):
-            raise ZeroDivisionError("division by zero")
-    return Item(tracer, tracer.read(tracer.record(op, *operands)))
+            raise ZeroDivisionError("float division by zero" if floats else "division by zero")
+        return Item(tracer, tracer.read(tracer.record(op, *operands)))
+    bound = 0 if floats else sum(_within(tracer, v, _ROOM) for v in values)
+    operands = [_operand(tracer, v, floats) for v in values]
+    return Item(tracer, tracer.read(tracer.record(op, *operands)), bound)
 
 
+def _within(tracer: Any, value: Any, limit: int) -> int:
+    """A bound of an integer, which is looked at where it may be more than ``limit``: Python's have no bound.
+
+    Raises CompileError where it is more.
+    """
+    if not isinstance(value, Item):
+        if abs(value) > limit:
+            raise CompileError(
+                f"{user_source()}: {value} is too large for arithmetic with .item() in a compiled function: "
+                "do that with what it returns."
+            )
+        return abs(value)
+    if value.bound <= limit:
+        return value.bound
+    if tracer.callees:
+        raise value.refuse("arithmetic of large integers after a call that is disabled for compiling")
+    size = tracer.record(BY_NAME["abs"], value.sym)
+    for number, test in ((limit, "le"), (0, "ge")):  # abs() of the least int64 is negative
+        if not tracer.branches.decide(tracer.record(BY_NAME[test], size, number)):
+            raise value.refuse(f"an integer of more than {limit}")
+    value.bound = limit
+    return limit
 
 
-def _alike(tracer: Any, values: tuple) -> list[Any]:
+_ROOM = 2**61  # two of them added, and negated, are still int64
+_EXACT = 2**53  # integers up to here are floats
+
+
+def _alike(tracer: Any, values: tuple, exact: bool = False) -> list[Any]:
     """Numbers of one Python type: traced arrays for those that change from call to call."""
-    floats = any(_is_float(v.sym if isinstance(v, Item) else v) for v in values)
-    return [_operand(tracer, v, floats) for v in values]
+    floats = any(map(_is_float, values))
+    return [_operand(tracer, v, floats, exact) for v in values]
 
 
 def _is_float(value: Any) -> bool:
-    return value.dtype == _FLOAT if hasattr(value, "dtype") else isinstance(value, (float, Scalar))
+    if isinstance(value, Item):
+        return value.var.dtype == _FLOAT
+    return isinstance(value, (float, np.floating, Scalar))
 
 
-def _operand(tracer: Any, value: Any, floats: bool) -> Any:
+def _operand(tracer: Any, value: Any, floats: bool, exact: bool = False) -> Any:
+    """One operand, as a float or an int; ``exact`` where Python compares or divides integers as they are."""
     dtype = _FLOAT if floats else _INT
     if isinstance(value, Item):
-        value = value.sym
-    elif isinstance(value, Scalar):
+        if floats and exact and value.var.dtype == _INT:
+            _within(tracer, value, _EXACT)
+        return value.sym if value.var.dtype == dtype else tracer.record(_CAST, value.sym, dtype=dtype)
+    if isinstance(value, Scalar):
         return tracer.fresh(value.var)
-    if hasattr(value, "dtype"):
-        return value if value.dtype == dtype else tracer.record(_CAST, value, dtype=dtype)
-    return float(value) if floats else int(value)
+    if isinstance(value, (int, np.integer, np.bool_)):
+        value = int(value)
+        if not floats:
+            _within(tracer, value, 2**63 - 1)
+        elif exact and int(float(value)) != value:
+            _within(tracer, value, _EXACT)
+    return float(value) if floats else value

@@ -164,6 +164,10 @@ class Observer:
         for part in parts:
             self.meet(part)
 
+    def met(self, value: Any) -> Any:
+        self.meet(value)
+        return value
+
     def made(self, value: Any) -> None:
         """``value`` was made by the function."""
         if id(value) not in self.outside and kind_of(type(value)) not in (Kind.PLAIN, Kind.TENSOR):

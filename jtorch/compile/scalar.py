@@ -9,6 +9,7 @@ traced anew.
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.errors import NOT_THE_USERS
+from jtorch.errors import NOT_THE_USERS, CompileError, user_source
 from jtorch.op import BY_NAME
 
 
@@ -55,6 +56,8 @@ class Scalar:
         return self._compare(operator.ne, 0.0)
 
     def _compare(self, test: Callable, other: Any) -> bool:
+        if not _is_number(other):  # a Fraction, Decimal or complex number
+            return bool(test(float(self), other))
         other = float(other)
         outcome = bool(test(self.value, other))
         if len(self.origins) == 1 and self.origins[0].var is self.var:
@@ -64,22 +67,22 @@ class Scalar:
         return outcome
 
     def __eq__(self, other: object) -> bool:
-        return self._compare(operator.eq, other) if _is_number(other) else False
+        return self._compare(operator.eq, other) if _is_comparable(other) else False
 
     def __ne__(self, other: object) -> bool:
-        return self._compare(operator.ne, other) if _is_number(other) else True
+        return self._compare(operator.ne, other) if _is_comparable(other) else True
 
-    def __lt__(self, other: Any) -> bool:
-        return self._compare(operator.lt, other)
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(operator.lt, other) if _is_comparable(other) else NotImplemented
 
-    def __le__(self, other: Any) -> bool:
-        return self._compare(operator.le, other)
+    def __le__(self, other: Any) -> Any:
+        return self._compare(operator.le, other) if _is_comparable(other) else NotImplemented
 
-    def __gt__(self, other: Any) -> bool:
-        return self._compare(operator.gt, other)
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(operator.gt, other) if _is_comparable(other) else NotImplemented
 
-    def __ge__(self, other: Any) -> bool:
-        return self._compare(operator.ge, other)
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(operator.ge, other) if _is_comparable(other) else NotImplemented
 
     def __abs__(self) -> Any:
         scalar: Any = self
@@ -105,7 +108,34 @@ class Scalar:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.number)) or hasattr(value, "as_runtime_scalar")
+    return isinstance(value, _REAL) or hasattr(value, "as_runtime_scalar")
+
+
+def _is_comparable(value: object) -> bool:
+    return _is_number(value) or isinstance(value, numbers.Number)
+
+
+_REAL = (int, float, np.integer, np.floating, np.bool_)
+
+
+def operand_of(scalar: Scalar, value: Any) -> Any:
+    """The other operand of arithmetic with ``scalar``: NumPy's integers and bools as Python's; NotImplemented
+    for what is no number. Raises CompileError where NumPy would round."""
+    whole = np.integer if isinstance(scalar.as_runtime_scalar, float) else np.int64
+    if isinstance(value, (np.bool_, whole)):
+        return value.item()
+    if isinstance(value, np.generic) and not isinstance(value, np.float64):
+        raise CompileError(
+            f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy "
+            f"{type(value).__name__}, to which NumPy would round it: take its .item()."
+        )
+    if isinstance(value, np.ndarray) and value.dtype.kind != "f":
+        raise CompileError(
+            f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy array "
+            f"of {value.dtype}: make it a tensor (jtorch.from_numpy)."
+        )
+    number = isinstance(value, (int, float, Scalar)) or hasattr(value, "dtype")
+    return value if number else NotImplemented
 
 
 def check_arithmetic(name: str, left: Any, right: Any) -> None:

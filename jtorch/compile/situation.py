@@ -6,9 +6,11 @@ Guards decide; this only explains. A fact is a name and a value, e.g. ``("x.shap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import MethodType
 from typing import Any
 
 from jtorch.compile.naming import Named, labels_of, named_by
+from jtorch.compile.values import counts_by_value
 from jtorch.eager.tensor import Tensor
 from jtorch.op import Context
 
@@ -44,7 +46,7 @@ def _form(structure: Any) -> str:
 def _leaf_facts(label: str, leaf: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(leaf, Tensor):
         yield f"type({label})", type(leaf).__name__
-        if isinstance(leaf, _SMALL):
+        if isinstance(leaf, _SMALL) or (counts_by_value(leaf) and not isinstance(leaf, MethodType)):
             yield label, repr(leaf)
         elif not isinstance(leaf, float):
             yield f"id({label})", str(id(leaf))

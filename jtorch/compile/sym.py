@@ -13,7 +13,7 @@ import numpy as np
 from jtorch.compile.inputs import ArrayInput
 from jtorch.compile.ir import Atom, Type
 from jtorch.compile.items import item_of
-from jtorch.compile.scalar import Scalar
+from jtorch.compile.scalar import Scalar, operand_of
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME
 from jtorch.ops.reshaping import contiguous_strides
@@ -113,6 +113,10 @@ def _operator(name: str, reflected: bool = False) -> Any:
     def operator(self: Any, *other: Any) -> Any:
         if other and hasattr(other[0], "_data"):  # a Tensor knows what to do with a traced value
             return NotImplemented
+        if other and isinstance(self, Scalar):
+            other = (operand_of(self, other[0]),)
+            if other[0] is NotImplemented:
+                return NotImplemented
         return self.tracer.record(op, *((*other, self) if reflected else (self, *other)))
 
     return operator

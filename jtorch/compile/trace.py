@@ -87,6 +87,7 @@ class Tracer(Evaluator):
         self.branches = Branches(self)
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
+        self.raised: list[Any] = []  # those that raised an error, with the error
         self.open = True
 
     # -- recording -------------------------------------------------------------------------------------

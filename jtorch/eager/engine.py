@@ -118,8 +118,11 @@ class Run:
                 grads: Any = (None,) * len(node.edges)
             elif plain and node.extras is None and g.__class__ is not list:
                 grads = node.backward(xp, g)
-                if node.frees and not keep:  # node.release(), without the call
-                    node.saved, node.versions = None, ()
+                if node.frees and not keep:
+                    if node.foreign:
+                        node.release()
+                    else:  # the same, without the call
+                        node.saved, node.versions = None, ()
             else:
                 grads = self._visit(node, g)
             if grads.__class__ is not tuple:

@@ -170,8 +170,7 @@ def _range(part: Any, n: int, axis: int) -> tuple[int, int, int]:
     return k, k + 1, 1
 
 
-# -- the advanced part
-# -------------------------------------------------------------------------------------------
+# -- the advanced part -----------------------------------------------------------------------------
 
 
 def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tuple[int, ...]]:

@@ -97,17 +97,9 @@ def bad_argument(op: Op, values: tuple) -> str:
     return f"{op.public or op.name}(): argument must be Tensor or a number, not {type(wrong).__name__}.{hint}"
 
 
-_LONG_NAMES = {
-    "float16": "Half", "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int",
-    "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "uint64": "UInt64",
-    "uint16": "UInt16", "uint32": "UInt32", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}  # fmt: skip
-
-
 def long_name(d: np.dtype) -> str:
     """The name PyTorch's errors give a dtype: Float, Long..."""
-    return _LONG_NAMES[dt.of(d).name]
+    return dt.LONG_NAMES[dt.of(d).name]
 
 
 def not_floating(op: Op, d: np.dtype) -> str:

@@ -45,9 +45,10 @@ def _reflected(function: Callable) -> Callable:
 
 def _reciprocal_times(self: Tensor, other: Any) -> Tensor:
     """``other / self`` as PyTorch computes it: what its gradient needs is the reciprocal, not ``self``."""
-    if other.__class__ in (int, float):
+    if getattr(other, "as_runtime_scalar", other).__class__ in (int, float):
         inverse = APPLY["reciprocal"](self)
-        return inverse if other == 1 else APPLY["mul"](inverse, other)
+        one = other.__class__ in (int, float) and other == 1
+        return inverse if one else APPLY["mul"](inverse, other)
     return APPLY["div"](other, self)
 
 

@@ -6,6 +6,7 @@ Operators and most methods are installed from the op table by ``eager/methods.py
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any

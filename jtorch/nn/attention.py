@@ -11,9 +11,12 @@ from jtorch.eager.creation import empty
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
 from jtorch.nn import init
+from jtorch.nn.attention_backends import SDPBackend, sdpa_kernel
 from jtorch.nn.linear import Linear
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
+
+__all__ = ["MultiheadAttention", "NonDynamicallyQuantizableLinear", "SDPBackend", "sdpa_kernel"]
 
 
 class NonDynamicallyQuantizableLinear(Linear):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jtorch.dtypes import LONG_NAMES
 from jtorch.op import composite
 from jtorch.ops import axes as ax
 
@@ -133,8 +134,9 @@ def check_classes(name, input, target, reduction):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if not input.is_floating_point():
         raise RuntimeError(f"{name}(): expected floating-point scores, got {input.dtype}")
-    if target.dtype.numpy.kind not in "iu":
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
+    if target.dtype.name not in ("int64", "uint8"):
+        found = LONG_NAMES[target.dtype.name]
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {found}")
     _check_class_shapes(tuple(input.shape), tuple(target.shape))
 
 

@@ -17,7 +17,9 @@ _NDTR_SLOPE = 1.0 / math.sqrt(2.0 * math.pi)
 def _of_special(name, **facts):
     """An op that ``jtorch.special`` alone offers."""
     parts = "".join(part.capitalize() for part in name.split("_"))
-    return elementwise(dtype="float", public=None, grad_name=f"Special{parts}Backward0", **facts)
+    return elementwise(
+        name=name, dtype="float", public=None, grad_name=f"Special{parts}Backward0", **facts
+    )
 
 
 # -- error functions ---------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ def _over_x(xp, out, x):
 def _without_gradient(name):
     """Functions that PyTorch does not differentiate, either."""
 
-    @_of_special(name, name=name, differentiable=False)
+    @_of_special(name, differentiable=False)
     def body(xp, x):
         return getattr(xp, name)(x)
 

@@ -79,12 +79,12 @@ class Adam(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
-        numbers = adam_numbers(evaluator, group)
+        lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
         amsgrad = evaluator.option(group, "amsgrad")
         update_each(
             self.state, group, context, _AMSGRAD if amsgrad else _ADAM,
-            _AMSGRAD_STATE if amsgrad else _STATE, numbers,
-            decay=decay_kind(evaluator, group, numbers[-1]),
+            _AMSGRAD_STATE if amsgrad else _STATE, (lr, beta1, beta2, eps, weight_decay),
+            decay=decay_kind(evaluator, group, weight_decay),
         )  # fmt: skip
 
 

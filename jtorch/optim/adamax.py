@@ -55,8 +55,8 @@ class Adamax(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
-        numbers = adam_numbers(evaluator, group)
+        lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
         update_each(
             self.state, group, context, _UPDATE, ("exp_avg", "exp_inf", "step"),
-            numbers, decay=bool(numbers[-1] != 0),
+            (lr, beta1, beta2, eps, weight_decay), decay=bool(weight_decay != 0),
         )  # fmt: skip

@@ -61,10 +61,10 @@ class NAdam(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
-        numbers = adam_numbers(evaluator, group)
+        lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
         momentum_decay = evaluator.scalar(group, "momentum_decay")
         update_each(
             self.state, group, context, _UPDATE, ("exp_avg", "exp_avg_sq", "mu_product", "step"),
-            (*numbers, momentum_decay),
-            decay=decay_kind(evaluator, group, numbers[-1]),
+            (lr, beta1, beta2, eps, weight_decay, momentum_decay),
+            decay=decay_kind(evaluator, group, weight_decay),
         )  # fmt: skip

@@ -57,8 +57,8 @@ class RAdam(Optimizer):
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
-        numbers = adam_numbers(evaluator, group)
+        lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
         update_each(
             self.state, group, context, _UPDATE, ("exp_avg", "exp_avg_sq", "step"),
-            numbers, decay=decay_kind(evaluator, group, numbers[-1]),
+            (lr, beta1, beta2, eps, weight_decay), decay=decay_kind(evaluator, group, weight_decay),
         )  # fmt: skip

@@ -40,6 +40,8 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = Non
     if format not in (None, "safetensors", "torch"):
         raise ValueError(f"jtorch.save: format is 'safetensors' or 'torch', got {format!r}")
     path = _as_path(f, "save", "write")
+    if path is not None and not path.parent.is_dir():
+        raise RuntimeError(f"Parent directory {path.parent} does not exist.")
     if format is None and path is not None:
         format = _FORMAT_OF.get(path.suffix.lower())
     content = _to_bytes(obj, format)

@@ -206,8 +206,7 @@ def test_errors_say_what_is_wrong():
         x[[0, 1]] = jtorch.ones(5)
 
 
-# -- every other kind of item
-# ----------------------------------------------------------------------------------
+# -- every other kind of item ----------------------------------------------------------------------
 
 OTHER_ITEMS = {
     "true": lambda L: True,

@@ -184,8 +184,7 @@ def test_errors_are_pytorchs(name):
     assert str(ours.value) == str(theirs.value).partition("\nException raised")[0]
 
 
-# -- without PyTorch
-# -----------------------------------------------------------------------------------------------
+# -- without PyTorch -------------------------------------------------------------------------------
 
 
 def test_second_derivative_of_a_product_with_two_zeros_is_not_finite():

@@ -183,8 +183,7 @@ def test_refuses_what_pytorch_refuses(name, bad):
             np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
 
 
-# -- without PyTorch
-# ---------------------------------------------------------------------------------------------
+# -- without PyTorch -------------------------------------------------------------------------------
 
 
 def _leaf(array):

@@ -171,8 +171,7 @@ def test_errors_are_pytorchs(name):
     assert str(ours.value) == str(theirs.value).partition("\nException raised")[0]
 
 
-# -- without PyTorch
-# -------------------------------------------------------------------------------------------
+# -- without PyTorch -------------------------------------------------------------------------------
 
 _SIZES = dict(zip("abcde", (2, 3, 1, 4, 2), strict=True))
 

@@ -234,8 +234,7 @@ def test_errors_are_pytorchs(name):
     assert str(ours.value) == str(theirs.value).partition("\nException raised")[0]
 
 
-# -- without PyTorch
-# -------------------------------------------------------------------------------------------
+# -- without PyTorch -------------------------------------------------------------------------------
 
 
 def test_writes_go_through_views():

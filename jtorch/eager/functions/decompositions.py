@@ -112,8 +112,7 @@ def qr_old(input: Tensor, some: bool = True) -> Any:
     return return_types.qr(*qr(input, "reduced" if some else "complete"))
 
 
-# -- from singular values
-# -------------------------------------------------------------------------------------------
+# -- from singular values --------------------------------------------------------------------------
 
 
 def _tolerances(A: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
@@ -199,8 +198,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         return APPLY["where"](regular, matrix_norm(A, p) * matrix_norm(inv(safe), p), math.inf)
 
 
-# -- powers
-# -----------------------------------------------------------------------------------------------------------
+# -- powers ----------------------------------------------------------------------------------------
 
 
 def matrix_exp(A: Tensor) -> Tensor:
@@ -236,8 +234,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         square = matmul(square, square)
 
 
-# -- tensors as matrices
-# -----------------------------------------------------------------------------------------------
+# -- tensors as matrices ---------------------------------------------------------------------------
 
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:

@@ -55,8 +55,7 @@ def einsum(*args: Any) -> Tensor:
     return _contract(parts, wanted)
 
 
-# -- notation
-# --------------------------------------------------------------------------------------------------------
+# -- notation --------------------------------------------------------------------------------------
 
 
 def _parsed(equation: str) -> tuple[list[list[str]], list[str] | None]:
@@ -181,8 +180,7 @@ def _check_sizes(parts: list[Part]) -> None:
             sizes[s] = max(seen, n) if 0 not in (seen, n) else 0
 
 
-# -- contraction
-# -----------------------------------------------------------------------------------------------------
+# -- contraction -----------------------------------------------------------------------------------
 
 
 def _contract(parts: list[Part], wanted: tuple[Label, ...]) -> Tensor:

@@ -105,8 +105,7 @@ def block_diag(*tensors: Any) -> Tensor:
     return _cat(rows, 0) if rows else wrap(np.zeros((1, 0), np.float32))
 
 
-# -- broadcasting
-# ------------------------------------------------------------------------------------------------
+# -- broadcasting ----------------------------------------------------------------------------------
 
 
 def broadcast_shapes(*shapes: Any) -> Size:

@@ -178,8 +178,7 @@ vsplit = _split_along("vsplit", 2, lambda t: 0)
 dsplit = _split_along("dsplit", 3, lambda t: 2)
 
 
-# -- a part replaced
-# ---------------------------------------------------------------------------------------------
+# -- a part replaced -------------------------------------------------------------------------------
 
 
 def _write_part(input: Tensor, src: Tensor, start: Any, stop: Any, step: Any, name: str) -> Tensor:

@@ -57,8 +57,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return _bmm(a, b).reshape(*batch, input.shape[-2], other.shape[-1])
 
 
-# -- vectors
-# -----------------------------------------------------------------------------------------------------
+# -- vectors ---------------------------------------------------------------------------------------
 
 
 def _check_vectors(name: str, x: Tensor, y: Tensor) -> None:
@@ -127,8 +126,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return tensordot(input, other, ([-1], [-1]))
 
 
-# -- products added to something
-# -----------------------------------------------------------------------------------
+# -- products added to something -------------------------------------------------------------------
 
 
 def _added(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
@@ -167,8 +165,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return _added(input, _bmm(batch1, batch2).sum(0), beta, alpha)
 
 
-# -- other contractions
-# -----------------------------------------------------------------------------------------------
+# -- other contractions ----------------------------------------------------------------------------
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
@@ -250,8 +247,7 @@ def trace(input: Tensor) -> Tensor:
     return input.diagonal().sum()
 
 
-# -- chains
-# --------------------------------------------------------------------------------------------------------
+# -- chains ----------------------------------------------------------------------------------------
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:

@@ -158,8 +158,7 @@ def solve_triangular(
     return APPLY["triangular_solve"](A, B, lower=not upper, unit=unitriangular)
 
 
-# -- Cholesky
-# ----------------------------------------------------------------------------------------------------
+# -- Cholesky --------------------------------------------------------------------------------------
 
 
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
@@ -213,8 +212,7 @@ def _identity(like: Tensor) -> Tensor:
     return same.to(like.dtype)
 
 
-# -- LU
-# -----------------------------------------------------------------------------------------------------------
+# -- LU --------------------------------------------------------------------------------------------
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
@@ -258,8 +256,7 @@ def lu_solve(
     return solve_triangular(LU, inner, upper=True)
 
 
-# -- least squares
-# ------------------------------------------------------------------------------------------------
+# -- least squares ---------------------------------------------------------------------------------
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
