@@ -91,14 +91,17 @@ class _Caller:
         the arena, the error.
         """
         lines, undo = self._draws()
+        tries = [f"status = {call}"]
         if self.plan.gradients.slots:
-            lines.insert(0, "before = gradients.refresh() if gradients.stale else ()")
+            # right before the call: no other thread comes in between and takes a gradient
+            lines.insert(0, "before = ()")
+            tries.insert(0, "while gradients.stale: before = (*gradients.refresh(), *before)")
             undo.insert(0, "gradients.restore(before)")
         if undo:
-            lines += ["try:", f"    status = {call}", "except BaseException:"]
+            lines += ["try:", *(f"    {line}" for line in tries), "except BaseException:"]
             lines += [f"    {line}" for line in (*undo, "raise")]
         else:
-            lines.append(f"status = {call}")
+            lines += tries
         lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
         if self.plan.wiring.counters or not self.plan.replay.is_atomic:
             lines = ["with replay.alone:", *(f"    {line}" for line in lines)]

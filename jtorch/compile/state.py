@@ -122,13 +122,14 @@ class Gradients:
     def refresh(self) -> list[tuple[Tensor, Any]]:
         """Replace the buffers that were handed out; put each slot back where it was taken from.
 
-        The answer is what ``restore`` needs if the replay fails.
+        Until the replay a new buffer holds the old gradient, for another thread may take it. The answer is
+        what ``restore`` needs if the replay fails.
         """
         before: list[tuple[Tensor, Any]] = []
         unbound = self.unbound
         self.stale = self.unbound = False  # first: a gradient that another thread takes now is for next time
         try:
-            fresh = [(slot, np.empty_like(slot.buffer)) for slot in self.slots if slot.escaped]
+            fresh = [(slot, slot.buffer.copy()) for slot in self.slots if slot.escaped]
             for slot, buffer in fresh:
                 if slot.tensor._grad is slot:
                     before.append((slot.tensor, slot.view))
