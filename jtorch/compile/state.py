@@ -129,7 +129,7 @@ class Gradients:
         unbound = self.unbound
         self.stale = self.unbound = False  # first: a gradient that another thread takes now is for next time
         try:
-            fresh = [(slot, slot.buffer.copy()) for slot in self.slots if slot.escaped]
+            fresh = [(slot, np.copy(slot.buffer)) for slot in self.slots if slot.escaped]
             for slot, buffer in fresh:
                 if slot.tensor._grad is slot:
                     before.append((slot.tensor, slot.view))
