@@ -40,6 +40,7 @@ from jtorch.compile.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.stepping import quietly
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.views import living
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
 from jtorch.ops.slicing import OVERLAPPING
@@ -281,8 +282,8 @@ class Tracer(Evaluator):
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
             self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
-            views = [r() for r in tensor._cell[1:]]
-            for held in (tensor, tensor._base, *views):  # the write may move all of them on the tape
+            # the write may move all of them on the tape
+            for held in (tensor, tensor._base, *living(tensor if tensor._base is None else tensor._base)):
                 if held is not None and held._data.__class__ is np.ndarray:
                     storage.source.holders.append((held, held._node, held._index))
         atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value

@@ -15,7 +15,7 @@ import numpy as np
 
 from jtorch import dtypes as dt
 from jtorch import op as op_module
-from jtorch.eager import messages
+from jtorch.eager import messages, views
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.signatures import accepting_source
@@ -116,15 +116,6 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
     return messages.explain(op, values, error)
 
 
-def forget_dead_views(cell: list) -> None:
-    """Drop the references to views that are gone: done now and then, or a parameter's cell only grows.
-
-    Differentiable views are kept on the version cell they share because in-place ops must know of them.
-    """
-    cell[1:] = [r for r in cell[1:] if r() is not None]
-
-
-
 def shares_memory(value: Any, out: Any) -> bool:
     """Whether a reshape of ``value`` gave a view."""
     if out.__class__ is np.ndarray:
@@ -178,10 +169,12 @@ _NAMESPACE = {
     "__name__": __name__,  # what warning filters go by
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray, "new": object.__new__,
     "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
-    "weak_reference": weakref.ref, "forget_dead_views": forget_dead_views, "shares_memory": shares_memory,
+    "weak_reference": weakref.ref, "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead,
+    "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_bfloat16": any_bfloat16,
-    "is_half": is_half, "HALVES": _HALVES,
+    "is_half": is_half, "HALVES": _HALVES, "FLOAT32": np.dtype(np.float32),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
+    "not_a_tensor": messages.not_a_tensor,
 }  # fmt: skip
 
 

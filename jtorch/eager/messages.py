@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jtorch import dtypes as dt
@@ -95,6 +97,15 @@ def bad_argument(op: Op, values: tuple) -> str:
     wrong = next((v for v in values if not hasattr(v, "dtype") and not isinstance(v, (int, float))), None)
     hint = " Make it one with jtorch.tensor(...)." if isinstance(wrong, (list, tuple)) else ""
     return f"{op.public or op.name}(): argument must be Tensor or a number, not {type(wrong).__name__}.{hint}"
+
+
+def not_a_tensor(name: str, given: dict[str, Any], error: AttributeError) -> Exception:
+    """What to raise where a face failed with ``error``: PyTorch's error, if an argument was to blame."""
+    for k, (argument, value) in enumerate(given.items(), 1):
+        if value is error.obj and not hasattr(value, "_data"):
+            kind = type(value).__name__
+            return TypeError(f"{name}(): argument '{argument}' (position {k}) must be Tensor, not {kind}")
+    return error
 
 
 def long_name(d: np.dtype) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from jtorch import op as op_module
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
+from jtorch.eager.views import living
 from jtorch.op import Op
 from jtorch.ops.slicing import OVERLAPPING
 
@@ -151,13 +152,12 @@ def move(tensor: Tensor, edge: Any) -> None:
 
 def _retake_views(base: Tensor) -> None:
     """Hang the living views of ``base`` on its new place; those made first come first."""
-    cell = base._cell
-    if len(cell) == 1:
+    if len(base._cell) == 1:
         return
     from jtorch.eager.binding import APPLY
 
-    for view in [r() for r in cell[1:]]:
-        if view is None or view._how is None or view._base is not base:
+    for view in living(base):
+        if view._base is not base:
             continue
         parent, op, *statics = view._how
         fresh = APPLY[op.name](parent, **dict(zip(op.statics, statics, strict=True)))

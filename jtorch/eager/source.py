@@ -156,10 +156,15 @@ def _all_fit(op: Op) -> str:
         same = [f"({n} is None or {s})" for n, s in zip(names[1:], same, strict=True)]
     fit += same
     if op.dtype in ("float", "floating", "sum") or op.ordered or _rounds_in_between(op):
-        fit.append(f"{first}_value.dtype.kind == 'f'")
+        fit.append(_is_floating(first))
     elif _refuses_two_bools(op):
         fit.append(f"{first}_value.dtype.kind != 'b'")
     return " and ".join(fit)
+
+
+def _is_floating(name: str) -> str:
+    """The test of a real floating-point dtype. Nearly always it is the one that costs least to ask for."""
+    return f"({name}_value.dtype is FLOAT32 or {name}_value.dtype.kind == 'f')"
 
 
 def _refuses_two_bools(op: Op) -> bool:
@@ -173,7 +178,7 @@ def _numbers_fit(op: Op) -> str:
     first = names[0]
     fit = [f"{first}_is"]
     if op.dtype in ("float", "floating") or op.ordered or _rounds_in_between(op):
-        fit.append(f"{first}_value.dtype.kind == 'f'")
+        fit.append(_is_floating(first))
     no_bools = f" and {first}_value.dtype.kind != 'b'" if _refuses_two_bools(op) else ""
     for n in names[1:]:
         same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"
@@ -230,16 +235,20 @@ def _off_tape_lines(outs: list[str]) -> list[str]:
 
 
 def _memory_lines(op: Op, source: str) -> list[str]:
-    """A view shares the version cell of its source, and remembers how it was made: see eager/rebase.py."""
+    """A view shares the version cell of its source, and tells how it was made: see rebase.py and views.py."""
     how = ", ".join([source, "op", *op.statics])
     lines = [
         f"    cell = out_tensor._cell = {source}._cell",
-        f"    out_tensor._base = {source} if {source}._base is None else {source}._base",
+        f"    base = out_tensor._base = {source} if {source}._base is None else {source}._base",
         "    if context.grad:",
         f"        out_tensor._how = ({how})",
-        "        cell.append(weak_reference(out_tensor))",
-        "        if not len(cell) & 63:",
-        "            forget_dead_views(cell)",
+        "        if base._requires_grad and base._node is None:",
+        "            if cell[-1] is not UNLISTED:",
+        "                cell.append(UNLISTED)",
+        "        else:",
+        "            cell.append(weak_reference(out_tensor))",
+        "            if not len(cell) & 63:",
+        "                forget_dead_views(cell)",
         "    else:",
         "        out_tensor._how = None",
     ]
@@ -318,8 +327,11 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
     """The public function in the face's own signature: for ``softmax``
 
         def function(input, dim=dim_default, dtype=dtype_default, *, out=None):
-            (x,), statics = face(input, dim, dtype)
-            axis = statics["axis"]
+            try:
+                (x,), statics = face(input, dim, dtype)
+                axis = statics["axis"]
+            except AttributeError as error:
+                raise not_a_tensor("softmax", {"input": input}, error) from None
             if out is not None:
                 return into(out, apply(x, axis=axis), "softmax")
             context = CONTEXT.get()
@@ -341,12 +353,19 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
         )
     if op.lean:
         wanted = _listed([*op.arrays, *op.statics])
-        prologue = [f"    {wanted} = face({passed})"]
+        prologue = [f"{wanted} = face({passed})"]
         if op.usual_face:
             test, given = op.usual_face
-            prologue = [f"    if {test}:", f"        {wanted} = {given}", "    else:", f"    {prologue[0]}"]
-            prologue += _narrow_lines(op, "        ")
+            prologue = [f"if {test}:", f"    {wanted} = {given}", "else:", f"    {prologue[0]}"]
+            prologue += _narrow_lines(op, "    ")
     else:
-        prologue = [f"    ({_listed(list(op.arrays))}), statics = face({passed})"]
-        prologue += [f"    {s} = statics[{s!r}]" for s in op.statics] + _narrow_lines(op, "    ")
-    return _function(op, signature, [*aliases.splitlines(), *prologue, *_out_lines(op)])
+        prologue = [f"({_listed(list(op.arrays))}), statics = face({passed})"]
+        prologue += [f"{s} = statics[{s!r}]" for s in op.statics] + _narrow_lines(op, "")
+    given = ", ".join(f"{n!r}: {n}" for n in op.face_function.__code__.co_varnames[: len(op.arrays)])
+    checked = [
+        "    try:",
+        *(f"        {line}" for line in prologue),
+        "    except AttributeError as error:",
+        f"        raise not_a_tensor({op.public or op.name!r}, {{{given}}}, error) from None",
+    ]
+    return _function(op, signature, [*aliases.splitlines(), *checked, *_out_lines(op)])

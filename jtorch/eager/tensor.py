@@ -58,7 +58,7 @@ class Tensor(TensorMethods):
     __slots__ = (
         "__weakref__",
         "_base",  # the tensor this one is a view of
-        "_cell",  # [version, weak references to differentiable views...], shared by all views
+        "_cell",  # [version, weak references to views...], shared by all views: see views.py
         "_data",  # the raw value: a NumPy array, or a traced one while compiling
         "_grad",  # a Tensor, a LazyGrad or None
         "_hooks",  # dict of gradient hooks

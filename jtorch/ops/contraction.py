@@ -45,7 +45,11 @@ def _(xp, g, x, y, needs):
     return _products(xp, g, x, y, needs)
 
 
-def _named_product(name, ndim, grad_name):
+def _named_product(name, ndim, grad_name, fitting):
+    """``fitting`` is the test of the shapes of two factors of ``ndim`` dimensions, as text."""
+    data, other = "input._data", "mat2._data"
+    floats = f"{data}.dtype is {other}.dtype and {data}.dtype.kind == 'f'"
+
     @composite(name=name, grad_name=grad_name, methods=(name,), renames="matmul", saved_for=_CROSSED)
     def body(xp, x, y):
         return xp.matmul(x, y)
@@ -54,10 +58,10 @@ def _named_product(name, ndim, grad_name):
     def _(xp, g, x, y, needs):
         return _products(xp, g, x, y, needs)
 
-    @body.face
+    @body.lean_face(usual=(f"{data}.ndim == {ndim} == {other}.ndim and {floats}{fitting}", "input, mat2"))
     def _(input, mat2):
         _check(name, input, mat2, ndim)
-        return (input, mat2), {}
+        return input, mat2
 
     return body
 
@@ -121,8 +125,8 @@ def check_expands(shape, target):
             )
 
 
-mm = _named_product("mm", 2, "MmBackward0")
-bmm = _named_product("bmm", 3, "BmmBackward0")
+mm = _named_product("mm", 2, "MmBackward0", "")  # the product itself refuses other sizes, in the same words
+bmm = _named_product("bmm", 3, "BmmBackward0", " and input._data.shape[::2] == mat2._data.shape[:2]")
 
 
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED)

@@ -206,6 +206,43 @@ def test_saved_view_that_was_written_over_is_an_error():
         out.sum().backward()
 
 
+def _write_after_views_of_a_leaf(L):
+    """The gradients of two views, one of the other, made while their base was a leaf that required grad."""
+    p = L.ones(2, 3, requires_grad=True)
+    rows, w = p.reshape(3, 2), L.full((2, 3), 2.0, requires_grad=True)
+    row = rows[1]
+    p.requires_grad_(False)
+    p.mul_(w)
+    row.sum().backward()
+    return row, p, w
+
+
+@needs_torch
+def test_views_of_a_leaf_follow_once_it_requires_no_grad():
+    for ours, theirs in zip(
+        _write_after_views_of_a_leaf(jtorch), _write_after_views_of_a_leaf(torch), strict=True
+    ):
+        np.testing.assert_array_equal(ours.detach().numpy(), theirs.detach().numpy())
+        assert ours.requires_grad == theirs.requires_grad
+    w, theirs = _write_after_views_of_a_leaf(jtorch)[2], _write_after_views_of_a_leaf(torch)[2]
+    np.testing.assert_array_equal(w.grad.numpy(), theirs.grad.numpy())
+
+
+def test_views_of_a_leaf_cannot_be_found_after_gc_freeze():
+    gc.freeze()
+    try:
+        with pytest.raises(RuntimeError, match=r"gc\.unfreeze\(\)"):
+            _write_after_views_of_a_leaf(jtorch)
+    finally:
+        gc.unfreeze()
+
+
+def test_views_of_a_parameter_do_not_pile_up():
+    p = jtorch.ones(4, requires_grad=True)
+    kept = [p[:2] for _ in range(100)]
+    assert len(p._cell) == 2, kept
+
+
 def test_views_of_a_buffer_do_not_pile_up():
     buffer = jtorch.zeros(100, 2)
     for k in range(5000):

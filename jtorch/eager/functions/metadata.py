@@ -13,6 +13,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch.eager.tensor import Tensor
+from jtorch.eager.views import living
 
 
 def numel(input: Tensor) -> int:
@@ -75,8 +76,7 @@ def _renamed(name: str, function: Callable) -> Callable:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation."
             )
-        views = any(r() is not None and r() is not self for r in self._cell[1:])
-        if tracked and (self._base is not None or views):
+        if tracked and (self._base is not None or living(self)):
             raise NotImplementedError(
                 f"{name}() of a tensor that has views, or is one, where gradients flow through it: use "
                 f"{name.rstrip('_')}()"
