@@ -48,6 +48,21 @@ def test_where_changes_none_of_its_arguments():
     assert found.dtype == np.int8
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1 << 17,), (70_001,), (300, 301, 2)])
+def test_variance_of_large_arrays(dtype, shape):
+    import jtorch
+
+    x = (np.random.default_rng(0).standard_normal(shape) + 3).astype(dtype)
+    exact = x.astype(np.float64).var(ddof=1)
+    for keepdims in (False, True):
+        found = jtorch.from_numpy(x).var(dim=tuple(range(x.ndim)), keepdim=keepdims).numpy()
+        assert found.shape == (x.var(keepdims=keepdims).shape) and found.dtype == dtype
+        np.testing.assert_allclose(found.item(), exact, rtol=1e-6 if dtype is np.float32 else 1e-13)
+    x[shape[0] // 2] = np.nan
+    assert np.isnan(jtorch.from_numpy(x).var().item())
+
+
 def test_fold_is_the_adjoint_of_windows():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 7, 8))

@@ -181,9 +181,18 @@ def _count(shape, axis):
 
 
 def _variance(xp, x, axis, keepdims, correction):
-    centred = x - xp.sum(x, axis=axis, keepdims=True) * (1.0 / _count(x.shape, axis))
-    total = xp.sum(centred * centred, axis=axis, keepdims=keepdims)
-    return total * _over(_count(x.shape, axis) - correction)
+    mean = xp.sum(x, axis=axis, keepdims=True) * (1.0 / _count(x.shape, axis))
+    return _squared_deviations(xp, x, mean, axis, keepdims) * _over(_count(x.shape, axis) - correction)
+
+
+def _squared_deviations(xp, x, mean, axis, keepdims):
+    """The sum of (x - mean)^2 over ``axis``, by the routine that NumPy's namespace has for large arrays."""
+    routines = getattr(xp, "_variance", None)
+    total = None if routines is None else routines.squared_deviations(x, mean)
+    if total is not None:
+        return xp.reshape(total, shape=mean.shape if keepdims else ())
+    centred = x - mean
+    return xp.sum(centred * centred, axis=axis, keepdims=keepdims)
 
 
 def _variance_vjp(xp, g, x, axis, keepdims, correction):
