@@ -1,7 +1,8 @@
 """Plain two-dimensional convolution with NumPy and BLAS, in blocks of images that stay in the cache.
 
-``ops/convolution.py`` says what is computed; these routines compute the common large case (one group, no
-stride, no dilation) faster and answer None for every other. On one core (ms, composite / here):
+``ops/convolution.py`` says what is computed; these routines compute the common case (one group, no stride, no
+dilation) faster and answer None for every other. Small images go to ``_images_last.py``. On one core (ms,
+composite / here):
 
     images and weight                   forward      for the input   for the weight
     (32,16,32,32) by (32,16,3,3)        6.3 / 3.8      9.3 / 4.1       6.7 / 4.6
@@ -11,24 +12,29 @@ stride, no dilation) faster and answer None for every other. On one core (ms, co
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from jtorch.xp import _images_last
+
 Array = np.ndarray
 Shape = tuple[int, ...]
 
 _BLOCK = 1 << 20  # bytes of scratch memory per block of images: what fits a core's cache
-_SMALL_PRODUCT = 1_000_000  # up to here OpenBLAS multiplies without packing its arguments first
 _WORTHWHILE = 1 << 21  # multiplications below which the loops over blocks cost more than they save
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def _plain(x: Array, weight_shape: Shape, places: int, groups: int, stride: Shape, dilation: Shape) -> bool:
-    plain = groups == 1 and stride == (1, 1) and dilation == (1, 1) and x.dtype in _FLOATS
-    work = x.shape[0] * places * weight_shape[0] * weight_shape[1]
-    return plain and len(weight_shape) == 4 and work * weight_shape[2] * weight_shape[3] >= _WORTHWHILE
+def _plain(x: Array, weight_shape: Shape, groups: int, stride: Shape, dilation: Shape) -> bool:
+    ndim = len(weight_shape)
+    return groups == 1 and stride == (1, 1) == dilation and x.dtype in _FLOATS and x.ndim == ndim == 4
+
+
+def _worthwhile(n: int, places: int, weight_shape: Shape) -> bool:
+    return n * places * math.prod(weight_shape) >= _WORTHWHILE
 
 
 def _bordered(x: Array, low: Shape, high: Shape) -> Array:
@@ -50,15 +56,18 @@ def forward(
     dilation: Shape,
 ) -> Array | None:  # fmt: skip
     """(N, O, OH, OW), or None where this is no plain large convolution."""
-    o, c, kh, kw = weight.shape if weight.ndim == 4 else (0, 0, 0, 0)
-    if not _plain(x, weight.shape, x.shape[-1] * x.shape[-2] if x.ndim == 4 else 0, groups, stride, dilation):
+    if not _plain(x, weight.shape, groups, stride, dilation):
         return None
-    x = _bordered(x, low, high)
+    (o, c, kh, kw), x = weight.shape, _bordered(x, low, high)
     n, _, h, w = x.shape
     height, width, k = h - kh + 1, w - kw + 1, c * kh * kw
+    if _images_last.is_small(weight.shape, width):
+        return _images_last.forward(x, weight, bias)
+    if not _worthwhile(n, h * w, weight.shape):
+        return None
     a, b, down, right = x.strides
     seen = as_strided(x, (n, c, kh, kw, height, width), (a, b, down, right, down, right), writeable=False)
-    rows = min(height, _SMALL_PRODUCT // (o * k * width))
+    rows = min(height, _images_last.SMALL_PRODUCT // (o * k * width))
     rows = rows if rows * width >= 64 else height
     images = max(1, _BLOCK // (k * rows * width * x.itemsize))
     matrix, out = weight.reshape(o, k), np.empty((n, o, height * width), x.dtype)
@@ -88,13 +97,16 @@ def for_input(
     One product per position in the kernel, with the rows of ``g`` laid out as wide as the images and a border
     of zeros: then a shift is an offset, and no columns are written at all.
     """
-    if g.ndim != 4 or weight.ndim != 4 or weight.shape[1] < 4:
-        return None
-    if not _plain(g, weight.shape, g.shape[2] * g.shape[3], groups, stride, dilation):
+    if not _plain(g, weight.shape, groups, stride, dilation):
         return None
     (n, o, height, width), (c, kh, kw) = g.shape, weight.shape[1:]
     h, w = (m + a + b for m, a, b in zip(sizes, low, high, strict=True))
     if (h, w) != (height + kh - 1, width + kw - 1):
+        return None
+    if _images_last.is_small(weight.shape, width) and _images_last.has_few_channels(weight.shape):
+        out = _images_last.for_input(g, weight, h, w)
+        return out[:, :, low[0] : low[0] + sizes[0], low[1] : low[1] + sizes[1]]
+    if c < 4 or not _worthwhile(n, height * width, weight.shape):
         return None
     first, length = (kh - 1) * w + kw - 1, h * w
     images = min(n, max(1, _BLOCK // ((o * (first + length) + 2 * c * length) * g.itemsize)))
@@ -126,10 +138,10 @@ def for_weight(
 
     Images with their channels last make columns of long runs, which BLAS takes without transposing.
     """
-    if g.ndim != 4 or x.shape[1] < 4:
-        return None
     shape = (g.shape[1], x.shape[1], *kernel)
-    if not _plain(g, shape, g.shape[2] * g.shape[3], groups, stride, dilation):
+    if not _plain(g, shape, groups, stride, dilation) or x.shape[1] < 4:
+        return None
+    if not _worthwhile(g.shape[0], g.shape[2] * g.shape[3], shape):
         return None
     last = np.ascontiguousarray(_bordered(x, low, high).transpose(0, 2, 3, 1))
     (n, o, height, width), c = g.shape, x.shape[1]
