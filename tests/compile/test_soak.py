@@ -1,12 +1,16 @@
 """Long runs whose memory must stay flat: left out unless asked for with ``-m soak``.
 
 What leaks grows with the number of calls, so each run is sampled: after a warm-up neither the resident memory
-nor the number of objects that the garbage collector knows may grow from one sample to the last.
+nor the number of objects that the garbage collector knows may grow from one sample to the last. Each has
+a process of its own (``python -m tests.compile.test_soak NAME``): where other tests left fragments,
+allocators gain some megabytes more before they level off.
 """
 
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,19 +73,19 @@ def training() -> tuple[Callable, Callable[[int], Any]]:
     return step, batch
 
 
-def test_compiled_steps():
+def compiled_steps():
     step, batch = training()
     step, batches = jtorch.compile(step), [batch(8) for _ in range(10)]
     assert_flat(lambda k: step(*batches[k % 10]), 100_000, 1_000)
 
 
-def test_eager_steps():
+def eager_steps():
     step, batch = training()
     batches = [batch(8) for _ in range(10)]
     assert_flat(lambda k: step(*batches[k % 10]), 20_000, 1_000)
 
 
-def test_calls_that_change_between_branches():
+def calls_that_change_between_branches():
     """Four ways through two branches, in turn."""
 
     @jtorch.compile
@@ -94,7 +98,7 @@ def test_calls_that_change_between_branches():
         assert_flat(lambda k: function(inputs[k % 4]), 10_000, 500)
 
 
-def test_retraces():
+def retraces():
     """More shapes in turn than plans are kept: each call records again, and a plan is dropped.
 
     The allocator's pools fill within some 900 calls, by 5 MB; the next 700 added nothing.
@@ -108,3 +112,19 @@ def test_retraces():
         step.retraces.clear()  # it keeps up to 1,000: see test_ledger.py
 
     assert_flat(call, 500, 800)
+
+
+RUNS = {f.__name__: f for f in (compiled_steps, eager_steps, calls_that_change_between_branches, retraces)}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_memory_stays_flat(name):
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "tests.compile.test_soak", name]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    RUNS[sys.argv[1]]()
