@@ -32,6 +32,7 @@ from jtorch.dtypes import (
 from jtorch.dtypes import (
     bool_ as bool,
 )
+from jtorch.eager import results as _results
 from jtorch.eager.creation import FACTORIES as _FACTORIES
 from jtorch.eager.evaluate import EAGER as _EAGER
 from jtorch.eager.grad_mode import (
@@ -74,6 +75,16 @@ if _typing.TYPE_CHECKING:  # what the op table adds below, written by tools/stub
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
 
 
+
+
+def _native_makers() -> _Any:
+    from jtorch.compile.runtime.results import makers
+    from jtorch.eager.node import Node
+
+    return makers(Tensor, Node)
+
+
+_results.native = _native_makers
 _keep_freed_memory()
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)

@@ -8,3 +8,7 @@ import os
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+from jtorch.eager import results  # noqa: E402
+
+results.makers()  # the first op of all may compile them, into the cache folder of a test

@@ -64,9 +64,9 @@ def root_folder() -> Path | None:
     return base / "jtorch" / "kernels"
 
 
-def open_folder() -> Path | None:
-    """The folder for this build and CPU, made if need be; None (with one warning) where it cannot
-    be trusted or made.
+def open_folder(warn: bool = True) -> Path | None:
+    """The folder for this build and CPU, made if need be; None (with one warning, unless `warn` is
+    false) where it cannot be trusted or made.
     """
     root = root_folder()
     if root is None:
@@ -77,15 +77,17 @@ def open_folder() -> Path | None:
         folder.mkdir(mode=0o700, exist_ok=True)
         untrusted = next((place for place in (root, folder) if not _is_ours(os.lstat(place))), None)
     except OSError as error:
-        _warn_once(str(root), "no kernel cache: %s", error)
+        if warn:
+            _warn_once(str(root), "no kernel cache: %s", error)
         return None
     if untrusted is not None:
-        _warn_once(
-            str(root),
-            "kernel cache not used: others can write to %s (want: a folder of your own, "
-            "mode 700); set JTORCH_CACHE",
-            untrusted,
-        )
+        if warn:
+            _warn_once(
+                str(root),
+                "kernel cache not used: others can write to %s (want: a folder of your own, "
+                "mode 700); set JTORCH_CACHE",
+                untrusted,
+            )
         return None
     return folder
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jtorch import dtypes as dt
 from jtorch import op as op_module
-from jtorch.eager import messages, views
+from jtorch.eager import messages, results, views
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.signatures import accepting_source
@@ -226,7 +226,8 @@ def _apply_function(op: Op) -> Callable:
 
 def _fill(namespace: dict[str, Any], op: Op) -> None:
     namespace.update(_NAMESPACE)
-    namespace.update(op=op, apply=APPLY[op.name], Node_=node_class(op))
+    on_tape, off_tape = results.makers()
+    namespace.update(op=op, apply=APPLY[op.name], Node_=node_class(op), on_tape=on_tape, off_tape=off_tape)
 
 
 for _op in TABLE:

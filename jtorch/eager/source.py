@@ -13,13 +13,14 @@ program pays for at each op: no loops over arguments, no dicts, one read of the 
         except Exception as error:
             raise explain(op, (x_value, y_value), error) from None
         ...
-        out_tensor = new(Tensor)
+        cell = [0]
         ...
         if (x_needs or y_needs) and context.grad:
-            node = new(Node_)
-            node.edges = ((x._node or x, x._index) if x_needs else None, ...)
-            ...
-        return out_tensor
+            edges, saved, versions = ...
+            result = on_tape(Node_, out, cell, edges, saved, versions)
+        else:
+            result = off_tape(out, cell)
+        return result
 """
 
 from __future__ import annotations
@@ -192,92 +193,117 @@ def _weak(number: str, tensor: str) -> str:
 
 
 def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
-    shown = op.n_outputs - op.hidden
-    outs = ["out"] if op.n_outputs == 1 else [f"out{k}" for k in range(op.n_outputs)]
-    lines = [] if op.n_outputs == 1 else [f"    {', '.join(outs)} = out"]
+    """The lines that make Tensors of what was computed, hung on the tape where gradients are wanted."""
+    if op.n_outputs > 1:
+        return _several_lines(op, names)
+    lines = ["    if out.__class__ is not ndarray:", "        out = context.evaluator.as_value(out)"]
+    lines.append(_cell_line(op, names))
+    after = _memory_lines(op, names[0]) if op.aliases else []
+    if op.vjp_function is None or not op.differentiable:
+        return [*lines, "    result = off_tape(out, cell)", *after, "    return result"]
+    lines += _needs_lines(op, names)
+    # a cast to integers ends the tape
+    floats = " and out.dtype.kind in 'fcV'" if op.dtype == "static" else ""
+    lines.append(f"    if ({_wants(names)}) and context.grad{floats}:")
+    if not isinstance(op.dtype, str) or op.dtype == "static":  # reals may become complex here
+        lines += ["        if out.dtype.kind == 'c':", "            expect_complex()"]
+    edges, saved, versions = _node_expressions(op, names)
+    return [
+        *lines,
+        f"        result = on_tape(Node_, out, cell, {edges}, {saved}, {versions})",
+        "        if WATCHERS:",
+        "            look_at(result._node)",
+        "    else:",
+        "        result = off_tape(out, cell)",
+        *after,
+        "    return result",
+    ]
+
+
+def _several_lines(op: Op, names: tuple[str, ...]) -> list[str]:
+    """The same for ops with several outputs, which share one node."""
+    outs = [f"out{k}" for k in range(op.n_outputs)]
+    shown = outs[: op.n_outputs - op.hidden]
+    lines = [f"    {', '.join(outs)} = out"]
     for o in outs:
         lines.append(f"    if {o}.__class__ is not ndarray:")
         lines.append(f"        {o} = context.evaluator.as_value({o})")
-    for k, o in enumerate(outs[:shown]):
-        lines += [f"    {o}_tensor = new(Tensor)", f"    {o}_tensor._data = {o}"]
-        lines += [f"    {o}_tensor._grad = {o}_tensor._hooks = {o}_tensor._base = None"]
-        lines += [f"    {o}_tensor._index = {k}"]
-        lines += _memory_lines(op, names[0]) if op.aliases else [f"    {o}_tensor._cell = [0]"]
-    result = "out_tensor" if op.n_outputs == 1 else ", ".join(f"{o}_tensor" for o in outs[:shown])
+    lines += [f"    {o}_tensor = off_tape({o}, [0])" for o in shown]
+    result = ", ".join(f"{o}_tensor" for o in shown)
     if op.vjp_function is None or not op.differentiable:
-        return [*lines, *_off_tape_lines(outs[:shown]), f"    return {result}"]
-    assert names, f"{op.name} has a vjp but no array argument"
-    lines += [f"    {n}_needs = {n}_is and {n}._requires_grad" for n in names]
-    wants = " or ".join(f"{n}_needs" for n in names)
-    # a cast to integers ends the tape
-    floats = " and out.dtype.kind in 'fcV'" if op.dtype == "static" and op.n_outputs == 1 else ""
-    lines.append(f"    if ({wants}) and context.grad{floats}:")
-    if op.n_outputs == 1 and (not isinstance(op.dtype, str) or op.dtype == "static"):
-        # reals may become complex here
-        lines += ["        if out.dtype.kind == 'c':", "            expect_complex()"]
-    lines += _node_lines(op, names, outs)
-    for o in outs[:shown]:
-        if op.n_outputs == 1:
-            lines += [
-                f"        {o}_tensor._node = node",
-                f"        {o}_tensor._requires_grad = True",
-            ]
-        else:
-            lines.append(f"        {o}_tensor._requires_grad = {o}.dtype.kind in 'fcV'")
-            lines.append(f"        {o}_tensor._node = node if {o}_tensor._requires_grad else None")
-    lines.append(f"        return {result}")
-    return [*lines, *_off_tape_lines(outs[:shown]), f"    return {result}"]
-
-
-def _off_tape_lines(outs: list[str]) -> list[str]:
-    lines = [f"    {o}_tensor._node = None" for o in outs]
-    return [*lines, *(f"    {o}_tensor._requires_grad = False" for o in outs)]
-
-
-def _memory_lines(op: Op, source: str) -> list[str]:
-    """A view shares the version cell of its source, and tells how it was made: see rebase.py and views.py."""
-    how = ", ".join([source, "op", *op.statics])
-    lines = [
-        f"    cell = out_tensor._cell = {source}._cell",
-        f"    base = out_tensor._base = {source} if {source}._base is None else {source}._base",
-        "    if context.grad:",
-        f"        out_tensor._how = ({how})",
-        "        if base._requires_grad and base._node is None:",
-        "            if cell[-1] is not UNLISTED:",
-        "                cell.append(UNLISTED)",
-        "        else:",
-        "            cell.append(weak_reference(out_tensor))",
-        "            if not len(cell) & 63:",
-        "                forget_dead_views(cell)",
-        "    else:",
-        "        out_tensor._how = None",
-    ]
-    if not op.relabels:
-        return lines
-    return [  # a reshape that NumPy could only make by copying has memory of its own
-        f"    if out.base is {source}_value or shares_memory({source}_value, out):",
-        *(f"    {line}" for line in lines),
-        "    else:",
-        "        out_tensor._cell = [0]",
-    ]
-
-
-def _node_lines(op: Op, names: tuple[str, ...], outs: list[str]) -> list[str]:
-    edges = ", ".join(f"({n}._node or {n}, {n}._index) if {n}_needs else None" for n in names)
-    saved = _listed([_saved_expression(op, s, names) for s in op.save_list]) if op.save_list else ""
-    versions = ", ".join(_version_expression(op, s) for s in watched(op))
-    meta = ", ".join(f"({o}.shape, {o}.dtype)" for o in outs)
-    meta = f"[{meta}]" if op.n_outputs > 1 else meta
-    return [
+        return [*lines, f"    return {result}"]
+    edges, saved, versions = _node_expressions(op, names)
+    metadata = ", ".join(f"({o}.shape, {o}.dtype)" for o in outs)
+    lines += [
+        *_needs_lines(op, names),
+        f"    if ({_wants(names)}) and context.grad:",
         "        node = new(Node_)",
-        f"        node.edges = ({edges},)",
-        f"        node.saved = ({saved})",
-        f"        node.versions = ({versions})",
-        f"        node.metadata = {meta}",
+        f"        node.edges = {edges}",
+        f"        node.saved = {saved}",
+        f"        node.versions = {versions}",
+        f"        node.metadata = [{metadata}]",
         "        node.extras = None",
         "        if WATCHERS:",
         "            look_at(node)",
     ]
+    for k, o in enumerate(shown):
+        lines += [
+            f"        {o}_tensor._index = {k}",
+            f"        if {o}.dtype.kind in 'fcV':",
+            f"            {o}_tensor._node, {o}_tensor._requires_grad = node, True",
+        ]
+    return [*lines, f"    return {result}"]
+
+
+def _cell_line(op: Op, names: tuple[str, ...]) -> str:
+    """The version cell of the result: its own, or that of the memory it is a view of."""
+    if not op.aliases:
+        return "    cell = [0]"
+    (source, *_) = names
+    if not op.relabels:
+        return f"    cell = {source}._cell"
+    # a reshape that NumPy could only make by copying has memory of its own
+    same = f"out.base is {source}_value or shares_memory({source}_value, out)"
+    return f"    cell = {source}._cell if {same} else [0]"
+
+
+def _memory_lines(op: Op, source: str) -> list[str]:
+    """A view tells what it is a view of, and how it was made: see rebase.py and views.py."""
+    how = ", ".join([source, "op", *op.statics])
+    lines = [
+        f"    base = result._base = {source} if {source}._base is None else {source}._base",
+        "    if context.grad:",
+        f"        result._how = ({how})",
+        "        if base._requires_grad and base._node is None:",
+        "            if cell[-1] is not UNLISTED:",
+        "                cell.append(UNLISTED)",
+        "        else:",
+        "            cell.append(weak_reference(result))",
+        "            if not len(cell) & 63:",
+        "                forget_dead_views(cell)",
+        "    else:",
+        "        result._how = None",
+    ]
+    if not op.relabels:
+        return lines
+    return [f"    if cell is {source}._cell:", *(f"    {line}" for line in lines)]
+
+
+def _needs_lines(op: Op, names: tuple[str, ...]) -> list[str]:
+    assert names, f"{op.name} has a vjp but no array argument"
+    return [f"    {n}_needs = {n}_is and {n}._requires_grad" for n in names]
+
+
+def _wants(names: tuple[str, ...]) -> str:
+    return " or ".join(f"{n}_needs" for n in names)
+
+
+def _node_expressions(op: Op, names: tuple[str, ...]) -> tuple[str, str, str]:
+    """The edges of a node, what it saves, and the versions of that."""
+    edges = _listed([f"({n}._node or {n}, {n}._index) if {n}_needs else None" for n in names])
+    saved = _listed([_saved_expression(op, s, names) for s in op.save_list]) if op.save_list else ""
+    versions = ", ".join(_version_expression(op, s) for s in watched(op))
+    return f"({edges})", f"({saved})", f"({versions})"
 
 
 def _saved_expression(op: Op, name: str, names: tuple[str, ...]) -> str:
@@ -299,7 +325,7 @@ def _version_expression(op: Op, name: str) -> str:
         return f"{name}._cell if {test} else UNCHANGED, {name}._cell[0] + 0 if {test} else 0"
     if name in op.arrays:
         return f"{name}._cell if {name}_is else UNCHANGED, {name}._cell[0] + 0 if {name}_is else 0"
-    return f"{name}_tensor._cell, 0"
+    return "cell, 0" if op.n_outputs == 1 else f"{name}_tensor._cell, 0"
 
 
 def _variadic_source(op: Op) -> str:

@@ -30,11 +30,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jtorch.compile import cache
+from jtorch.compile.runtime.builtin import DATA_OFFSET, api, make_builtin
 
 _HEADER_WORDS = 6
 _CODE_BITS = 16
-_METH_FASTCALL = 0x0080
-_DATA_OFFSET = object.__basicsize__
 
 _WRONG_ARGUMENT_COUNT = -1
 
@@ -163,17 +162,8 @@ class Patch(NamedTuple):
     offset: int = 0
 
 
-class _MethodDef(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
 class _Native(NamedTuple):
-    method: _MethodDef
+    call: int
     run_rows: Any
     make_int: int
     save_thread: int
@@ -184,27 +174,18 @@ class _Native(NamedTuple):
 def _native() -> _Native:
     """The machine code and the addresses it needs, made once per process."""
     text = (
-        _IR.replace("DATA_OFFSET", str(_DATA_OFFSET))
+        _IR.replace("DATA_OFFSET", str(DATA_OFFSET))
         .replace("CODE_BITS", str(_CODE_BITS))
         .replace("CODE_MASK", str((1 << _CODE_BITS) - 1))
     )
     addresses = cache.get_or_build_ir(text, "executor")
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-
-    def address_of(name: str) -> int:
-        return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-
     return _Native(
-        _MethodDef(
-            b"run",
-            addresses["jtorch_call"],
-            _METH_FASTCALL,
-            b"Patch the arguments, run the table, return the status.",
-        ),
+        addresses["jtorch_call"],
         prototype(addresses["jtorch_run_rows"]),
-        address_of("PyLong_FromLongLong"),
-        address_of("PyEval_SaveThread"),
-        address_of("PyEval_RestoreThread"),
+        api("PyLong_FromLongLong"),
+        api("PyEval_SaveThread"),
+        api("PyEval_RestoreThread"),
     )
 
 
@@ -217,7 +198,7 @@ def layout_is_known() -> bool:
         return False
 
     def word(thing: object) -> int:
-        return ctypes.c_int64.from_address(id(thing) + _DATA_OFFSET).value
+        return ctypes.c_int64.from_address(id(thing) + DATA_OFFSET).value
 
     base = np.arange(24.0).reshape(4, 6)
     arrays = [
@@ -281,7 +262,8 @@ class Executor:
         self.record = np.concatenate([np.array(header, np.int64), places.ravel(), rows.ravel()])
         self.record.flags.writeable = False
         self.keepalive = tuple(keepalive)
-        self.run = _builtin(self.record) if layout_is_known() else _python_entry(self.record)
+        known = layout_is_known()
+        self.run = make_builtin("run", native.call, self.record) if known else _python_entry(self.record)
 
     def __call__(self, *arguments: object) -> int:
         return self.run(*arguments)
@@ -296,14 +278,6 @@ class Executor:
                 "the executor was called with a number of arguments its table does not take"
             )
         return status >> _CODE_BITS, status & ((1 << _CODE_BITS) - 1)
-
-
-def _builtin(record: np.ndarray) -> Callable[..., int]:
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    builtin: Callable[..., int] = make(ctypes.addressof(_native().method), record, None)
-    return builtin
 
 
 def _python_entry(record: np.ndarray) -> Callable[..., int]:
