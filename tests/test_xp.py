@@ -59,6 +59,9 @@ def test_variance_of_large_arrays(dtype, shape):
         found = jtorch.from_numpy(x).var(dim=tuple(range(x.ndim)), keepdim=keepdims).numpy()
         assert found.shape == (x.var(keepdims=keepdims).shape) and found.dtype == dtype
         np.testing.assert_allclose(found.item(), exact, rtol=1e-6 if dtype is np.float32 else 1e-13)
+    rows = jtorch.from_numpy(x.reshape(1, -1))
+    assert rows.var(1).shape == (1,) and rows.std(1).shape == (1,)  # an axis of one element stays
+    np.testing.assert_allclose(rows.var(1).item(), exact, rtol=1e-6 if dtype is np.float32 else 1e-13)
     x[shape[0] // 2] = np.nan
     assert np.isnan(jtorch.from_numpy(x).var().item())
 

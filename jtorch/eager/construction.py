@@ -136,6 +136,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     made: Tensor = object.__new__(cls)
     made.hold(self._data, self._requires_grad)
     made._cell, made._node, made._index, made._base = self._cell, self._node, self._index, self._base
+    if self._base is not None:
+        made._how = self._how
     return made
 
 

@@ -102,8 +102,8 @@ def bad_argument(op: Op, values: tuple) -> str:
 def not_a_tensor(name: str, given: dict[str, Any], error: AttributeError) -> Exception:
     """What to raise where a face failed with ``error``: PyTorch's error, if an argument was to blame."""
     for k, (argument, value) in enumerate(given.items(), 1):
-        if value is error.obj and not hasattr(value, "_data"):
-            kind = type(value).__name__
+        if error.name is not None and value is error.obj and not hasattr(value, "_data"):
+            kind = f"{'numpy.' if isinstance(value, np.ndarray) else ''}{type(value).__name__}"
             return TypeError(f"{name}(): argument '{argument}' (position {k}) must be Tensor, not {kind}")
     return error
 

@@ -16,7 +16,7 @@ from typing import Any
 from jtorch import op as op_module
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
-from jtorch.eager.views import living
+from jtorch.eager.views import list_all, living
 from jtorch.op import Op
 from jtorch.ops.slicing import OVERLAPPING
 
@@ -113,8 +113,10 @@ def check_allowed(tensor: Tensor, others: tuple = ()) -> None:
         raise RuntimeError(LEAF)
     if base is not None and base._requires_grad and base._node is None:
         raise RuntimeError(VIEW_OF_LEAF)
-    if base is not None and is_tracked(tensor, *others):
-        chain_of(tensor)
+    if is_tracked(tensor, *others):
+        list_all(tensor if base is None else base)
+        if base is not None:
+            chain_of(tensor)
 
 
 def chain_of(view: Tensor) -> tuple[Step, ...]:
@@ -140,7 +142,7 @@ def move(tensor: Tensor, edge: Any) -> None:
     if base is None:
         if edge is not None:
             tensor._node, tensor._index, tensor._requires_grad = edge[0], edge[1], True
-        _retake_views(tensor)
+            _retake_views(tensor)
         return
     if edge is None and not base._requires_grad:
         return
@@ -154,6 +156,7 @@ def _retake_views(base: Tensor) -> None:
     """Hang the living views of ``base`` on its new place; those made first come first."""
     if len(base._cell) == 1:
         return
+    list_all(base)
     from jtorch.eager.binding import APPLY
 
     for view in living(base):

@@ -275,7 +275,7 @@ def _memory_lines(op: Op, source: str) -> list[str]:
         "    if context.grad:",
         f"        result._how = ({how})",
         "        if base._requires_grad and base._node is None:",
-        "            if cell[-1] is not UNLISTED:",
+        "            if cell[-1] is not UNLISTED and UNLISTED not in cell:",
         "                cell.append(UNLISTED)",
         "        else:",
         "            cell.append(weak_reference(result))",
@@ -387,7 +387,8 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
     else:
         prologue = [f"({_listed(list(op.arrays))}), statics = face({passed})"]
         prologue += [f"{s} = statics[{s!r}]" for s in op.statics] + _narrow_lines(op, "")
-    given = ", ".join(f"{n!r}: {n}" for n in op.face_function.__code__.co_varnames[: len(op.arrays)])
+    code = op.face_function.__code__
+    given = ", ".join(f"{n!r}: {n}" for n in code.co_varnames[: code.co_argcount])
     checked = [
         "    try:",
         *(f"        {line}" for line in prologue),

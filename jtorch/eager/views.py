@@ -2,39 +2,43 @@
 
 Differentiable views are listed, by weak references, on the version cell they share. Those of a leaf that
 requires grad are not, for nothing that the tape follows may be written there, and a parameter is viewed at
-every step: their cell only says that there were some. If the leaf stops requiring grad, and is written to
-then, the garbage collector knows who holds the cell.
+every step: their cell only says that there were some. If the leaf stops requiring grad, and something the
+tape follows is written to it, the garbage collector knows who holds the cell.
 """
 
 from __future__ import annotations
 
 import gc
+import weakref
 
 from jtorch.eager.tensor import Tensor
 
 
 def UNLISTED() -> None:  # noqa: N802 - a constant that is called as the references beside it are
-    """Stands on a cell for views that are not listed."""
+    """Stands on a cell, once, for views that are not listed."""
 
 
 def living(base: Tensor) -> list[Tensor]:
-    """The views of ``base`` that a write may move on the tape; those that others were made of come first.
+    """The listed views of ``base``; those that others were made of come first."""
+    return [view for r in base._cell[1:] if (view := r()) is not None and view._how is not None]
 
-    Raises RuntimeError after ``gc.freeze()`` if some of them are not listed.
+
+def list_all(base: Tensor) -> None:
+    """List the views of ``base`` that are not, before something the tape follows is written to it.
+
+    Raises RuntimeError after ``gc.freeze()``, when they cannot be found.
     """
     cell = base._cell
-    if base._requires_grad and base._node is None:
-        return []
-    if UNLISTED not in cell:
-        return [view for r in cell[1:] if (view := r()) is not None and view._how is not None]
+    if len(cell) == 1 or UNLISTED not in cell:
+        return
     if gc.get_freeze_count():
         raise RuntimeError(
-            "a tensor that once required grad is changed in place, and which views of it there are cannot be "
-            "found out after gc.freeze(): change its .clone(), or call gc.unfreeze() before."
+            "a tensor that once required grad is changed in place where gradients flow, and which views of "
+            "it there are cannot be found after gc.freeze(): change its .clone(), or call gc.unfreeze() before."
         )
-    holders = [t for t in gc.get_referrers(cell) if isinstance(t, Tensor)]
-    found = [t for t in holders if t._cell is cell and t._base is not None and t._how is not None]
-    return sorted(found, key=_depth)
+    holders = [t for t in gc.get_referrers(cell) if isinstance(t, Tensor) and t._cell is cell]
+    found = [t for t in holders if t._base is not None and getattr(t, "_how", None) is not None]
+    cell[1:] = [weakref.ref(t) for t in sorted(found, key=_depth)]
 
 
 def _depth(view: Tensor) -> int:

@@ -188,7 +188,9 @@ def _variance(xp, x, axis, keepdims, correction):
 def _squared_deviations(xp, x, mean, axis, keepdims):
     """The sum of (x - mean)^2 over ``axis``, by the routine that NumPy's namespace has for large arrays."""
     routines = getattr(xp, "_variance", None)
-    total = None if routines is None else routines.squared_deviations(x, mean)
+    total = None
+    if routines is not None and len(axis) == x.ndim:
+        total = routines.squared_deviations(x, mean)
     if total is not None:
         return xp.reshape(total, shape=mean.shape if keepdims else ())
     centred = x - mean

@@ -14,9 +14,9 @@ _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def squared_deviations(x: Array, mean: Array) -> Array | None:
-    """The sum of (x - mean)^2 over all elements; None with several means, or if few."""
+    """The sum of (x - mean)^2 over all elements, for one mean; None if they are few or not in order."""
     n = x.size
-    if n < 4 * _BLOCK or mean.size != 1 or x.dtype not in _FLOATS or not x.flags.c_contiguous:
+    if n < 4 * _BLOCK or x.dtype not in _FLOATS or not x.flags.c_contiguous:
         return None
     flat, middle = x.reshape(-1), mean.reshape(())
     buffer = np.empty(_BLOCK, x.dtype)

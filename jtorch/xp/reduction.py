@@ -28,7 +28,7 @@ def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
     if n <= _FEW and len(axis) == x.ndim and x.dtype in _ONES and n:
         # a reduction starts in 0.8 us and gives a scalar to wrap, a product with ones in 0.3 us
         total = (x if len(axis) == 1 else x.ravel()).dot(_ONES[x.dtype][n])
-        return total.reshape((1,) * x.ndim) if keepdims else total.squeeze()
+        return total.reshape((1,) * x.ndim) if keepdims else total[0, ...]
     if 0 < len(axis) < x.ndim and x.dtype in _ONES and x.flags.c_contiguous:
         out = _sum_by_product(x, axis)
         if out is not None:

@@ -229,18 +229,55 @@ def test_views_of_a_leaf_follow_once_it_requires_no_grad():
 
 
 def test_views_of_a_leaf_cannot_be_found_after_gc_freeze():
+    p, w = jtorch.ones(4, requires_grad=True), jtorch.full((4,), 2.0, requires_grad=True)
+    view = p[:2]
+    p.requires_grad_(False)
     gc.freeze()
     try:
+        p.mul_(3.0)  # nothing that the tape follows
         with pytest.raises(RuntimeError, match=r"gc\.unfreeze\(\)"):
-            _write_after_views_of_a_leaf(jtorch)
+            p.mul_(w)
+        assert p.tolist() == [3.0] * 4 and not p.requires_grad and view.tolist() == [3.0] * 2
     finally:
         gc.unfreeze()
+
+
+def test_views_of_a_leaf_are_searched_once(monkeypatch):
+    searches = []
+    monkeypatch.setattr(gc, "get_referrers", lambda *x: searches.append(x) or [])
+    p, w = jtorch.ones(4, requires_grad=True), jtorch.ones(4, requires_grad=True)
+    kept = p[:2]
+    p.requires_grad_(False)
+    for _ in range(10):
+        p.mul_(0.9)
+    assert not searches
+    for _ in range(10):
+        p.mul_(w)
+    assert len(searches) == 1 and kept is not None
+
+
+def test_a_view_of_a_leaf_as_a_subclass_moves_too():
+    class Mine(jtorch.Tensor):
+        pass
+
+    p, w = jtorch.ones(4, requires_grad=True), jtorch.full((4,), 2.0, requires_grad=True)
+    view = p.view(2, 2).as_subclass(Mine)
+    p.requires_grad_(False)
+    p.mul_(w)
+    view.sum().backward()
+    assert w.grad.tolist() == [1.0] * 4 and p.grad is None
 
 
 def test_views_of_a_parameter_do_not_pile_up():
     p = jtorch.ones(4, requires_grad=True)
     kept = [p[:2] for _ in range(100)]
     assert len(p._cell) == 2, kept
+    for _ in range(1000):
+        p.requires_grad_(True)
+        kept = [p[:2]]
+        p.requires_grad_(False)
+        kept = [p[:2], p[2:]]
+    assert len(p._cell) < 70, kept
 
 
 def test_views_of_a_buffer_do_not_pile_up():

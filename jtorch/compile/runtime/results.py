@@ -128,7 +128,7 @@ def makers(tensor_class: type, node_class: type) -> tuple[Callable, Callable] | 
         return None
     try:
         addresses = cache.get_or_build_ir(_text(*places), "results")
-    except (RuntimeError, ImportError):  # LLVM refuses it, or is not there
+    except (RuntimeError, ImportError, OSError):  # LLVM refuses it, or is not there
         return None
     record = np.array(_addresses(tensor_class), np.int64)
     record.flags.writeable = False

@@ -13,7 +13,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch.eager.tensor import Tensor
-from jtorch.eager.views import living
+from jtorch.eager.views import list_all, living
 
 
 def numel(input: Tensor) -> int:
@@ -76,6 +76,8 @@ def _renamed(name: str, function: Callable) -> Callable:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation."
             )
+        if tracked:
+            list_all(self)
         if tracked and (self._base is not None or living(self)):
             raise NotImplementedError(
                 f"{name}() of a tensor that has views, or is one, where gradients flow through it: use "
