@@ -34,7 +34,7 @@ def list_all(base: Tensor) -> None:
     if gc.get_freeze_count():
         raise RuntimeError(
             "a tensor that once required grad is changed in place where gradients flow, and which views of "
-            "it there are cannot be found after gc.freeze(): change its .clone(), or call gc.unfreeze() before."
+            "it there are cannot be found after gc.freeze(): change its .clone(), or call gc.unfreeze()."
         )
     holders = [t for t in gc.get_referrers(cell) if isinstance(t, Tensor) and t._cell is cell]
     found = [t for t in holders if t._base is not None and getattr(t, "_how", None) is not None]
