@@ -112,6 +112,14 @@ def test_numba_is_imported_by_the_compiler_alone(path):
         )
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_lock_of_the_library_stays_closed_in_a_forked_child(path):
+    """``functools.cached_property`` locks all objects of the class in Python 3.11, and knows of no fork."""
+    for line, module, _ in _imports(path):
+        assert module != "functools.cached_property", f"{path}:{line}"
+    assert "functools.cached_property" not in path.read_text(), path
+
+
 def test_importing_jtorch_imports_no_numba():
     program = "import sys, jtorch; print(sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run(

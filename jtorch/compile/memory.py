@@ -8,10 +8,9 @@ No memory that the caller sees is written before the last step that can fail.
 
 from __future__ import annotations
 
-import functools
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from jtorch.compile.access import layout_of
 from jtorch.compile.codegen.source import Kernel, write_kernel
@@ -50,14 +49,15 @@ class Task:
     nest: Nest | None = None
     kernel: Kernel | None = None
     visible: bool = False  # writes memory the caller sees
+    can_fail: bool = field(init=False)  # may stop with an error
 
-    @functools.cached_property
-    def can_fail(self) -> bool:
-        """Whether it may stop with an error: a library call, a checked index, an integer division."""
+    def __post_init__(self) -> None:
+        """A library call, a checked index or an integer division may fail."""
         if self.nest is None:
-            return self.step.kind == "host"
-        checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
-        return checked or any(map(is_checked, self.step.eqns))
+            self.can_fail = self.step.kind == "host"
+        else:
+            checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
+            self.can_fail = checked or any(map(is_checked, self.step.eqns))
 
 
 @dataclass(frozen=True, eq=False)
