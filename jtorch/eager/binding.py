@@ -167,7 +167,7 @@ _CAST = BY_NAME["cast"]
 _INT64 = np.dtype(np.int64)
 _NAMESPACE = {
     "__name__": __name__,  # what warning filters go by
-    "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray, "new": object.__new__,
+    "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray,
     "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
     "weak_reference": weakref.ref, "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead,
     "shares_memory": shares_memory,

@@ -237,12 +237,7 @@ def _several_lines(op: Op, names: tuple[str, ...]) -> list[str]:
     lines += [
         *_needs_lines(op, names),
         f"    if ({_wants(names)}) and context.grad:",
-        "        node = new(Node_)",
-        f"        node.edges = {edges}",
-        f"        node.saved = {saved}",
-        f"        node.versions = {versions}",
-        f"        node.metadata = [{metadata}]",
-        "        node.extras = None",
+        f"        node = Node_({edges}, {saved}, {versions}, [{metadata}])",
         "        if WATCHERS:",
         "            look_at(node)",
     ]

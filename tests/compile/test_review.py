@@ -13,10 +13,10 @@ import pytest
 import jtorch
 import jtorch.nn as nn
 from jtorch.errors import CompileError
+from tests.compile.collecting import collectors
+from tests.compile.observing import t
 
-
-def t(*values):
-    return jtorch.tensor([float(v) for v in values])
+PROGRAMS, REFUSED, program, refused = collectors()
 
 
 def leaf(*values):
@@ -29,23 +29,6 @@ def plainly(value):
     if isinstance(value, (tuple, list)):
         return [plainly(v) for v in value]
     return value
-
-
-PROGRAMS = {}
-REFUSED = {}
-
-
-def program(function):
-    PROGRAMS[function.__name__] = function
-    return function
-
-
-def refused(sentence):
-    def decorator(function):
-        REFUSED[function.__name__] = (function, sentence)
-        return function
-
-    return decorator
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

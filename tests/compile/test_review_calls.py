@@ -16,12 +16,10 @@ import pytest
 import jtorch
 import jtorch.nn as nn
 from jtorch.errors import CompileError
+from tests.compile.collecting import collectors
+from tests.compile.observing import t
 
-PROGRAMS, REFUSED = {}, {}
-
-
-def t(*values):
-    return jtorch.tensor([float(v) for v in values])
+PROGRAMS, REFUSED, program, refused = collectors()
 
 
 def leaf(*values):
@@ -44,19 +42,6 @@ def error_of(call):
         raise
     except Exception as error:
         return type(error).__name__
-
-
-def program(function):
-    PROGRAMS[function.__name__] = function
-    return function
-
-
-def refused(sentence):
-    def decorator(function):
-        REFUSED[function.__name__] = (function, sentence)
-        return function
-
-    return decorator
 
 
 @pytest.fixture(autouse=True)

@@ -78,11 +78,11 @@ def _renamed(name: str, function: Callable) -> Callable:
             )
         if tracked:
             list_all(self)
-        if tracked and (self._base is not None or living(self)):
-            raise NotImplementedError(
-                f"{name}() of a tensor that has views, or is one, where gradients flow through it: use "
-                f"{name.rstrip('_')}()"
-            )
+            if self._base is not None or living(self):
+                raise NotImplementedError(
+                    f"{name}() of a tensor that has views, or is one, where gradients flow through it: use "
+                    f"{name.rstrip('_')}()"
+                )
         made = function(self, *args, **kwargs)
         if made._data.__class__ is not np.ndarray and self._data.__class__ is np.ndarray:
             raise NotImplementedError(
