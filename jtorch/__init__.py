@@ -32,7 +32,7 @@ from jtorch.dtypes import (
 from jtorch.dtypes import (
     bool_ as bool,
 )
-from jtorch.eager import results as _results
+from jtorch.eager import shortcuts as _shortcuts
 from jtorch.eager.creation import FACTORIES as _FACTORIES
 from jtorch.eager.evaluate import EAGER as _EAGER
 from jtorch.eager.grad_mode import (
@@ -77,14 +77,13 @@ if _typing.TYPE_CHECKING:  # what the op table adds below, written by tools/stub
 
 
 
-def _native_makers() -> _Any:
-    from jtorch.compile.runtime.results import makers
-    from jtorch.eager.node import Node
+def _find_shortcuts() -> _Any:
+    from jtorch.compile import shortcuts
 
-    return makers(Tensor, Node)
+    return shortcuts
 
 
-_results.native = _native_makers
+_shortcuts.find = _find_shortcuts
 _keep_freed_memory()
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)

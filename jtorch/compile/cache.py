@@ -91,8 +91,19 @@ def get_or_build_ir(text: str, name: str) -> dict[str, int]:
     """Addresses of the functions that hand-written LLVM IR `text` defines, by way of the same
     cache, where it is `name`.
     """
-    symbol = f"jtorch_{name}_{cache_files.digest(text.encode()).hex()[:16]}"
-    want = _Wanted(symbol, text, lambda: native.compile_ir(text))
+    return _get_ir(text, name, lambda: native.compile_ir(text))
+
+
+def get_or_build_written_ir(identity: str, name: str, write: Callable[[], str]) -> dict[str, int]:
+    """The same for IR that is written, and compiled quickly, only where it is not in the cache: all
+    that decides it is in `identity`.
+    """
+    return _get_ir(identity, name, lambda: native.compile_ir(write(), quickly=True))
+
+
+def _get_ir(identity: str, name: str, compile: Callable[[], bytes]) -> dict[str, int]:
+    symbol = f"jtorch_{name}_{cache_files.digest(identity.encode()).hex()[:16]}"
+    want = _Wanted(symbol, identity, compile)
     _get_all([want])
     return _loaded[_key(want)]
 

@@ -273,7 +273,9 @@ def check_iterator(observer: Observer, frame: types.FrameType, value: Any) -> No
 
 def _check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
     """Refuse what gives something else at each call."""
-    owner = getattr(callee, "__self__", None) or (args[0] if args else None)
+    owner = getattr(callee, "__self__", None)
+    if owner is None and args:
+        owner = args[0]
     name, module = getattr(callee, "__name__", ""), str(getattr(callee, "__module__", None))
     if (module, name) in _THREADS:
         raise observer.error(

@@ -24,12 +24,12 @@ from jtorch.compile.sym import Sym
 from jtorch.compile.tape import Tape, differentiate_whole, is_freed, tape_of
 from jtorch.compile.trace import ArgumentReached, Effects, Tracer
 from jtorch.compile.tree import flatten, unflatten
-from jtorch.eager import results
+from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
-from jtorch.op import Context
+from jtorch.op import TABLE, Context
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Capture:
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
-    results.makers()  # the first op of all may compile them: not while the function is observed
+    shortcuts.shortcut(TABLE[0])  # the first op of all may compile them: not while the function is observed
     fixed: frozenset[int] = frozenset()
     log: list[Any] = []
     while True:

@@ -15,7 +15,7 @@ import numpy as np
 
 from jtorch import dtypes as dt
 from jtorch import op as op_module
-from jtorch.eager import messages, results, views
+from jtorch.eager import messages, results, shortcuts, views
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.signatures import accepting_source
@@ -174,7 +174,7 @@ _NAMESPACE = {
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_bfloat16": any_bfloat16,
     "is_half": is_half, "HALVES": _HALVES, "FLOAT32": np.dtype(np.float32),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
-    "not_a_tensor": messages.not_a_tensor,
+    "not_a_tensor": messages.not_a_tensor, "on_tape": results.on_tape, "off_tape": results.off_tape,
 }  # fmt: skip
 
 
@@ -219,15 +219,14 @@ def compiled_now(function: Any) -> Callable:
 def _apply_function(op: Op) -> Callable:
     def make(namespace: dict[str, Any]) -> tuple[str, str]:
         _fill(namespace, op)
-        return apply_source(op), f"<jtorch eager {op.name}>"
+        return apply_source(op, namespace["shortcut"] is not None), f"<jtorch eager {op.name}>"
 
     return lazily(op.name, make, op.body.__doc__)
 
 
 def _fill(namespace: dict[str, Any], op: Op) -> None:
     namespace.update(_NAMESPACE)
-    on_tape, off_tape = results.makers()
-    namespace.update(op=op, apply=APPLY[op.name], Node_=node_class(op), on_tape=on_tape, off_tape=off_tape)
+    namespace.update(op=op, apply=APPLY[op.name], Node_=node_class(op), shortcut=shortcuts.shortcut(op))
 
 
 for _op in TABLE:
@@ -244,7 +243,8 @@ def public_function(op: Op) -> Callable:
     def make(namespace: dict[str, Any]) -> tuple[str, str]:
         _fill(namespace, op)
         namespace.update(face=face, into=into)
-        text = named_source(op) if face is None else faced_source(op, namespace)
+        fast = namespace["shortcut"] is not None
+        text = named_source(op, fast) if face is None else faced_source(op, namespace, fast)
         return text, f"<jtorch public {name}>"
 
     function: Any = lazily(name, make, (face and face.__doc__) or op.body.__doc__)

@@ -12,15 +12,17 @@ whether it is a leaf.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from jtorch import op as op_module
-from jtorch.eager import anomaly
+from jtorch.eager import anomaly, shortcuts
+from jtorch.eager.evaluate import EAGER
 from jtorch.eager.hooks import PostAccumulate, checked
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
@@ -103,12 +105,14 @@ class Run:
     def _work(self) -> None:
         """Visit slots until none is ready. This loop is what an op pays for in backward."""
         ready, slots, xp = self.ready, self.slots, self.xp
-        plain = (
-            not self.create_graph and self.captures is None and self.context.evaluator.runs_nodes
-        )
-        keep, raw = self.retain_graph, not self.create_graph
+        evaluator, captures = self.context.evaluator, self.captures is not None
+        plain = not self.create_graph and not captures and evaluator.runs_nodes
+        keep, take = self.retain_graph, self._take
+        propagate = _loops()[1] if plain and evaluator is EAGER else None
         while ready:
-            slot = ready.pop()
+            slot = ready.pop() if propagate is None else propagate(ready, slots, xp, keep, take)
+            if slot is None:
+                return
             g, node = slot[GRAD], slot[TARGET]
             slot[GRAD] = None
             if slot[LEAF]:
@@ -119,10 +123,7 @@ class Run:
             elif plain and node.extras is None and g.__class__ is not list:
                 grads = node.backward(xp, g)
                 if node.frees and not keep:
-                    if node.foreign:
-                        node.release()
-                    else:  # the same, without the call
-                        node.saved, node.versions = None, ()
+                    node.release()
             else:
                 grads = self._visit(node, g)
             if grads.__class__ is not tuple:
@@ -136,22 +137,24 @@ class Run:
                 if target is None:  # leads to nothing that is wanted
                     continue
                 if part is not None:
-                    meta = target[META]
-                    if meta.__class__ is list:
-                        self._add_output(target, edge[1], part)
-                    else:
-                        value = part if raw else part._data
-                        if value.shape != meta[0] or value.dtype is not meta[1]:
-                            part = self._fit(part, meta[0], meta[1])
-                        if target[GRAD] is None:
-                            target[GRAD] = part
-                        elif target[OWNED]:
-                            _add_in_place(target[GRAD], part, target[GRAD])
-                        else:
-                            self._add(target, part)
+                    take(target, edge[1], part)
                 left = target[LEFT] = target[LEFT] - 1
                 if not left:
                     ready.append(target)
+
+    def _take(self, target: list, index: int, part: Any) -> None:
+        """``part`` is what a node gives for output ``index`` of ``target``."""
+        meta = target[META]
+        if meta.__class__ is list:
+            self._add_output(target, index, part)
+            return
+        value = part._data if self.create_graph else part
+        if value.shape != meta[0] or value.dtype is not meta[1]:
+            part = self._fit(part, meta[0], meta[1])
+        if target[GRAD] is None:
+            target[GRAD] = part
+        else:
+            self._add(target, part)
 
     def _visit(self, node: Node, g: Any) -> Any:
         """What ``node`` gives its inputs, where there are hooks, captures, several outputs, or Tensors."""
@@ -379,6 +382,9 @@ def _count_dependencies(roots: Sequence[Any]) -> dict[Any, list]:
     """The slots of everything below ``roots``, with the number of edges that lead to each."""
     slots = {r: _slot(r, 0) for r in roots}
     stack = [r for r in slots if isinstance(r, Node)]
+    count = _loops()[0]
+    if count is not None:
+        count(slots, stack, _slot)
     while stack:
         for edge in stack.pop().edges:
             if edge is not None:
@@ -392,6 +398,12 @@ def _count_dependencies(roots: Sequence[Any]) -> dict[Any, list]:
                 else:
                     slots[target] = _slot(target, 1)
     return slots
+
+
+@functools.cache
+def _loops() -> tuple[Callable | None, Callable | None]:
+    """Machine code for the loops of ``_count_dependencies`` and ``_work``, for their usual cases."""
+    return shortcuts.engine_loops() or (None, None)
 
 
 def _slot(target: Any, left: int) -> list:

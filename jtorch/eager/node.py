@@ -270,6 +270,8 @@ def _next_function(edge: Edge) -> tuple[Any, int]:
     return (target, index) if isinstance(target, Node) else (AccumulateGrad(target), 0)
 
 
+GRADIENTS: dict[type[Node], tuple[Callable, bool]] = {}
+"""Classes whose gradient is the op's, of what was saved: that gradient, and whether to free it then."""
 _node_classes: dict[str, type[Node]] = {}
 _saved_arrays: dict[str, list[tuple[int, tuple[str, int]]]] = {}
 
@@ -290,6 +292,8 @@ def node_class(op: Op) -> type[Node]:
             facts["backward"] = namespace["backward"]
         found = type(op.grad_name, (Node,), facts)
         _node_classes[op.name] = found
+        if vjp is not None:
+            GRADIENTS[found] = (vjp, found.frees)
     return found
 
 

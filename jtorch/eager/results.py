@@ -1,20 +1,14 @@
 """How what an op computed becomes a Tensor: on the tape, with the node that made it, or off it.
 
-These two functions are half of what an op of eager mode costs beside its arithmetic (0.36 of 0.7 us), so they
-fill the slots themselves: through ``Node`` and ``wrap`` it would be 0.50. Where machine code for them is at
-hand, see ``compile/runtime/results.py``, the functions of ops call that instead: ``makers()`` says which.
+These two functions are half of what an op costs in Python beside its arithmetic (0.36 of 0.7 us), so they
+fill the slots themselves: through ``Node`` and ``wrap`` it would be 0.50.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager.tensor import Tensor
-
-Makers = tuple[Callable, Callable]
-native: Callable[[], Makers | None] | None = None  # gives machine code for both, where there is some
 
 _new: Any = object.__new__
 
@@ -37,9 +31,3 @@ def off_tape(out: Any, cell: list) -> Tensor:
     tensor._base = tensor._grad = tensor._hooks = tensor._node = None
     tensor._index, tensor._requires_grad = 0, False
     return tensor
-
-
-@functools.cache
-def makers() -> Makers:
-    """``on_tape`` and ``off_tape``, or the machine code that does the same."""
-    return (native and native()) or (on_tape, off_tape)

@@ -4,6 +4,9 @@ It is generated for the op's exact number of arguments and save list, because th
 program pays for at each op: no loops over arguments, no dicts, one read of the context. For ``add``:
 
     def add(x, y):
+        result = shortcut(x, y)    # where there is machine code: see compile/shortcuts
+        if result is not None:
+            return result
         context = CONTEXT.get()
         x_is = isinstance(x, Tensor)
         x_value = x._data if x_is else x
@@ -32,19 +35,19 @@ from jtorch.eager.node import watched
 from jtorch.eager.signatures import extended, spelled_out
 from jtorch.op import Kind, Op
 
-_CASTING = ("promote", "float", "compare", "where", "floating", "sum")  # rules that cast arguments
+CASTING = ("promote", "float", "compare", "where", "floating", "sum")  # rules that cast arguments
 _PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of the arguments of regular ops
 
 
-def apply_source(op: Op) -> str:
+def apply_source(op: Op, has_shortcut: bool) -> str:
     """The function that bodies, methods and operators call: arrays by position, statics by keyword."""
     if op.variadic:
         return _variadic_source(op)
     signature = ", ".join([*op.arrays, *(["*", *op.statics] if op.statics else [])])
-    return _function(op, signature, [])
+    return _function(op, signature, [], has_shortcut)
 
 
-def named_source(op: Op) -> str:
+def named_source(op: Op, has_shortcut: bool) -> str:
     """The same function under PyTorch's argument names and with ``out=``, for ops without a face:
 
         def exp(input, *, out=None):
@@ -56,7 +59,7 @@ def named_source(op: Op) -> str:
     statics = [s if d is inspect.Parameter.empty else f"{s}={d!r}" for s, d in op.statics.items()]
     signature = ", ".join([*names, "*", *statics, "out=None"])
     renamed = [f"    {a} = {n}" for a, n in zip(op.arrays, names, strict=True) if a != n]
-    return _function(op, signature, [*renamed, *_out_lines(op)])
+    return _function(op, signature, [*renamed, *_out_lines(op)], has_shortcut)
 
 
 def _out_lines(op: Op) -> list[str]:
@@ -64,11 +67,15 @@ def _out_lines(op: Op) -> list[str]:
     return ["    if out is not None:", f"        return into(out, apply({passed}), {op.public!r})"]
 
 
-def _function(op: Op, signature: str, prologue: list[str]) -> str:
+def _function(op: Op, signature: str, prologue: list[str], has_shortcut: bool) -> str:
     names = op.arrays
     values = _listed([f"{n}_value" for n in names])
     passed = ", ".join([*(f"{n}_value" for n in names), *(f"{s}={s}" for s in op.statics)])
-    lines = [f"def {op.name}({signature}):", *prologue, "    context = CONTEXT.get()"]
+    lines = [f"def {op.name}({signature}):", *prologue]
+    if has_shortcut:
+        given = ", ".join([*names, *op.statics])
+        lines += [f"    result = shortcut({given})", "    if result is not None:", "        return result"]
+    lines.append("    context = CONTEXT.get()")
     lines += _unwrap_lines(names)
     lines += _cast_lines(op)
     lines += [
@@ -105,11 +112,11 @@ def _listed(names: list[str]) -> str:
 def _cast_lines(op: Op) -> list[str]:
     """The lines that send anything but tensors of one fit dtype through ``cast_all``."""
     names = op.arrays
-    if op.dtype not in _CASTING:
+    if op.dtype not in CASTING:
         return _widening_lines(op) if op.like_first else []
     lines = [f"    if not ({_all_fit(op)}):"]
     test = None
-    if len(names) > 1 and op.dtype not in ("where", "sum"):
+    if takes_numbers(op):
         pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
         for n, other in pairs:
             # x * 2 next to floats is x * 2.0: the common promotion, without the general way
@@ -142,6 +149,18 @@ def _widening_lines(op: Op) -> list[str]:
     ]
 
 
+def takes_numbers(op: Op) -> bool:
+    """Whether a Python number may stand beside the tensors of ``op`` as it is."""
+    return op.dtype in CASTING and op.dtype not in ("where", "sum") and len(op.arrays) > 1
+
+
+def needs_floats(op: Op) -> bool:
+    """Whether only real floating-point tensors pass as they are."""
+    if op.dtype not in CASTING:
+        return op.like_first
+    return op.dtype in ("float", "floating", "sum") or op.ordered or _rounds_in_between(op)
+
+
 def _rounds_in_between(op: Op) -> bool:
     """Whether computing in bfloat16 would round more than the result: PyTorch computes these in float32."""
     return op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and op.dtype != "compare"
@@ -156,9 +175,9 @@ def _all_fit(op: Op) -> str:
     if len(names) > 2:
         same = [f"({n} is None or {s})" for n, s in zip(names[1:], same, strict=True)]
     fit += same
-    if op.dtype in ("float", "floating", "sum") or op.ordered or _rounds_in_between(op):
+    if needs_floats(op):
         fit.append(_is_floating(first))
-    elif _refuses_two_bools(op):
+    elif refuses_two_bools(op):
         fit.append(f"{first}_value.dtype.kind != 'b'")
     return " and ".join(fit)
 
@@ -168,7 +187,7 @@ def _is_floating(name: str) -> str:
     return f"({name}_value.dtype is FLOAT32 or {name}_value.dtype.kind == 'f')"
 
 
-def _refuses_two_bools(op: Op) -> bool:
+def refuses_two_bools(op: Op) -> bool:
     """Whether two tensors of bools must be looked at: subtracting them, NumPy refuses by itself."""
     return op.refuses_bools is not None and op.refuses_bools.startswith('"')
 
@@ -178,9 +197,9 @@ def _numbers_fit(op: Op) -> str:
     names = op.arrays
     first = names[0]
     fit = [f"{first}_is"]
-    if op.dtype in ("float", "floating") or op.ordered or _rounds_in_between(op):
+    if needs_floats(op):
         fit.append(_is_floating(first))
-    no_bools = f" and {first}_value.dtype.kind != 'b'" if _refuses_two_bools(op) else ""
+    no_bools = f" and {first}_value.dtype.kind != 'b'" if refuses_two_bools(op) else ""
     for n in names[1:]:
         same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"
         fit.append(f"({same} else {n} is None or {_weak(n, first)})")
@@ -344,7 +363,7 @@ def _narrow_lines(op: Op, indent: str) -> list[str]:
     ]
 
 
-def faced_source(op: Op, namespace: dict[str, Any]) -> str:
+def faced_source(op: Op, namespace: dict[str, Any], has_shortcut: bool) -> str:
     """The public function in the face's own signature: for ``softmax``
 
         def function(input, dim=dim_default, dtype=dtype_default, *, out=None):
@@ -390,4 +409,4 @@ def faced_source(op: Op, namespace: dict[str, Any]) -> str:
         "    except AttributeError as error:",
         f"        raise not_a_tensor({op.public or op.name!r}, {{{given}}}, error) from None",
     ]
-    return _function(op, signature, [*aliases.splitlines(), *checked, *_out_lines(op)])
+    return _function(op, signature, [*aliases.splitlines(), *checked, *_out_lines(op)], has_shortcut)

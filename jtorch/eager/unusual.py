@@ -20,15 +20,16 @@ def look_at(node: Node) -> None:
 
 def expect_complex() -> None:
     """From now on nodes with complex results get their complex class. Called when a gradient may meet one."""
-    if _give_complex_class not in WATCHERS:
-        WATCHERS.append(_give_complex_class)
+    if give_complex_class not in WATCHERS:
+        WATCHERS.append(give_complex_class)
 
 
 def complex_is_expected() -> bool:
-    return _give_complex_class in WATCHERS
+    return give_complex_class in WATCHERS
 
 
-def _give_complex_class(node: Node) -> None:
+def give_complex_class(node: Node) -> None:
+    """What watches where gradients may be complex."""
     if isinstance(node.metadata, list) or node.foreign:
         return
     if node.metadata[1].kind == "c" and node.op.holomorphic:

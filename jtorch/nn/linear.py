@@ -60,7 +60,12 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, self.weight, self.bias)
+        given = self._parameters
+        try:  # the way by __getattr__ takes a fourth of what a small layer does
+            weight, bias = given["weight"], given["bias"]
+        except KeyError:  # parametrized or normalized: computed from others
+            weight, bias = self.weight, self.bias  # type: ignore[assignment]
+        return F.linear(input, weight, bias)
 
     def extra_repr(self) -> str:
         bias = self.bias is not None

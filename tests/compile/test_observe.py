@@ -152,3 +152,10 @@ def test_a_module_first_imported_inside(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["observed_first"], "RATE", 3.0)
     assert compiled(t(1)).tolist() == [3.0]
     monkeypatch.delitem(sys.modules, "observed_first")
+
+
+def test_a_bound_method_of_an_array_from_outside():
+    """Its owner has no truth value."""
+    total = np.arange(3.0).sum
+    f = jtorch.compile(lambda x: x * float(total()))
+    assert f(t(1)).tolist() == [3.0]

@@ -10,7 +10,7 @@ import numpy as np
 
 DATA_OFFSET = object.__basicsize__  # of an ndarray's data pointer and of a float's value
 _METH_FASTCALL = 0x0080
-_keep_alive: dict[int, Any] = {}  # the definitions by the address of their code
+_keep_alive: dict[tuple[int, str], Any] = {}  # the definitions by the address of their code, and name
 
 
 class _MethodDef(ctypes.Structure):
@@ -27,7 +27,7 @@ def make_builtin(name: str, address: int, record: np.ndarray) -> Callable[..., A
 
     Its C signature is ``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``.
     """
-    method = _keep_alive.setdefault(address, _MethodDef(name.encode(), address, _METH_FASTCALL, None))
+    method = _keep_alive.setdefault((address, name), _MethodDef(name.encode(), address, _METH_FASTCALL, None))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

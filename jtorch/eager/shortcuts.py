@@ -1,0 +1,33 @@
+"""Where eager mode finds machine code for what it does most often, see ``compile/shortcuts``.
+
+It knows nothing of the compiler, and works without: ``jtorch`` itself fills in what makes the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from jtorch.op import Op
+
+
+class Maker(Protocol):
+    """What ``compile/shortcuts`` offers."""
+
+    def shortcut(self, op: Op) -> Callable | None: ...
+
+    def engine_loops(self) -> tuple[Callable, Callable] | None: ...
+
+
+find: Callable[[], Maker] | None = None
+
+
+def shortcut(op: Op) -> Callable | None:
+    """What takes the arrays and then the statics of ``op`` by position, and gives its result, or None where
+    the Python that follows must see to it; None where the op has no such function here."""
+    return find().shortcut(op) if find is not None else None
+
+
+def engine_loops() -> tuple[Callable, Callable] | None:
+    """``count`` and ``propagate`` of ``compile/shortcuts/engine_code.py``; None where there are none here."""
+    return find().engine_loops() if find is not None else None
