@@ -68,6 +68,7 @@ from jtorch.random import (
     seed,
     set_rng_state,
 )
+from jtorch.xp import _pooling
 
 if _typing.TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
     from jtorch._functions import *  # noqa: F403
@@ -83,7 +84,13 @@ def _find_shortcuts() -> _Any:
     return shortcuts
 
 
-_shortcuts.find = _find_shortcuts
+def _find_pooling() -> _Any:
+    from jtorch.compile import pooling
+
+    return pooling
+
+
+_shortcuts.find, _pooling.find = _find_shortcuts, _find_pooling
 _keep_freed_memory()
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)

@@ -266,7 +266,7 @@ class Context:
         self.evaluator = evaluator
         self.table = evaluator.table
         self.xp = evaluator.xp
-        self.grad = grad
+        self.grad = bool(grad)
         self.inference = inference
 
     def replace(self, **changes: Any) -> Context:

@@ -10,6 +10,5 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from jtorch.eager import shortcuts  # noqa: E402
-from jtorch.op import TABLE  # noqa: E402
 
-shortcuts.shortcut(TABLE[0])  # the first op of all may compile them, into the cache folder of a test
+shortcuts.prepare()  # the first op of all may compile them, into the cache folder of a test

@@ -29,7 +29,7 @@ from jtorch.eager.evaluate import EAGER
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
-from jtorch.op import TABLE, Context
+from jtorch.op import Context
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Capture:
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
-    shortcuts.shortcut(TABLE[0])  # the first op of all may compile them: not while the function is observed
+    shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     fixed: frozenset[int] = frozenset()
     log: list[Any] = []
     while True:

@@ -116,10 +116,16 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
     return messages.explain(op, values, error)
 
 
+def raw(*arguments: Any) -> tuple:
+    """What the tensors among them hold."""
+    return tuple(a._data if isinstance(a, Tensor) else a for a in arguments)
+
+
 def shares_memory(value: Any, out: Any) -> bool:
-    """Whether a reshape of ``value`` gave a view."""
+    """Whether a reshape of ``value`` gave a view: also of no elements, if ``value`` is itself a view."""
     if out.__class__ is np.ndarray:
-        return np.may_share_memory(value, out)
+        behind = out.base is not None and out.base is getattr(value, "base", None)
+        return behind or np.may_share_memory(value, out)
     if value.__class__ is np.ndarray:  # from outside, and ``out`` traced
         return out.storage.source is not None and out.storage.source.array is value
     return value.storage is out.storage
@@ -168,7 +174,8 @@ _INT64 = np.dtype(np.int64)
 _NAMESPACE = {
     "__name__": __name__,  # what warning filters go by
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray,
-    "cast_all": cast_all, "explain": explain, "apply_variadic": apply_variadic, "UNCHANGED": UNCHANGED,
+    "cast_all": cast_all, "explain": explain, "raw": raw, "apply_variadic": apply_variadic,
+    "UNCHANGED": UNCHANGED,
     "weak_reference": weakref.ref, "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead,
     "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_bfloat16": any_bfloat16,

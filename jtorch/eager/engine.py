@@ -53,8 +53,8 @@ class Run:
 
     def __init__(self, create_graph: bool, retain_graph: bool) -> None:
         self.context: Context = op_module.CONTEXT.get()
-        self.create_graph = create_graph
-        self.retain_graph = retain_graph
+        self.create_graph = bool(create_graph)
+        self.retain_graph = bool(retain_graph)
         self.xp: Any = self.context.xp
         if create_graph:
             from jtorch.eager.binding import TENSOR_XP

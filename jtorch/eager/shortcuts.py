@@ -14,12 +14,20 @@ from jtorch.op import Op
 class Maker(Protocol):
     """What ``compile/shortcuts`` offers."""
 
+    def prepare(self) -> None: ...
+
     def shortcut(self, op: Op) -> Callable | None: ...
 
     def engine_loops(self) -> tuple[Callable, Callable] | None: ...
 
 
 find: Callable[[], Maker] | None = None
+
+
+def prepare() -> None:
+    """Compile or load them now: the first op of all would do it."""
+    if find is not None:
+        find().prepare()
 
 
 def shortcut(op: Op) -> Callable | None:

@@ -4,7 +4,10 @@ It is generated for the op's exact number of arguments and save list, because th
 program pays for at each op: no loops over arguments, no dicts, one read of the context. For ``add``:
 
     def add(x, y):
-        result = shortcut(x, y)    # where there is machine code: see compile/shortcuts
+        try:
+            result = shortcut(x, y)    # where there is machine code: see compile/shortcuts
+        except Exception as error:
+            raise explain(op, raw(x, y), error) from None
         if result is not None:
             return result
         context = CONTEXT.get()
@@ -74,7 +77,14 @@ def _function(op: Op, signature: str, prologue: list[str], has_shortcut: bool) -
     lines = [f"def {op.name}({signature}):", *prologue]
     if has_shortcut:
         given = ", ".join([*names, *op.statics])
-        lines += [f"    result = shortcut({given})", "    if result is not None:", "        return result"]
+        lines += [
+            "    try:",
+            f"        result = shortcut({given})",
+            "    except Exception as error:",
+            f"        raise explain(op, raw({_listed(list(names))}), error) from None",
+            "    if result is not None:",
+            "        return result",
+        ]
     lines.append("    context = CONTEXT.get()")
     lines += _unwrap_lines(names)
     lines += _cast_lines(op)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.op import composite
+from jtorch.ops.composite import softmax_gradient
 from jtorch.ops.contraction import swap
 
 _INFINITY = float("inf")
@@ -32,6 +33,9 @@ def attention_weights(xp, q, k, bias, *, scale, causal, safe):
     axis = (scores.ndim - 1,)
     if not scores.shape[-1]:
         return scores
+    routines = getattr(xp, "_softmax", None)
+    if routines is not None and routines.applies(scores, axis):
+        return routines.forward(scores, axis, own=True)
     top = xp.max(scores, axis=axis, keepdims=True)
     if safe:
         top = xp.where(xp.eq(top, -_INFINITY), 0.0, top)
@@ -42,7 +46,7 @@ def attention_weights(xp, q, k, bias, *, scale, causal, safe):
 
 @attention_weights.vjp
 def _(xp, g, out, q, k, needs, scale):
-    ds = (g - xp.sum(g * out, axis=(out.ndim - 1,), keepdims=True)) * out
+    ds = softmax_gradient(xp, g, out, (out.ndim - 1,))
     scaled = ds * scale
     dq = xp.matmul(scaled, k) if needs[0] else None
     dk = xp.matmul(swap(xp, scaled), q) if needs[1] else None

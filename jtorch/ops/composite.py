@@ -18,8 +18,18 @@ def _nothing_along(x, axis):
 def _softmax(xp, x, axis):
     if _nothing_along(x, axis):
         return x
+    routines = getattr(xp, "_softmax", None)
+    if routines is not None and routines.applies(x, axis) and x.ndim:
+        return routines.forward(x, axis, own=False)
     e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
     return e / xp.sum(e, axis=axis, keepdims=True)
+
+
+def softmax_gradient(xp, g, out, axis):
+    routines = getattr(xp, "_softmax", None)
+    if routines is not None and out.ndim:
+        return routines.gradient(g, out, axis)
+    return (g - xp.sum(g * out, axis=axis, keepdims=True)) * out
 
 
 def _softmax_face(input, dim=None, dtype=None):
@@ -37,7 +47,7 @@ def softmax(xp, x, *, axis):
 
 @softmax.vjp
 def _(xp, g, out, axis):
-    return (g - xp.sum(g * out, axis=axis, keepdims=True)) * out
+    return softmax_gradient(xp, g, out, axis)
 
 
 @composite(dtype="floating")

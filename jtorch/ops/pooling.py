@@ -50,6 +50,11 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
 
     Of equal elements the first counts, of NaNs the last, as in PyTorch.
     """
+    geometry = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    routines = getattr(xp, "_pooling", None)
+    found = None if routines is None else routines.max_pool(x, places=places, **geometry)
+    if found is not None:
+        return found
     whole = _whole(x.shape[2:], places, kernel, stride, padding, dilation)
     floats = np.dtype(x.dtype).kind == "f"
     lowest = -math.inf if floats else -(2 ** (8 * np.dtype(x.dtype).itemsize - 1))
@@ -70,6 +75,11 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
 @max_pool.vjp
 def _(xp, g, x_shape, out1, kernel, stride, padding, dilation, places):
     g = g[0]
+    geometry = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    routines = getattr(xp, "_pooling", None)
+    found = None if routines is None else routines.max_unpool(g, out1, x_shape, places=places, **geometry)
+    if found is not None:
+        return found
     parts = [xp.where(xp.eq(out1, k), g, 0.0) for k in range(math.prod(kernel))]
     return _unpool(xp, parts, x_shape, kernel, stride, padding, dilation)
 

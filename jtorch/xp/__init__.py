@@ -11,6 +11,8 @@ import warnings
 # routines for what a composite would compute slower; no part of the dialect
 from jtorch.xp import _convolution as _convolution
 from jtorch.xp import _linear as _linear
+from jtorch.xp import _pooling as _pooling
+from jtorch.xp import _softmax as _softmax
 from jtorch.xp import _variance as _variance
 
 # each file offers what it defines under a public name, and nothing else is callable here

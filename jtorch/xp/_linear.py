@@ -17,10 +17,14 @@ _add = np.add
 def forward(x: Array, weight: Array, bias: Array | None) -> Array:
     """(..., in) to (..., out)."""
     out = (x if x.ndim == 2 else _rows(x)).dot(weight.T)
-    if bias is not None:
-        fits = bias.ndim == 1 and len(bias) == len(weight) and bias.dtype is out.dtype
-        out = _add(out, bias, out) if fits else out + bias
-    return out if x.ndim == 2 else out.reshape(*x.shape[:-1], len(weight))
+    later = bias
+    if bias is not None and bias.ndim == 1 and len(bias) == len(weight) and bias.dtype is out.dtype:
+        out, later = _add(out, bias, out), None
+    if x.ndim > 2:
+        out = out.reshape(*x.shape[:-1], len(weight))
+    if later is not None:
+        out = out + later
+    return out if x.ndim > 1 else out.reshape(len(weight))
 
 
 def for_input(g: Array, weight: Array) -> Array:

@@ -115,3 +115,24 @@ def test_empty_batch():
     out.sum().backward()
     assert out.shape == (0, 2)
     assert layer.weight.grad.tolist() == [[0.0] * 3] * 2
+
+
+def test_an_attribute_of_a_linear_layer_stands_before_its_parameter():
+    layer = nn.Linear(4, 3, bias=False)
+    layer.__dict__["weight"] = jtorch.zeros(3, 4)
+    assert layer(jtorch.ones(2, 4)).abs().sum() == 0
+    layer = nn.Linear(4, 3)
+    layer.__dict__["bias"] = None
+    assert jtorch.equal(layer(jtorch.ones(2, 4)), jtorch.ones(2, 4) @ layer.weight.t())
+
+    class Zero(nn.Linear):
+        weight = property(lambda self: jtorch.zeros(3, 4))
+
+    layer = nn.Linear(4, 3, bias=False)
+    layer.__class__ = Zero
+    assert layer(jtorch.ones(2, 4)).abs().sum() == 0
+    layer = nn.Linear(4, 3)
+    weight = layer.weight.detach()
+    del layer.weight
+    layer.weight = weight * 2
+    assert jtorch.equal(layer(jtorch.zeros(2, 4)), layer.bias.expand(2, 3))

@@ -15,11 +15,12 @@ from jtorch.eager import engine
 from jtorch.eager.node import GRADIENTS, Node
 
 NAMES = ("jtorch_count_dependencies", "jtorch_propagate")
-_MOST_SAVED = 12
+_MOST_SAVED = 12  # by a node that is visited here
+SLOT = (engine.LEFT, engine.GRAD, engine.TARGET, engine.META, engine.OWNED, engine.LEAF)
 _EQUAL = integer(2, "i32")  # Py_EQ
 RECORD = Record({
     "none": None, "true": True, "false": False, "one": 1, "nothing": (), "array": np.ndarray,
-    "tuple": tuple, "node": Node, "gradients": GRADIENTS, "add_in_place": np.add,
+    "tuple": tuple, "list": list, "node": Node, "gradients": GRADIENTS, "add_in_place": np.add,
 })  # fmt: skip
 
 
@@ -34,7 +35,7 @@ class _EngineCode(Function):
     def popped(self, items: Value, owner: Value) -> Value:
         """The last of a list that is not empty: its reference goes over."""
         last = self.plus(self.size_of(items), integer(-1))
-        value = self.load(self.load(items, layout.LIST_ITEMS), last)
+        value = self.load_nth(self.load(items, layout.LIST_ITEMS), last)
         self.store(last, items, layout.SIZE)
         return self.hold_in(owner, value)
 
@@ -55,12 +56,14 @@ class _EngineCode(Function):
             self.leave_if(self.negated(self.same(self.api("error"), NULL)), "raised")
         return value
 
+    def check_tuple(self, thing: Value) -> None:
+        """A TypeError for what a node must not hold there."""
+        self.leave_if(self.negated(self.equals(self.type_of(thing), "tuple")), "bad")
+
     def close(self) -> None:
         self.begin("done")
         self.own(self.word("none"))
         self.store(self.word("none"), self.result)
-        self.leave("end")
-        self.begin("raised")
         self.leave("end")
         self.finish()
 
@@ -76,11 +79,12 @@ class Count(_EngineCode):
         self.leave("next")
         self.begin("next")
         self.leave_if(self.same(self.size_of(self.stack), integer(0)), "done")
-        found = self.load(self.popped(self.stack, node), self.node["edges"])
-        self.keep_in(edges, found)
+        found = self.keep_in(edges, self.load(self.popped(self.stack, node), self.node["edges"]))
+        self.check_tuple(found)
         with self.repeat(self.size_of(found)) as k:
-            edge = self.load(self.at(found, layout.TUPLE_ITEMS), k)
+            edge = self.load_nth(self.at(found, layout.TUPLE_ITEMS), k)
             with self.when(self.negated(self.equals(edge, "none"))):
+                self.check_tuple(edge)
                 self._meet(self.load(edge, layout.TUPLE_ITEMS))
         self.leave("next")
         self.close()
@@ -102,7 +106,7 @@ class Count(_EngineCode):
                 self._put(target, self.hold_in(self.made, made))
 
     def _add_node(self, node: Value) -> None:
-        made = self.hold_in(self.made, self.api("new_list", integer(6)))
+        made = self.hold_in(self.made, self.api("new_list", integer(len(SLOT))))
         facts = {
             engine.LEFT: self.word("one"), engine.GRAD: self.word("none"), engine.TARGET: node,
             engine.META: self.load(node, self.node["metadata"]), engine.OWNED: self.word("false"),
@@ -126,7 +130,7 @@ class Propagate(_EngineCode):
         self.ready, self.slots, self.xp, self.retain, self.take = (self.argument(k) for k in range(5))
         self.asked = self.array("ptr", _MOST_SAVED + 2)
         self.again = self.owner()
-        slot, node, saved, g, grads, edges = (self.owner() for _ in range(6))
+        slot, node, saved, versions, g, grads, edges = (self.owner() for _ in range(7))
         self.leave("next")
         self.begin("next")
         self.leave_if(self.same(self.size_of(self.ready), integer(0)), "done")
@@ -136,11 +140,11 @@ class Propagate(_EngineCode):
         self.keep_in(g, self.item(self.load(slot), engine.GRAD))
         entry = self.found(self.word("gradients"), self.type_of(self.load(node)))
         self.leave_if(self.same(entry, NULL), "unusual")
-        self.keep_in(saved, self._checked_saved(self.load(node)))
+        self._check_saved(self.load(node), saved, versions)
         self._clear_gradient(self.load(slot))
         self.hold_in(grads, self._gradients(entry, self.load(g), self.load(saved)))
         self._release(self.load(node), entry)
-        self.keep_in(edges, self.load(self.load(node), self.node["edges"]))
+        self.check_tuple(self.keep_in(edges, self.load(self.load(node), self.node["edges"])))
         self._hand_on(self.load(edges), self.load(grads), grads)
         self.leave("next")
         self.begin("unusual")
@@ -156,9 +160,10 @@ class Propagate(_EngineCode):
         extras = self.load(self.item(slot, engine.TARGET), self.node["extras"])
         self.leave_if(self.negated(self.equals(extras, "none")), "unusual")
 
-    def _checked_saved(self, node: Value) -> Value:
-        """What the node saved, unless it was freed or changed, of which Python tells."""
-        saved, versions = self.load(node, self.node["saved"]), self.load(node, self.node["versions"])
+    def _check_saved(self, node: Value, saved_owner: Value, versions_owner: Value) -> None:
+        """Keep what the node saved, unless it was freed or changed, of which Python tells."""
+        saved = self.keep_in(saved_owner, self.load(node, self.node["saved"]))
+        versions = self.keep_in(versions_owner, self.load(node, self.node["versions"]))
         both = self.both(*(self.equals(self.type_of(t), "tuple") for t in (saved, versions)))
         self.leave_if(self.negated(both), "unusual")
         self.leave_if(self.less(integer(_MOST_SAVED), self.size_of(saved)), "unusual")
@@ -166,14 +171,15 @@ class Propagate(_EngineCode):
         self.store(integer(0), place)
         with self.repeat(self.halved(self.size_of(versions))):
             first = self.load(place, kind="i64")
-            now = self.load(self.load(self.load(items, first), layout.LIST_ITEMS))
-            then = self.load(items, self.plus(first, integer(1)))
+            cell = self.load_nth(items, first)
+            self.leave_if(self.negated(self.equals(self.type_of(cell), "list")), "unusual")
+            now = self.load(self.load(cell, layout.LIST_ITEMS))
+            then = self.load_nth(items, self.plus(first, integer(1)))
             with self.when(self.negated(self.same(now, then))):
                 answer = self.api("equal", now, then, _EQUAL, gives="i32")
                 self.leave_if(self.same(answer, integer(-1, "i32")), "raised")
                 self.leave_if(self.same(answer, integer(0, "i32")), "unusual")
             self.store(self.plus(first, integer(2)), place)
-        return saved
 
     def _clear_gradient(self, slot: Value) -> None:
         self.own(self.word("none"))
@@ -185,8 +191,8 @@ class Propagate(_EngineCode):
         self.store(g, self.asked, 8)
         count = self.size_of(saved)
         with self.repeat(count) as k:
-            item = self.load(self.at(saved, layout.TUPLE_ITEMS), k)
-            self.store(item, self.at(self.asked, 16), k)
+            item = self.load_nth(self.at(saved, layout.TUPLE_ITEMS), k)
+            self.store_nth(item, self.at(self.asked, 16), k)
         vjp = self.load(entry, layout.TUPLE_ITEMS)
         return self.api("vectorcall", vjp, self.asked, self.plus(count, integer(2)), NULL)
 
@@ -206,11 +212,11 @@ class Propagate(_EngineCode):
             self.store(self.size_of(grads), count)
         given, wanted = self.load(count, kind="i64"), self.size_of(edges)
         with self.repeat(self.chosen(self.less(given, wanted), given, wanted)) as k:
-            edge = self.load(self.at(edges, layout.TUPLE_ITEMS), k)
+            edge = self.load_nth(self.at(edges, layout.TUPLE_ITEMS), k)
             with self.when(self.negated(self.equals(edge, "none"))):
                 target = self.found(self.slots, self.load(edge, layout.TUPLE_ITEMS))
                 with self.when(self.negated(self.same(target, NULL))):
-                    part = self.load(self.load(parts), k)
+                    part = self.load_nth(self.load(parts), k)
                     with self.when(self.negated(self.equals(part, "none"))):
                         self._take(target, edge, part)
                     self._count_down(target)
@@ -254,14 +260,16 @@ class Propagate(_EngineCode):
             shape, dtype = (self.load(meta, layout.TUPLE_ITEMS + 8 * k) for k in range(2))
             count = self.widened(self.load(part, layout.ARRAY_NDIM, "i32"))
             alike = self.both(
-                self.same(self.load(part, layout.ARRAY_DTYPE), dtype), self.same(count, self.size_of(shape))
-            )
+                self.equals(self.type_of(shape), "tuple"), self.same(count, self.size_of(shape)),
+                self.same(self.load(part, layout.ARRAY_DTYPE), dtype),
+            )  # fmt: skip
             self.store(alike, same)
             with self.when(alike):
                 dims = self.load(part, layout.ARRAY_DIMS)
                 with self.repeat(count) as k:
-                    number = self.load(self.at(shape, layout.TUPLE_ITEMS), k)
-                    equal = self.same(self.api("get_int", number, gives="i64"), self.load(dims, k, "i64"))
+                    number = self.load_nth(self.at(shape, layout.TUPLE_ITEMS), k)
+                    size = self.api("get_int", number, gives="i64")
+                    equal = self.same(size, self.load_nth(dims, k, "i64"))
                     self.store(self.both(self.load(same, kind="i1"), equal), same)
         return self.load(same, kind="i1")
 

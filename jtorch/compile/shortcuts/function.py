@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -11,37 +12,46 @@ from jtorch.compile.shortcuts import layout
 from jtorch.compile.shortcuts.writer import NULL, Value, Writer, integer
 
 _FUNCTIONS = {
-    "own": "Py_IncRef", "drop": "Py_DecRef", "allocate": "PyType_GenericAlloc",
-    "is_subtype": "PyType_IsSubtype", "get_attribute": "PyObject_GetAttr",
+    "bad_argument": "PyErr_BadArgument", "own": "Py_IncRef", "drop": "Py_DecRef",
+    "allocate": "PyType_GenericAlloc", "is_subtype": "PyType_IsSubtype", "get_attribute": "PyObject_GetAttr",
     "vectorcall": "PyObject_Vectorcall", "equal": "PyObject_RichCompareBool", "new_tuple": "PyTuple_New",
     "new_list": "PyList_New", "append": "PyList_Append", "contains": "PySequence_Contains",
     "find": "PyDict_GetItemWithError", "put": "PyDict_SetItem", "add": "PyNumber_Add",
     "to_float": "PyNumber_Float", "new_int": "PyLong_FromSsize_t", "get_int": "PyLong_AsSsize_t",
     "new_reference": "PyWeakref_NewRef", "get_variable": "PyContextVar_Get", "error": "PyErr_Occurred",
-    "error_is": "PyErr_ExceptionMatches", "clear_error": "PyErr_Clear",
+    "clear_error": "PyErr_Clear",
 }  # fmt: skip
 
 
 class Record:
-    """How a record is laid out: addresses of the C API and of objects that live as long as the process, then
-    what each function has of its own."""
+    """How records are laid out: addresses of the C API and of objects that live as long as the process, then
+    what each has of its own."""
 
     def __init__(self, objects: dict[str, Any], own: tuple[str, ...] = ()) -> None:
         self._objects, self._own = objects, own
+        for thing in objects.values():
+            live_forever(thing)
         names = (*_FUNCTIONS, *objects, *own)
         self.places = {name: 8 * k for k, name in enumerate(names)}
         self.size = 8 * len(names)
 
-    def filled(self, own: dict[str, int], *more: int) -> np.ndarray:
-        """A record, with ``more`` behind what has a name."""
+    def new(self, own: dict[str, int], *more: int) -> np.ndarray:
+        """One of them, with ``more`` behind what has a name."""
         words = [*map(api, _FUNCTIONS.values()), *map(id, self._objects.values())]
         return np.array([*words, *(own[name] for name in self._own), *more], np.int64)
+
+
+def live_forever(thing: Any) -> None:
+    """Machine code may ask for it while the interpreter shuts down, when no module holds it any more."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 class Function(Writer):
     """``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``.
 
-    It leaves by the label ``end`` with what lies in ``result``, or by ``raised`` after an error of the C API.
+    It leaves by the label ``end`` with what lies in ``result``, and with null by ``raised``, after an error
+    of the C API. Whatever allocates may run the garbage collector, and that any Python: what is borrowed from
+    a place that Python could change is owned before.
     """
 
     def __init__(self, name: str, record: Record) -> None:
@@ -77,7 +87,8 @@ class Function(Writer):
         return place
 
     def hold(self, value: Value) -> Value:
-        """A new reference, given back at the end; null is an error that was raised."""
+        """A new reference, given back at the end; null is an error that was raised. Not for loops."""
+        assert not self.loops, "an owner of its own for each round would be needed: see hold_in"
         self.store(value, self.owner())
         return self.checked(value)
 
@@ -109,23 +120,29 @@ class Function(Writer):
     def size_of(self, value: Value) -> Value:
         return self.load(value, layout.SIZE, "i64")
 
-    def set_slot(self, thing: Value, offset: int | Value, value: Value) -> None:
+    def set_slot(self, thing: Value, offset: int, value: Value) -> None:
         """What was null becomes ``value``."""
         self.own(value)
         self.store(value, thing, offset)
 
-    def replace(self, thing: Value, offset: int | Value, value: Value) -> None:
+    def set_nth(self, items: Value, index: Value, value: Value) -> None:
+        self.own(value)
+        self.store_nth(value, items, index)
+
+    def replace(self, thing: Value, offset: int, value: Value) -> None:
         """What was something else becomes ``value``."""
         before = self.load(thing, offset)
         self.set_slot(thing, offset, value)
         self.api("drop", before, gives="void")
 
-    def filled(self, thing: Value, places: layout.Slots, **values: Value) -> Value:
+    def with_slots(self, thing: Value, places: layout.Slots, **values: Value) -> Value:
+        """A new object of ours, its slots set."""
         for slot, value in values.items():
             self.set_slot(thing, places[slot], value)
         return thing
 
     def new_tuple(self, *items: Value) -> Value:
+        """Of items that are held."""
         made = self.hold(self.api("new_tuple", integer(len(items))))
         for k, item in enumerate(items):
             self.set_slot(made, layout.TUPLE_ITEMS + 8 * k, item)
@@ -137,6 +154,12 @@ class Function(Writer):
 
     def finish(self) -> None:
         """Write the end: everything held is given back."""
+        self.begin("bad")
+        self.api("bad_argument", gives="i32")
+        self.leave("raised")
+        self.begin("raised")
+        self.store(NULL, self.result)
+        self.leave("end")
         self.begin("end")
         for place in self._held:
             self.api("drop", self.load(place), gives="void")

@@ -9,7 +9,10 @@ from jtorch.compile.shortcuts.writer import NULL, Value, integer
 
 
 class OpCode(Function):
-    """The function of the ops of one form: arrays and statics to a Tensor, or None."""
+    """The function of the ops of one form: arrays and statics to a Tensor, or None.
+
+    Whether to leave it to Python is decided before the op computes. From then on only errors end it.
+    """
 
     def __init__(self, form: rec.Form, places: layout.Places) -> None:
         super().__init__(form.function, rec.RECORD)
@@ -21,8 +24,8 @@ class OpCode(Function):
         self._look_at_context()
         out = self._computed()
         cell = self._cell_of(out)
-        taped = self._wanted(out)
         made = self._tensor(out, cell)
+        taped = self._is_wanted()
         with self.when(taped):
             self.set_slot(made, self.tensor["_node"], self._node(out, cell))
             self.set_slot(made, self.tensor["_requires_grad"], self.word("true"))
@@ -37,10 +40,7 @@ class OpCode(Function):
         self._ways_out()
 
     def _ways_out(self) -> None:
-        """An exception of the computation is for Python to raise; KeyboardInterrupt goes through."""
-        self.begin("raised")
-        usual = self.api("error_is", self.word("exception"), gives="i32")
-        self.leave_if(self.same(usual, integer(0, "i32")), "end")
+        self.begin("too_large")
         self.api("clear_error", gives="void")
         self.leave("unusual")
         self.begin("unusual")
@@ -52,33 +52,26 @@ class OpCode(Function):
     # From arguments to arrays.
 
     def _take_arguments(self) -> None:
-        """The arrays of tensors, and which of them want a gradient; numbers and None as they are."""
+        """The arrays of tensors; numbers and None as they are; and the statics."""
         arguments, n = self.parameters["arguments"], self.form.arrays
         expected = self.plus(self.word("statics", "i64"), integer(n))
         self.leave_if(self.negated(self.same(self.parameters["count"], expected)), "unusual")
         self.things = [self.load(arguments, 8 * k) for k in range(n)]
-        self.are, self.want = self.array("i64", n), self.array("i64", n)
+        self.are, self.dtypes = self.array("i64", n), self.array("ptr", n)
+        self.asks, self.all_real = self.slot(integer(0, "i1")), self.slot(integer(1, "i1"))
         for k, thing in enumerate(self.things):
-            is_tensor = self._is_tensor(thing)
+            is_tensor, value = self._is_tensor(thing), self.slot(NULL)
             self.store(self._as_word(is_tensor), self.are, 8 * k)
-            self.store(integer(0), self.want, 8 * k)
-            value = self.slot(NULL)
             self.store(thing, value)
             with self.when(is_tensor):
-                array = self.load(thing, self.tensor["_data"])
-                self.leave_if(self.same(array, NULL), "unusual")
-                self.leave_if(self.negated(self.equals(self.type_of(array), "array")), "unusual")
-                self.store(array, value)
-                wants = self.equals(self.load(thing, self.tensor["_requires_grad"]), "true")
-                self.store(self._as_word(wants), self.want, 8 * k)
-                self.store(self.load(array, layout.ARRAY_DTYPE), self.pool, 8 * (rec.DTYPES + k))
+                self.store(self._take_tensor(thing, k), value)
             with self.when(self.negated(is_tensor)):
                 self._take_other(thing, k, value)
             self.store(self.keep(self.load(value)), self.pool, 8 * k)
         self.values = [self.load(self.pool, 8 * k) for k in range(n)]
         with self.repeat(self.word("statics", "i64")) as index:
             place = self.plus(index, integer(n))
-            self.store(self.load(arguments, place), self.pool, place)
+            self.store_nth(self.load_nth(arguments, place), self.pool, place)
 
     def _is_tensor(self, thing: Value) -> Value:
         found = self.slot(integer(0, "i1"))
@@ -86,21 +79,26 @@ class OpCode(Function):
         self.store(self.equals(cls, "tensor"), found)
         with self.when(self.negated(self.load(found, kind="i1"))):
             derived = self.api("is_subtype", cls, self.word("tensor"), gives="i32")
-            self.store(self.negated(self.same(derived, integer(0, "i32"))), found)
+            self.store(self.true(derived), found)
         return self.load(found, kind="i1")
 
-    def _as_word(self, condition: Value) -> Value:
-        return self.chosen(condition, integer(1), integer(0))
-
-    def _is_tensor_at(self, k: int) -> Value:
-        return self.true(self.load(self.are, 8 * k, "i64"))
-
-    def _wants_gradient(self, k: int) -> Value:
-        return self.true(self.load(self.want, 8 * k, "i64"))
+    def _take_tensor(self, thing: Value, k: int) -> Value:
+        """Its array; and that it has a version cell."""
+        array, cell = self.load(thing, self.tensor["_data"]), self.load(thing, self.tensor["_cell"])
+        self.leave_if(self.either(self.same(array, NULL), self.same(cell, NULL)), "unusual")
+        usual = self.both(self.equals(self.type_of(array), "array"), self.equals(self.type_of(cell), "list"))
+        self.leave_if(self.negated(usual), "unusual")
+        dtype = self.load(array, layout.ARRAY_DTYPE)
+        self.store(dtype, self.dtypes, 8 * k)
+        real = self.both(self.load(self.all_real, kind="i1"), self._is_real(dtype))
+        self.store(real, self.all_real)
+        self.store(self.either(self.load(self.asks, kind="i1"), self._wants_gradient(k)), self.asks)
+        return array
 
     def _take_other(self, thing: Value, k: int, value: Value) -> None:
-        """What is no tensor, where it may stand: beside two arguments an int counts as a float."""
+        """What is no tensor, where it may stand: an int beside the other of two counts as a float."""
         n, casts = self.form.arrays, self.form.casts
+        self.leave_if(self.flag("shapes"), "unusual")  # it has none to save
         fits, cls = integer(0, "i1"), self.type_of(thing)
         if k and (n > 2 or not casts):
             fits = self.equals(thing, "none")
@@ -109,31 +107,39 @@ class OpCode(Function):
             numbers = self.either(self.equals(cls, "float"), is_int)
             fits = self.either(fits, self.both(self.flag("numbers"), numbers))
             with self.when(is_int):
-                self.store(self.hold(self.api("to_float", thing)), value)
+                number = self.api("to_float", thing)
+                self.leave_if(self.same(number, NULL), "too_large")
+                self.store(self.hold(number), value)
         self.leave_if(self.negated(fits), "unusual")
+
+    def _as_word(self, condition: Value) -> Value:
+        return self.chosen(condition, integer(1), integer(0))
+
+    def _is_tensor_at(self, k: int) -> Value:
+        return self.true(self.load(self.are, 8 * k, "i64"))
+
+    def _wants_gradient(self, k: int) -> Value:
+        """Of a tensor."""
+        return self.equals(self.load(self.things[k], self.tensor["_requires_grad"]), "true")
 
     def _look_at_dtypes(self) -> None:
         """Of tensors that are cast all have one dtype, and it is one that the op computes in."""
-        n = self.form.arrays
-        dtype = self.slot(NULL)
+        n, dtype = self.form.arrays, self.slot(NULL)
         for k in range(min(n, 2) if self.form.casts else 1):
             with self.when(self.both(self._is_tensor_at(k), self.same(self.load(dtype), NULL))):
-                self.store(self._dtype(k), dtype)
+                self.store(self.load(self.dtypes, 8 * k), dtype)
         found = self.load(dtype)
         self.leave_if(self.same(found, NULL), "unusual")  # two numbers
         floats = self._is_real(found)
         if self.form.casts:
             for k in range(n if n > 1 else 0):
                 with self.when(self._is_tensor_at(k)):
-                    self.leave_if(self.negated(self.same(self._dtype(k), found)), "unusual")
+                    self.leave_if(self.negated(self.same(self.load(self.dtypes, 8 * k), found)), "unusual")
                 known = self.either(self._is_tensor_at(k), self.equals(self.things[k], "none"))
                 self.leave_if(self.negated(self.either(known, floats)), "unusual")  # a number beside integers
         self.leave_if(self.both(self.flag("floats"), self.negated(floats)), "unusual")
         no_bool = self.either(floats, self.equals(found, "int64"))
         self.leave_if(self.both(self.flag("no_bools"), self.negated(no_bool)), "unusual")
-
-    def _dtype(self, k: int) -> Value:
-        return self.load(self.pool, 8 * (rec.DTYPES + k))
 
     def _is_real(self, dtype: Value) -> Value:
         return self.either(self.equals(dtype, "float32"), self.equals(dtype, "float64"))
@@ -141,24 +147,28 @@ class OpCode(Function):
     # From arrays to the array of the result.
 
     def _look_at_context(self) -> None:
-        """Ops are run at once, and nothing watches but what sees to complex results."""
+        """Ops are run at once, and nothing watches but what sees to complex results, which this has not."""
         found = self.slot(NULL)
         self.api("get_variable", self.word("variable"), NULL, found, gives="i32")
         context = self.hold(self.load(found))
         table = self.load(context, self.context["table"])
         self.leave_if(self.negated(self.equals(table, "table")), "unusual")
         self.grad = self.equals(self.load(context, self.context["grad"]), "true")
+        taped = self.both(self.load(self.asks, kind="i1"), self.grad)
+        self.leave_if(self.both(taped, self.flag("own_dtype")), "unusual")
         watchers = self.word("watchers")
         count, calm = self.size_of(watchers), self.slot(integer(1, "i1"))
-        self.watched = self.true(count)
-        with self.when(self.watched):
+        self.store(integer(1, "i1"), calm)
+        with self.when(self.true(count)):
             first = self.load(self.load(watchers, layout.LIST_ITEMS))
-            self.store(self.both(self.same(count, integer(1)), self.equals(first, "complex_watcher")), calm)
+            for_complex = self.both(self.same(count, integer(1)), self.equals(first, "complex_watcher"))
+            harmless = self.either(self.load(self.all_real, kind="i1"), self.negated(taped))
+            self.store(self.both(for_complex, harmless), calm)
         self.leave_if(self.negated(self.load(calm, kind="i1")), "unusual")
 
     def _computed(self) -> Value:
         functions = self.load(self.word("table"), layout.LIST_ITEMS)
-        function = self.keep(self.load(functions, self.word("index", "i64")))
+        function = self.keep(self.load_nth(functions, self.word("index", "i64")))
         count, names = integer(self.form.arrays), self.word("names")
         first = self.hold(self.api("vectorcall", function, self.pool, count, names))
         out = self.slot(NULL)
@@ -186,7 +196,7 @@ class OpCode(Function):
         return self.load(cell)
 
     def _shares_memory(self, out: Value) -> Value:
-        """Whether a reshape gave a view of its argument, or of what that is a view of."""
+        """Whether a reshape gave a view of its argument, or of what that is a view of: see ``binding.py``."""
         (x,), same = self.values, self.slot(integer(0, "i1"))
         base, under = self.load(out, layout.ARRAY_BASE), self.load(x, layout.ARRAY_BASE)
         behind = self.both(self.same(base, under), self.negated(self.same(base, NULL)))
@@ -199,19 +209,23 @@ class OpCode(Function):
             self.store(self.equals(answer, "true"), same)
         return self.load(same, kind="i1")
 
-    def _wanted(self, out: Value) -> Value:
-        """Whether a node is to be hung; one with a result that is not real is for Python to hang."""
-        some = self.either(*(self._wants_gradient(k) for k in range(self.form.arrays)))
-        taped = self.both(some, self.grad, self.negated(self.same(self.word("node_class"), NULL)))
-        real = self._is_real(self.load(out, layout.ARRAY_DTYPE))
-        must = self.either(self.flag("real"), self.watched)
-        self.leave_if(self.both(taped, must, self.negated(real)), "unusual")
-        return taped
+    def _is_wanted(self) -> Value:
+        """Whether a node is to be hung. Who wants a gradient is asked when the op has run, as in Python."""
+        self.want = self.array("i64", self.form.arrays)
+        for k in range(self.form.arrays):
+            self.store(integer(0), self.want, 8 * k)
+            with self.when(self._is_tensor_at(k)):
+                self.store(self._as_word(self._wants_gradient(k)), self.want, 8 * k)
+        some = self.either(*(self._wanted(k) for k in range(self.form.arrays)))
+        return self.both(some, self.grad, self.negated(self.same(self.word("node_class"), NULL)))
+
+    def _wanted(self, k: int) -> Value:
+        return self.true(self.load(self.want, 8 * k, "i64"))
 
     def _tensor(self, out: Value, cell: Value) -> Value:
         made = self.hold(self.api("allocate", self.word("tensor"), integer(0)))
         none = self.word("none")
-        return self.filled(
+        return self.with_slots(
             made, self.tensor, _data=out, _cell=cell, _base=none, _grad=none, _hooks=none,
             _index=self.word("zero"),
         )  # fmt: skip
@@ -221,13 +235,16 @@ class OpCode(Function):
         saved, versions = self._saved(), self._versions(cell)
         metadata = self._metadata(out)
         node = self.hold(self.api("allocate", self.word("node_class"), integer(0)))
-        return self.filled(
+        return self.with_slots(
             node, self.node, edges=edges, saved=saved, versions=versions, metadata=metadata,
             extras=self.word("none"),
         )  # fmt: skip
 
     def _metadata(self, out: Value) -> Value:
-        """(shape, dtype) of the result. That of the last one is kept: a program computes the same again."""
+        """(shape, dtype) of the result. That of the last one is kept: a program computes the same again.
+
+        Nothing is allocated between the stores, so they agree whatever the garbage collector may run.
+        """
         dims, dtype = self.load(out, layout.ARRAY_DIMS), self.load(out, layout.ARRAY_DTYPE)
         count = self.widened(self.load(out, layout.ARRAY_NDIM, "i32"))
         last_dims = self.at(self.record, rec.LAST_DIMS)
@@ -238,7 +255,7 @@ class OpCode(Function):
         )
         self.store(alike, same)
         with self.when(alike), self.repeat(count) as k:
-            equal = self.same(self.load(dims, k, "i64"), self.load(last_dims, k, "i64"))
+            equal = self.same(self.load_nth(dims, k, "i64"), self.load_nth(last_dims, k, "i64"))
             self.store(self.both(self.load(same, kind="i1"), equal), same)
         found = self.load(same, kind="i1")
         with self.when(found):
@@ -253,24 +270,24 @@ class OpCode(Function):
                 self.store(count, self.record, rec.LAST_NDIM)
                 self.store(dtype, self.record, rec.LAST_DTYPE)
                 with self.repeat(count) as k:
-                    self.store(self.load(dims, k, "i64"), last_dims, k)
+                    self.store_nth(self.load_nth(dims, k, "i64"), last_dims, k)
                 self.replace(self.record, rec.LAST, made)
         return self.hold(self.load(kept))
 
     def _edge(self, k: int) -> Value:
         edge = self.slot(NULL)
         self.store(self.word("none"), edge)
-        with self.when(self._wants_gradient(k)):
+        with self.when(self._wanted(k)):
             node = self.load(self.things[k], self.tensor["_node"])
-            target = self.chosen(self.equals(node, "none"), self.things[k], node)
-            pair = self.new_tuple(target, self.load(self.things[k], self.tensor["_index"]))
-            self.store(pair, edge)
+            target = self.keep(self.chosen(self.equals(node, "none"), self.things[k], node))
+            index = self.keep(self.load(self.things[k], self.tensor["_index"]))
+            self.store(self.new_tuple(target, index), edge)
         return self.load(edge)
 
     def _saved(self) -> Value:
         with self.when(self.flag("needs")):
             answers = (self.word("true"), self.word("false"))
-            needs = [self.chosen(self._wants_gradient(k), *answers) for k in range(self.form.arrays)]
+            needs = [self.chosen(self._wanted(k), *answers) for k in range(self.form.arrays)]
             self.store(self.new_tuple(*needs), self.pool, 8 * rec.NEEDS)
         with self.when(self.flag("shapes")):
             for k, value in enumerate(self.values):
@@ -279,8 +296,8 @@ class OpCode(Function):
         count = self.word("saved", "i64")
         made = self.hold(self.api("new_tuple", count))
         with self.repeat(count) as index:
-            place = self.load(self.at(self.record, rec.SAVED), index, "i64")
-            self.set_slot(self.at(made, layout.TUPLE_ITEMS), index, self.load(self.pool, place))
+            place = self.load_nth(self.at(self.record, rec.SAVED), index, "i64")
+            self.set_nth(self.at(made, layout.TUPLE_ITEMS), index, self.load_nth(self.pool, place))
         return made
 
     def _versions(self, cell: Value) -> Value:
@@ -288,26 +305,27 @@ class OpCode(Function):
         pairs = self.word("watched", "i64")
         made = self.hold(self.api("new_tuple", self.plus(pairs, pairs)))
         items, numbers = self.at(made, layout.TUPLE_ITEMS), self.at(self.record, rec.WATCHED)
-        kept, version = self.slot(NULL), self.slot(NULL)
+        found, kept = self.slot(NULL), self.owner()
         with self.repeat(pairs) as index:
             first = self.plus(index, index)
             second = self.plus(first, integer(1))
-            place, wanting = self.load(numbers, first, "i64"), self.load(numbers, second, "i64")
-            self.store(self.word("unchanged"), kept)
+            place, wanting = self.load_nth(numbers, first, "i64"), self.load_nth(numbers, second, "i64")
+            self.store(self.word("unchanged"), found)
             of_result = self.same(place, integer(rec.OUT))
             with self.when(of_result):
-                self.store(cell, kept)
+                self.store(cell, found)
             with self.when(self.negated(of_result)):
                 always = self.same(wanting, integer(-1))
                 asked = self.chosen(always, integer(0), wanting)
-                wanted = self.either(always, self.true(self.load(self.want, asked, "i64")))
-                with self.when(self.both(self.true(self.load(self.are, place, "i64")), wanted)):
-                    thing = self.load(self.parameters["arguments"], place)
-                    self.store(self.load(thing, self.tensor["_cell"]), kept)
-            now = self.load(self.load(self.load(kept), layout.LIST_ITEMS))
-            self.store(self.checked(self.api("add", now, self.word("zero"))), version)
-            self.set_slot(items, first, self.load(kept))
-            self.store(self.load(version), items, second)
+                wanted = self.either(always, self.true(self.load_nth(self.want, asked, "i64")))
+                with self.when(self.both(self.true(self.load_nth(self.are, place, "i64")), wanted)):
+                    thing = self.load_nth(self.parameters["arguments"], place)
+                    self.store(self.load(thing, self.tensor["_cell"]), found)
+            held = self.keep_in(kept, self.load(found))
+            now = self.load(self.load(held, layout.LIST_ITEMS))
+            version = self.checked(self.api("add", now, self.word("zero")))
+            self.set_nth(items, first, held)
+            self.store_nth(version, items, second)
         return made
 
     def _link_view(self, made: Value, cell: Value) -> None:
@@ -324,8 +342,8 @@ class OpCode(Function):
                 self.set_slot(items, 0, x)
                 self.set_slot(items, 8, self.word("op"))
                 with self.repeat(statics) as index:
-                    static = self.load(self.parameters["arguments"], self.plus(index, integer(1)))
-                    self.set_slot(items, self.plus(index, integer(2)), static)
+                    static = self.load_nth(self.parameters["arguments"], self.plus(index, integer(1)))
+                    self.set_nth(items, self.plus(index, integer(2)), static)
                 self.set_slot(made, self.tensor["_how"], how)
                 wants = self.equals(self.load(base, self.tensor["_requires_grad"]), "true")
                 leaf = self.equals(self.load(base, self.tensor["_node"]), "none")
@@ -339,8 +357,9 @@ class OpCode(Function):
 
     def _note_unlisted(self, cell: Value) -> None:
         mark = self.word("unlisted")
-        last = self.plus(self.size_of(cell), integer(-1))
-        with self.when(self.negated(self.same(self.load(self.load(cell, layout.LIST_ITEMS), last), mark))):
+        end = self.plus(self.size_of(cell), integer(-1))
+        last = self.load_nth(self.load(cell, layout.LIST_ITEMS), end)
+        with self.when(self.negated(self.same(last, mark))):
             known = self.api("contains", cell, mark, gives="i32")
             self.leave_if(self.same(known, integer(-1, "i32")), "raised")
             with self.when(self.same(known, integer(0, "i32"))):
@@ -353,4 +372,3 @@ class OpCode(Function):
             asked = self.slot(NULL)
             self.store(cell, asked)
             self.hold(self.api("vectorcall", self.word("forget_dead"), asked, integer(1), NULL))
-

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jtorch import op as op_module
-from jtorch.compile.shortcuts.function import Record
+from jtorch.compile.shortcuts.function import Record, live_forever
 from jtorch.eager import unusual, views
 from jtorch.eager.binding import UNCHANGED, shares_memory
 from jtorch.eager.evaluate import EAGER
@@ -40,15 +40,13 @@ def form(op: Op) -> Form | None:
         return None
     if len(op.statics) > _MOST_STATICS or len(op.save_list) > _MOST_SAVED:
         return None
-    if len(op.arrays) > 1 and any(f"{name}_dtype" in op.save_list for name in op.arrays):
-        return None  # numbers have none
     view = "" if not op.aliases else "relabels" if op.relabels else "view"
     return Form(len(op.arrays), op.dtype in CASTING, view)
 
 
 _OBJECTS: dict[str, Any] = {
     "shape": sys.intern("shape"), "none": None, "true": True, "false": False, "zero": 0,
-    "unchanged": UNCHANGED, "exception": Exception, "array": np.ndarray, "tensor": Tensor, "float": float,
+    "unchanged": UNCHANGED, "list": list, "array": np.ndarray, "tensor": Tensor, "float": float,
     "int": int, "variable": op_module.CONTEXT, "table": EAGER.table, "watchers": unusual.WATCHERS,
     "complex_watcher": unusual.give_complex_class, "as_value": EAGER.as_value,
     "shares_memory": shares_memory, "unlisted": views.UNLISTED, "forget_dead": views.forget_dead,
@@ -59,9 +57,9 @@ _OWN = (
     "index",  # in the evaluator's table
     "numbers",  # whether one may stand beside tensors
     "floats", "no_bools",  # what tensors it takes
-    "real",  # whether only a real result hangs on the tape in the usual way
+    "own_dtype",  # whether the result may be no real number where the arguments are: then never on the tape
     "needs", "shapes",  # what else than arrays it saves
-    "statics", "saved", "watched",  # how many
+    "statics", "saved", "watched",  # how many; the last: of what was saved and could be changed
 )  # fmt: skip
 RECORD = Record(_OBJECTS, _OWN)
 SAVED = RECORD.size  # places in the pool
@@ -70,28 +68,28 @@ LAST = WATCHED + 16 * _MOST_SAVED  # the metadata of the last node, with the dty
 LAST_DTYPE, LAST_NDIM, LAST_DIMS = LAST + 8, LAST + 16, LAST + 24
 
 # The pool is what a node may save: the arguments, the statics, and from here the result and facts
-OUT, NEEDS, SHAPES, DTYPES, POOL = 12, 13, 16, 20, 24
-
-_names: list[tuple[str, ...]] = []  # of statics, kept alive
+OUT = _MOST_ARRAYS + _MOST_STATICS
+NEEDS, SHAPES = OUT + 1, OUT + 2
+POOL = SHAPES + _MOST_ARRAYS
 
 
 def record(op: Op) -> np.ndarray:
     """The record of ``op``."""
-    taped = op.vjp_function is not None and op.differentiable
+    own_dtype = not isinstance(op.dtype, str) or op.dtype == "static"
+    taped = op.vjp_function is not None and op.differentiable and not own_dtype
     names = tuple(op.statics)
-    _names.append(names)
+    live_forever(names)
     pool = {name: k for k, name in enumerate((*op.arrays, *op.statics))} | {"out": OUT, "needs": NEEDS}
-    for k, name in enumerate(op.arrays):
-        pool |= {f"{name}_shape": SHAPES + k, f"{name}_dtype": DTYPES + k}
+    pool |= {f"{name}_shape": SHAPES + k for k, name in enumerate(op.arrays)}
     saved = [pool[name] for name in op.save_list] if taped else []
     pairs = [(pool[name], pool.get(op.saved_for.get(name, ""), -1)) for name in watched(op) if taped]
     own: dict[str, int] = {
         "op": id(op), "node_class": id(node_class(op)) if taped else 0, "names": id(names) if names else 0,
         "index": op.index, "numbers": takes_numbers(op), "floats": needs_floats(op),
-        "no_bools": refuses_two_bools(op), "real": not isinstance(op.dtype, str) or op.dtype == "static",
-        "needs": "needs" in op.save_list, "shapes": any(SHAPES <= k < DTYPES for k in saved),
+        "no_bools": refuses_two_bools(op), "own_dtype": own_dtype,
+        "needs": "needs" in op.save_list, "shapes": any(k >= SHAPES for k in saved),
         "statics": len(op.statics), "saved": len(saved), "watched": len(pairs),
     }  # fmt: skip
     words = saved + [0] * (_MOST_SAVED - len(saved))
     words += [word for pair in pairs for word in pair] + [0] * 2 * (_MOST_SAVED - len(pairs))
-    return RECORD.filled(own, *words, 0, 0, -1, *[0] * MOST_DIMS)
+    return RECORD.new(own, *words, 0, 0, -1, *[0] * MOST_DIMS)

@@ -35,6 +35,7 @@ class Writer:
         self._slots: list[str] = []
         self._lines: list[str] = []
         self._count = 0
+        self.loops = 0  # how many are open
 
     def text(self) -> str:
         """The finished function."""
@@ -55,18 +56,26 @@ class Writer:
         self._slots.append(f"  {place.name} = alloca {kind}, i64 {count}")
         return place
 
-    def at(self, place: Value, offset: int | Value) -> Value:
-        """The place so many bytes further on; a Value counts pointers."""
-        if offset == 0:
-            return place
-        kind, by = ("ptr", offset) if isinstance(offset, Value) else ("i8", integer(offset))
-        return self._set("ptr", f"getelementptr {kind}, {place}, {by}")
+    def at(self, place: Value, offset: int) -> Value:
+        """The place so many bytes further on."""
+        return self._set("ptr", f"getelementptr i8, {place}, {integer(offset)}") if offset else place
 
-    def load(self, place: Value, offset: int | Value = 0, kind: str = "ptr") -> Value:
+    def load(self, place: Value, offset: int = 0, kind: str = "ptr") -> Value:
+        """What lies so many bytes behind ``place``."""
         return self._set(kind, f"load {kind}, {self.at(place, offset)}")
 
-    def store(self, value: Value, place: Value, offset: int | Value = 0) -> None:
+    def store(self, value: Value, place: Value, offset: int = 0) -> None:
         self._line(f"store {value}, {self.at(place, offset)}")
+
+    def nth(self, words: Value, index: Value) -> Value:
+        """The place of one of the words, of eight bytes each, that lie side by side at ``words``."""
+        return self._set("ptr", f"getelementptr i64, {words}, {index}")
+
+    def load_nth(self, words: Value, index: Value, kind: str = "ptr") -> Value:
+        return self._set(kind, f"load {kind}, {self.nth(words, index)}")
+
+    def store_nth(self, value: Value, words: Value, index: Value) -> None:
+        self._line(f"store {value}, {self.nth(words, index)}")
 
     # -- arithmetic ------------------------------------------------------------------------------------
 
@@ -136,7 +145,9 @@ class Writer:
         index = self.load(counter, kind="i64")
         self._line(f"br {self.same(index, count)}, label {after}, label {body}")
         self.begin(body[1:])
+        self.loops += 1
         yield index
+        self.loops -= 1
         self.store(self.plus(index, integer(1)), counter)
         self.leave(again[1:])
         self.begin(after[1:])
