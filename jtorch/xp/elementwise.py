@@ -135,9 +135,10 @@ def where(condition: Array, x: Any, y: Any) -> Array:
     """
     dtype: Any = getattr(x, "dtype", None) or getattr(y, "dtype", None)
     integer = _INTEGER.get(dtype) if condition.size > 512 else None
-    if integer is None:
+    if integer is None or not (_has_bits(x, dtype) and _has_bits(y, dtype)):
         return np.where(condition, x, y)
-    mask = np.negative(condition.view(np.int8)).astype(integer, copy=False)
+    holds = np.not_equal(condition.view(np.int8), _ZERO_BYTE)  # a byte of a bool may be another than 0 and 1
+    mask = np.negative(holds.view(np.int8)).astype(integer, copy=False)
     if _is_zero(y):
         return _into(mask, np.bitwise_and, _bits(x, dtype, integer)).view(dtype)
     y = _bits(y, dtype, integer)
@@ -146,6 +147,16 @@ def where(condition: Array, x: Any, y: Any) -> Array:
 
 
 _INTEGER = {np.dtype(kind): np.dtype(f"i{kind[1]}") for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8")}
+
+
+_ZERO_BYTE = np.zeros((), np.int8)
+
+
+def _has_bits(value: Any, dtype: np.dtype) -> bool:
+    """Whether ``value`` is an array of that dtype, or a number that one of its elements can be."""
+    if value.__class__ is np.ndarray:
+        return value.dtype is dtype
+    return value.__class__ is int or (value.__class__ is float and dtype.kind == "f")
 
 
 def _is_zero(value: Any) -> bool:

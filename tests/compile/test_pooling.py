@@ -82,6 +82,30 @@ def test_what_is_small_or_of_another_kind_is_left_to_numpy():
     assert pooling.max_pool(big, (21, 21), **wide) is None  # more positions than an int8 tells apart
 
 
+def test_what_hooks_make_of_gradients_and_positions_stays_in_bounds():
+    x = jtorch.ones(1, 4, 64, 64, requires_grad=True)
+    out = F.max_pool2d(x, 2)
+    out.grad_fn.register_prehook(lambda g: (jtorch.full((1,), 7.0), *g[1:]))
+    out.sum().backward()
+    assert set(x.grad.unique().tolist()) == {0.0, 7.0}
+    for stride in (1, 3):
+        x.grad = None
+
+        def unpack(a):
+            return jtorch.full_like(a, 127) if a.dtype is jtorch.int8 else a
+
+        with jtorch.autograd.graph.saved_tensors_hooks(lambda a: a, unpack):
+            out = F.max_pool2d(x, 3, stride=stride)
+        out.sum().backward()
+        assert x.grad.isfinite().all()
+    with jtorch.autograd.graph.saved_tensors_hooks(
+        lambda a: a, lambda a: a[:1, :1, :2, :2] if a.dtype is jtorch.int8 else a
+    ):
+        out = F.max_pool2d(x, 2)
+    with pytest.raises((ValueError, RuntimeError)):
+        out.sum().backward()
+
+
 def test_volumes_and_sequences_are_left_to_numpy():
     for pool, shape in ((F.max_pool1d, (4, 8, 256)), (F.max_pool3d, (2, 4, 8, 16, 16))):
         x = jtorch.rand(*shape, requires_grad=True)

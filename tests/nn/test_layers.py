@@ -132,6 +132,11 @@ def test_an_attribute_of_a_linear_layer_stands_before_its_parameter():
     layer.__class__ = Zero
     assert layer(jtorch.ones(2, 4)).abs().sum() == 0
     layer = nn.Linear(4, 3)
+    try:
+        nn.Linear.bias = property(lambda self: None)
+        assert jtorch.equal(layer(jtorch.ones(2, 4)), jtorch.ones(2, 4) @ layer.weight.t())
+    finally:
+        del nn.Linear.bias
     weight = layer.weight.detach()
     del layer.weight
     layer.weight = weight * 2

@@ -110,6 +110,18 @@ def test_where_keeps_its_condition_and_every_bit(kind):
     assert np.array_equal(condition, kept)
 
 
+def test_where_of_odd_conditions_and_numbers():
+    condition = np.full(1000, 2, np.uint8)
+    condition[::3] = 0
+    odd = condition.view(np.bool_)
+    ints, floats = np.arange(1000), np.arange(1000.0, dtype=np.float32)
+    for x, y in [(7, 0 * ints), (0.5, ints), (ints, 0.0), (np.float64(2), floats), (floats, np.int64(3))]:
+        expected = np.where(odd, x, y)
+        found = xp.where(odd, x, y)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 2, 3), (2, 0, 3), (0, 3), (2, 3, 0), (0,)])
 @pytest.mark.parametrize("bias", ["row", "one", "grid", "wider", None])
 def test_linear(shape, bias):

@@ -25,9 +25,11 @@ RECORD = Record({
 
 
 class _EngineCode(Function):
-    def __init__(self, name: str, places: layout.Places) -> None:
+    def __init__(self, name: str, count: int, places: layout.Places) -> None:
         super().__init__(name, RECORD)
         self.node = places.node
+        wrong = self.negated(self.same(self.parameters["count"], integer(count)))
+        self.leave_if(wrong, "bad")
 
     def argument(self, k: int) -> Value:
         return self.load(self.parameters["arguments"], 8 * k)
@@ -72,7 +74,7 @@ class Count(_EngineCode):
     """``count(slots, stack, make_slot)``: of ``_count_dependencies``."""
 
     def __init__(self, places: layout.Places) -> None:
-        super().__init__(NAMES[0], places)
+        super().__init__(NAMES[0], 3, places)
         self.slots, self.stack, self.make_slot = (self.argument(k) for k in range(3))
         self.made, self.asked = self.owner(), self.array("ptr", 2)
         node, edges = self.owner(), self.owner()
@@ -126,7 +128,7 @@ class Propagate(_EngineCode):
     """``propagate(ready, slots, xp, keep, take)``: of ``_work``. Gives a slot for Python to visit, if any."""
 
     def __init__(self, places: layout.Places) -> None:
-        super().__init__(NAMES[1], places)
+        super().__init__(NAMES[1], 5, places)
         self.ready, self.slots, self.xp, self.retain, self.take = (self.argument(k) for k in range(5))
         self.asked = self.array("ptr", _MOST_SAVED + 2)
         self.again = self.owner()
@@ -143,6 +145,8 @@ class Propagate(_EngineCode):
         self._check_saved(self.load(node), saved, versions)
         self._clear_gradient(self.load(slot))
         self.hold_in(grads, self._gradients(entry, self.load(g), self.load(saved)))
+        for owner in (saved, versions, g):  # the memory is needed
+            self.let_go(owner)
         self._release(self.load(node), entry)
         self.check_tuple(self.keep_in(edges, self.load(self.load(node), self.node["edges"])))
         self._hand_on(self.load(edges), self.load(grads), grads)

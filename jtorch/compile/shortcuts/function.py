@@ -108,6 +108,12 @@ class Function(Writer):
         self.own(value)
         return self.hold_in(owner, value)
 
+    def let_go(self, owner: Value) -> None:
+        """``owner`` holds nothing from here on."""
+        before = self.load(owner)
+        self.store(NULL, owner)
+        self.api("drop", before, gives="void")
+
     def checked(self, value: Value) -> Value:
         self.leave_if(self.same(value, NULL), "raised")
         return value
