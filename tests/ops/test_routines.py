@@ -85,7 +85,7 @@ def test_attention_of_small_and_large_scores(scale, causal):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
 def test_relu_of_blocks(dtype):
     block = elementwise._BLOCK
-    for n in (0, 1, 4095, 4096, block - 1, block, block + 1, 3 * block + 7):
+    for n in (0, 1, 4095, 4096, block - 1, block, block + 1, 3 * block + 7, elementwise._MANY + 1):
         x = np.random.default_rng(n).integers(-3, 3, n).astype(dtype)
         if x.dtype.kind == "f" and n > 2:
             x[:3] = NAN, -INF, -0.0
