@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from benchmarks.measure import COMPILED, EAGER, Row
@@ -35,5 +36,6 @@ def _first_call(row: Row) -> list[str]:
     if first is None:
         return ["", "", ""]
     second = "" if first.second_process is None else duration(first.second_process)
-    after = "" if row.pays_after is None else f"{calls(row.pays_after)} calls"
+    after = "" if row.pays_after is None else calls(row.pays_after)
+    after += " calls" if after and row.pays_after != math.inf else ""
     return [duration(first.seconds), second, after]

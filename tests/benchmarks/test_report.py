@@ -70,6 +70,8 @@ def test_markdown_says_the_same():
         "| 5 neurons, forward and backward | 40.0 us | 4.00 us | 10.0x | ERROR "
         "| 360 ms | 20.0 ms | 10,000 calls |",
     ]
+    row.timings[COMPILED] = Timing((50e-6,), 1)
+    assert markdown.table([row], []).endswith("| 0.8x | 360 ms | 20.0 ms | never |")
 
 
 def test_an_error_takes_the_figures_place_and_is_told_in_full():
