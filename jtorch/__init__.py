@@ -85,7 +85,7 @@ def _find_shortcuts() -> _Any:
 
 
 def _find_pooling() -> _Any:
-    from jtorch.compile import pooling
+    from jtorch.kernels import pooling
 
     return pooling
 

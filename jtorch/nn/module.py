@@ -67,16 +67,11 @@ class Module(Changeable, Hooked):
     # -- attributes --------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        find = self.__dict__.get
-        found = find("_parameters")
-        if found is not None and name in found:
-            return found[name]
-        found = find("_modules")
-        if found is not None and name in found:
-            return found[name]
-        found = find("_buffers")
-        if found is not None and name in found:
-            return found[name]
+        facts = self.__dict__
+        for place in ("_parameters", "_buffers", "_modules"):
+            found = facts.get(place)
+            if found is not None and name in found:
+                return found[name]
         raise AttributeError(f"'{self.__class__.__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from jtorch.op import composite
 from jtorch.ops.composite import softmax_gradient
 from jtorch.ops.contraction import swap
+from jtorch.ops.routines import direct
 
 _INFINITY = float("inf")
 
@@ -33,9 +34,9 @@ def attention_weights(xp, q, k, bias, *, scale, causal, safe):
     axis = (scores.ndim - 1,)
     if not scores.shape[-1]:
         return scores
-    routines = getattr(xp, "_softmax", None)
-    if routines is not None and routines.applies(scores, axis):
-        return routines.forward(scores, axis, own=True)
+    found = direct(xp, "_softmax", "forward", scores, axis, own=True)
+    if found is not None:
+        return found
     top = xp.max(scores, axis=axis, keepdims=True)
     if safe:
         top = xp.where(xp.eq(top, -_INFINITY), 0.0, top)

@@ -7,6 +7,7 @@ import numpy as np
 from jtorch.dtypes import LONG_NAMES
 from jtorch.op import composite
 from jtorch.ops import axes as ax
+from jtorch.ops.routines import direct
 
 # -- softmax ---------------------------------------------------------------------------------------------
 
@@ -18,17 +19,17 @@ def _nothing_along(x, axis):
 def _softmax(xp, x, axis):
     if _nothing_along(x, axis):
         return x
-    routines = getattr(xp, "_softmax", None)
-    if routines is not None and routines.applies(x, axis) and x.ndim:
-        return routines.forward(x, axis, own=False)
+    found = direct(xp, "_softmax", "forward", x, axis, own=False)
+    if found is not None:
+        return found
     e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
     return e / xp.sum(e, axis=axis, keepdims=True)
 
 
 def softmax_gradient(xp, g, out, axis):
-    routines = getattr(xp, "_softmax", None)
-    if routines is not None and out.ndim:
-        return routines.gradient(g, out, axis)
+    found = direct(xp, "_softmax", "gradient", g, out, axis)
+    if found is not None:
+        return found
     return (g - xp.sum(g * out, axis=axis, keepdims=True)) * out
 
 

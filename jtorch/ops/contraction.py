@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from jtorch.op import composite, contraction
+from jtorch.ops.routines import direct
 
 
 def swap(xp, x):
@@ -159,9 +160,9 @@ def _rows(xp, x):
 
 @composite(grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"})
 def linear(xp, x, weight, bias):
-    routines = getattr(xp, "_linear", None)
-    if routines is not None:
-        return routines.forward(x, weight, bias)
+    found = direct(xp, "_linear", "forward", x, weight, bias)
+    if found is not None:
+        return found
     rows = x if x.ndim > 1 else _rows(xp, x)
     out = xp.matmul(rows, xp.permute(weight, axes=(1, 0)))
     if bias is not None:
@@ -171,10 +172,9 @@ def linear(xp, x, weight, bias):
 
 @linear.vjp
 def _(xp, g, x, weight, needs):
-    routines = getattr(xp, "_linear", None)
-    if routines is not None:
-        gx = routines.for_input(g, weight) if needs[0] else None
-        return gx, routines.for_weight(g, x) if needs[1] else None, g
+    found = direct(xp, "_linear", "gradients", g, x, weight, needs)
+    if found is not None:
+        return *found, g
     if x.ndim == 2:
         gx = xp.matmul(g, weight) if needs[0] else None
         return gx, xp.matmul(xp.permute(g, axes=(1, 0)), x) if needs[1] else None, g

@@ -17,6 +17,7 @@ import math
 
 from jtorch.op import composite
 from jtorch.ops.contraction import swap
+from jtorch.ops.routines import direct
 
 
 def padded(xp, x, low, high):
@@ -96,14 +97,8 @@ def _bias_gradient(xp, g):
     return xp.sum(g, axis=(0, *range(2, len(g.shape))), keepdims=False)
 
 
-def _direct(xp, routine, *values, **geometry):
-    """What the namespace's own routine gives; None where it has none or that does not apply."""
-    routines = getattr(xp, "_convolution", None)
-    return None if routines is None else getattr(routines, routine)(*values, **geometry)
-
-
 def _forward(xp, x, weight, bias, groups, **geometry):
-    found = _direct(xp, "forward", x, weight, bias, groups, **geometry)
+    found = direct(xp, "_convolution", "forward", x, weight, bias, groups, **geometry)
     if found is not None:
         return found
     kernel = tuple(weight.shape[2:])
@@ -115,7 +110,7 @@ def _forward(xp, x, weight, bias, groups, **geometry):
 
 
 def _for_input(xp, g, weight, sizes, groups, **geometry):
-    found = _direct(xp, "for_input", g, weight, sizes, groups, **geometry)
+    found = direct(xp, "_convolution", "for_input", g, weight, sizes, groups, **geometry)
     if found is not None:
         return found
     n, c = g.shape[0], weight.shape[1] * groups
@@ -126,7 +121,7 @@ def _for_input(xp, g, weight, sizes, groups, **geometry):
 
 def _for_weight(xp, g, x, kernel, groups, **geometry):
     """Sum over the batch of ``rows @ columns.T``: one small product per image, or one large one."""
-    found = _direct(xp, "for_weight", g, x, kernel, groups, **geometry)
+    found = direct(xp, "_convolution", "for_weight", g, x, kernel, groups, **geometry)
     if found is not None:
         return found
     rows, columns = _rows(xp, g, groups), _columns(xp, x, kernel, groups, **geometry)

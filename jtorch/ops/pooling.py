@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from jtorch.op import composite
+from jtorch.ops.routines import direct
 
 
 def _whole(sizes, places, kernel, stride, padding, dilation):
@@ -51,8 +52,7 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
     Of equal elements the first counts, of NaNs the last, as in PyTorch.
     """
     geometry = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-    routines = getattr(xp, "_pooling", None)
-    found = None if routines is None else routines.max_pool(x, places=places, **geometry)
+    found = direct(xp, "_pooling", "max_pool", x, places=places, **geometry)
     if found is not None:
         return found
     whole = _whole(x.shape[2:], places, kernel, stride, padding, dilation)
@@ -76,8 +76,7 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
 def _(xp, g, x_shape, out1, kernel, stride, padding, dilation, places):
     g = g[0]
     geometry = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-    routines = getattr(xp, "_pooling", None)
-    found = None if routines is None else routines.max_unpool(g, out1, x_shape, places=places, **geometry)
+    found = direct(xp, "_pooling", "max_unpool", g, out1, x_shape, places=places, **geometry)
     if found is not None:
         return found
     parts = [xp.where(xp.eq(out1, k), g, 0.0) for k in range(math.prod(kernel))]

@@ -8,6 +8,7 @@ import warnings
 from jtorch.op import composite, reduction
 from jtorch.ops import axes as ax
 from jtorch.ops.cumulative import exclusive_products
+from jtorch.ops.routines import direct
 
 
 def restore(xp, g, shape, axis, keepdims):
@@ -187,10 +188,7 @@ def _variance(xp, x, axis, keepdims, correction):
 
 def _squared_deviations(xp, x, mean, axis, keepdims):
     """The sum of (x - mean)^2 over ``axis``, by the routine that NumPy's namespace has for large arrays."""
-    routines = getattr(xp, "_variance", None)
-    total = None
-    if routines is not None and len(axis) == x.ndim:
-        total = routines.squared_deviations(x, mean)
+    total = direct(xp, "_variance", "squared_deviations", x, mean) if len(axis) == x.ndim else None
     if total is not None:
         return xp.reshape(total, shape=mean.shape if keepdims else ())
     centred = x - mean

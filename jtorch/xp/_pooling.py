@@ -1,6 +1,6 @@
 """Max pooling by compiled loops, where there are some: ``jtorch`` fills in what finds them.
 
-See ``compile/pooling.py``; this package knows nothing of it, and ``ops/pooling.py`` says what is computed.
+See ``kernels/pooling.py``; this package knows nothing of it, and ``ops/pooling.py`` says what is computed.
 """
 
 from __future__ import annotations

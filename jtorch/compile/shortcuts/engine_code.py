@@ -46,10 +46,7 @@ class _EngineCode(Function):
 
     def set_item(self, slot: Value, place: int, value: Value) -> None:
         """The list becomes the owner of a new reference."""
-        items = self.load(slot, layout.LIST_ITEMS)
-        before = self.load(items, 8 * place)
-        self.store(self.checked(value), items, 8 * place)
-        self.api("drop", before, gives="void")
+        self.swap(self.load(slot, layout.LIST_ITEMS), 8 * place, self.checked(value))
 
     def found(self, table: Value, key: Value) -> Value:
         """What a dict has under ``key``, or null."""
@@ -171,10 +168,9 @@ class Propagate(_EngineCode):
         both = self.both(*(self.equals(self.type_of(t), "tuple") for t in (saved, versions)))
         self.leave_if(self.negated(both), "unusual")
         self.leave_if(self.less(integer(_MOST_SAVED), self.size_of(saved)), "unusual")
-        items, place = self.at(versions, layout.TUPLE_ITEMS), self.slot(integer(0))
-        self.store(integer(0), place)
-        with self.repeat(self.halved(self.size_of(versions))):
-            first = self.load(place, kind="i64")
+        items = self.at(versions, layout.TUPLE_ITEMS)
+        with self.repeat(self.halved(self.size_of(versions))) as index:
+            first = self.plus(index, index)
             cell = self.load_nth(items, first)
             self.leave_if(self.negated(self.equals(self.type_of(cell), "list")), "unusual")
             now = self.load(self.load(cell, layout.LIST_ITEMS))
@@ -183,7 +179,6 @@ class Propagate(_EngineCode):
                 answer = self.api("equal", now, then, _EQUAL, gives="i32")
                 self.leave_if(self.same(answer, integer(-1, "i32")), "raised")
                 self.leave_if(self.same(answer, integer(0, "i32")), "unusual")
-            self.store(self.plus(first, integer(2)), place)
 
     def _clear_gradient(self, slot: Value) -> None:
         self.own(self.word("none"))

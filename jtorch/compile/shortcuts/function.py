@@ -99,9 +99,7 @@ class Function(Writer):
 
     def hold_in(self, owner: Value, value: Value) -> Value:
         """The same for what comes more than once: ``owner`` lets go of what it held."""
-        before = self.load(owner)
-        self.store(value, owner)
-        self.api("drop", before, gives="void")
+        self.swap(owner, 0, value)
         return self.checked(value)
 
     def keep_in(self, owner: Value, value: Value) -> Value:
@@ -110,8 +108,12 @@ class Function(Writer):
 
     def let_go(self, owner: Value) -> None:
         """``owner`` holds nothing from here on."""
-        before = self.load(owner)
-        self.store(NULL, owner)
+        self.swap(owner, 0, NULL)
+
+    def swap(self, thing: Value, offset: int, value: Value) -> None:
+        """The reference ``value`` goes in, and what was there is given back."""
+        before = self.load(thing, offset)
+        self.store(value, thing, offset)
         self.api("drop", before, gives="void")
 
     def checked(self, value: Value) -> Value:
@@ -137,9 +139,8 @@ class Function(Writer):
 
     def replace(self, thing: Value, offset: int, value: Value) -> None:
         """What was something else becomes ``value``."""
-        before = self.load(thing, offset)
-        self.set_slot(thing, offset, value)
-        self.api("drop", before, gives="void")
+        self.own(value)
+        self.swap(thing, offset, value)
 
     def with_slots(self, thing: Value, places: layout.Slots, **values: Value) -> Value:
         """A new object of ours, its slots set."""

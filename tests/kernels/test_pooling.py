@@ -7,13 +7,11 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
-from jtorch.compile import pooling
+from jtorch.kernels import pooling
 from jtorch.xp import _pooling
+from tests.machine_code import needs_machine_code
 
-pytestmark = pytest.mark.skipif(
-    pooling._compiled("max_pool", "f32", pooling.Window((2, 2), (2, 2), (0, 0), (1, 1), True)) is None,
-    reason="no kernels: JTORCH_JIT is 0, or there is no cache",
-)
+pytestmark = needs_machine_code
 INF = float("inf")
 
 

@@ -1,0 +1,12 @@
+"""Where a namespace has routines of its own for what a composite would compute slower: NumPy's has some.
+
+They are its submodules with an underscore, ``xp/_convolution.py`` and others, and no part of the dialect.
+"""
+
+from __future__ import annotations
+
+
+def direct(xp, module, routine, *values, **facts):
+    """What the namespace's own routine gives; None where it has none, or that does not apply."""
+    routines = getattr(xp, module, None)
+    return None if routines is None else getattr(routines, routine)(*values, **facts)
