@@ -18,7 +18,7 @@ from typing import Any
 
 from jtorch import config, watch
 from jtorch import op as op_module
-from jtorch.compile import debug
+from jtorch.compile import debug, frames
 from jtorch.compile.callees import one_recording
 from jtorch.compile.caller import MISS
 from jtorch.compile.capture import Capture, capture
@@ -390,6 +390,8 @@ def _compiled(model: Callable, options: Options) -> Any:
         raise TypeError(f"compile takes a function or a Module, got {type(model).__name__}")
     if getattr(model, "_jtorch_disabled", False):
         options = dataclasses.replace(options, disabled=True)
+    if not options.disabled and config.get("COMPILE"):
+        frames.require_known()
     if isinstance(model, Module):
         return OptimizedModule(model, CompiledFunction(model, options))
     return CompiledFunction(model, options)

@@ -26,7 +26,7 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.meet(facts)
         observer.contents(frame, facts)
     elif isinstance(owner, super):
-        _read_base(observer, frame, owner, name)
+        read_base(observer, frame, owner, name)
     elif kind is Kind.NAMESPACE:
         if name in owner.__dict__:
             observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
@@ -100,7 +100,7 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
         observer.read(ItemRead, frame, vars(base), name, found)
 
 
-def _read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+def read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """``super().name``"""
     order = owner.__self_class__.__mro__
     for base in order[order.index(owner.__thisclass__) + 1 :]:

@@ -26,8 +26,8 @@ from jtorch import op as op_module
 from jtorch import watch
 from jtorch.compile.guards import PLAIN, test_of
 from jtorch.compile.ir import Atom, Type
+from jtorch.compile.observe import quietly
 from jtorch.compile.scalar import Scalar
-from jtorch.compile.stepping import quietly
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager.evaluate import EAGER, Eager
 from jtorch.eager.tensor import Tensor, wrap

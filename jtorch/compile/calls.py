@@ -15,7 +15,7 @@ from jtorch.compile.guards import MISSING, ContextRead, ItemRead, LengthRead, Me
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer
 from jtorch.compile.scalar import Scalar
-from jtorch.compile.stepping import Watch
+from jtorch.compile.stepping import Stop
 
 _CHANGING = frozenset({
     "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
@@ -30,41 +30,45 @@ _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's ow
 _HARMLESS = frozenset({"isinstance", "issubclass", "id", "callable", "super"})
 
 
-def see_call(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     """``callee(*args)`` is about to be called; keyword values come last in ``args``."""
-    observer = watch.observer
+    observer = stop.observer
     while True:
         if isinstance(callee, types.MethodType):
             callee, args = callee.__func__, [callee.__self__, *args]
         elif isinstance(callee, functools.partial):
-            observer.contents(frame, observer.met(callee.keywords))
+            observer.contents(stop.frame, observer.met(callee.keywords))
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
     if getattr(callee, "_jtorch_disabled", False):  # it runs at each call, and looks for itself
-        _hand_over(observer, frame, [a for a in args if kind_of(type(a)) is Kind.CONTAINER], objects=False)
+        containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
+        _hand_over(observer, stop.frame, containers, objects=False)
         return
-    _check_volatile(observer, frame, callee, args)
+    _check_volatile(observer, stop.frame, callee, args)
     if isinstance(callee, types.FunctionType):
+        if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started
+            check_iterator(observer, stop.frame, args[0])
+            observer.contents(stop.frame, args[0])
         if not is_observed(callee.__code__, callee.__globals__):
-            _see_library(watch, frame, callee, args)
+            _see_library(stop, callee, args)
     elif isinstance(callee, type):
-        _see_class(watch, frame, callee, args)
+        _see_class(stop, callee, args)
     elif isinstance(callee, types.BuiltinFunctionType):
         owner = callee.__self__
         if owner is not None and not isinstance(owner, types.ModuleType):
             args = [owner, *args]
-            _see_method(watch, frame, callee, args)
-        elif callee.__module__ in ("builtins", "io"):
-            _see_builtin(watch, frame, callee, args)
+            _see_method(stop, callee, args)
+        elif callee.__module__ in ("builtins", "io", "_io"):
+            _see_builtin(stop, callee, args)
         else:
-            _see_library(watch, frame, callee, args)
+            _see_library(stop, callee, args)
     elif isinstance(callee, _IN_C):
-        _see_method(watch, frame, callee, args)
+        _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
-        _hand_over(observer, frame, args, objects=False)
+        _hand_over(observer, stop.frame, args, objects=False)
     elif kind_of(type(callee)) is not Kind.OBJECT:
-        _hand_over(observer, frame, args)
+        _hand_over(observer, stop.frame, args)
 
 
 def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
@@ -87,38 +91,38 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
         observer.deep(frame, owner)
 
 
-def _see_library(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
-    observer = watch.observer
+def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
+    observer = stop.observer
     module = str(callee.__module__)
     if module.partition(".")[0] == "jtorch":
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
-        _hand_over(observer, frame, args, objects=False)
+        _hand_over(observer, stop.frame, args, objects=False)
         return
     if module.partition(".")[0] in ("logging", "warnings", "_warnings"):
-        observer.warn(frame, f"calls {module}.{callee.__name__}()")
+        observer.warn(stop.frame, f"calls {module}.{callee.__name__}()")
         return
     if callee.__name__ == "__setattr__" and len(args) == 3:
-        write_attribute(observer, frame, *args)
+        write_attribute(observer, stop.frame, *args)
         return
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
     if changes and id(args[0]) in observer.outside:
-        observer.write(frame, args[0], args[1], MISSING, args[-1])
+        observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
     if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
-        observer.contents(frame, observer.met(callee.registry))
+        observer.contents(stop.frame, observer.met(callee.registry))
     if (module, callee.__name__) == ("os", "getenv"):
         observer.meet(os.environ)
         args = [*args, os.environ]
-    _hand_over(observer, frame, args)
+    _hand_over(observer, stop.frame, args)
     if callee.__name__ in _FRESH:
-        watch.pending = observer.made
+        stop.pending = observer.made
 
 
-def _see_class(watch: Watch, frame: types.FrameType, cls: type, args: list[Any]) -> None:
-    observer = watch.observer
+def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
+    observer = stop.observer
     if cls is type and args and issubclass(type(args[0]), Scalar):
         raise observer.error(
-            frame,
+            stop.frame,
             "asks for the type() of a number that may change from call to call, which is one of jtorch's own",
             "isinstance() answers as it does in eager mode.",
         )
@@ -126,54 +130,54 @@ def _see_class(watch: Watch, frame: types.FrameType, cls: type, args: list[Any])
         return
     if not is_users(cls):
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
-        _hand_over(observer, frame, args, objects=not ours)
-    watch.pending = observer.made
+        _hand_over(observer, stop.frame, args, objects=not ours)
+    stop.pending = observer.made
 
 
-def _see_method(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     """A method written in C."""
-    observer, name = watch.observer, callee.__name__
+    observer, name = stop.observer, callee.__name__
     owner: Any = args[0] if args else None
     rest = args[1:]
     if name == "__setattr__" and len(args) == 3:
-        write_attribute(observer, frame, *args)
+        write_attribute(observer, stop.frame, *args)
         return
     kind = kind_of(type(owner))
     if isinstance(owner, contextvars.ContextVar) and name == "get":
-        observer.read(ContextRead, frame, owner, None, owner.get(MISSING))
+        observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
-        _hand_over(observer, frame, args if kind is not Kind.PLAIN else rest)
+        _hand_over(observer, stop.frame, args if kind is not Kind.PLAIN else rest)
     elif name in _TELLING:
-        observer.warn(frame, f"calls {name}() on a {type(owner).__name__} from outside")
+        observer.warn(stop.frame, f"calls {name}() on a {type(owner).__name__} from outside")
     elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest:
         value = dict.get(owner, rest[0], MISSING)
-        observer.read(ItemRead, frame, owner, rest[0], value)
+        observer.read(ItemRead, stop.frame, owner, rest[0], value)
         if name == "setdefault" and value is MISSING:
-            observer.write(frame, owner, rest[0], MISSING, rest[-1])
+            observer.write(stop.frame, owner, rest[0], MISSING, rest[-1])
     elif name in _CHANGING:
-        observer.write(frame, owner, MISSING, MISSING, owner)
+        observer.write(stop.frame, owner, MISSING, MISSING, owner)
     elif name == "__len__":
-        observer.read(LengthRead, frame, owner, None, len(owner))
+        observer.read(LengthRead, stop.frame, owner, None, len(owner))
     else:
-        observer.contents(frame, owner)
-        _hand_over(observer, frame, rest)
+        observer.contents(stop.frame, owner)
+        _hand_over(observer, stop.frame, rest)
     if name in _FRESH:
-        watch.pending = observer.made
+        stop.pending = observer.made
 
 
-def _see_builtin(watch: Watch, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
-    observer, special = watch.observer, _BUILTINS.get(callee.__name__)
+def _see_builtin(stop: Stop, callee: Any, args: list[Any]) -> None:
+    observer, special = stop.observer, _BUILTINS.get(callee.__name__)
     if special is not None:
-        special(watch, frame, args)
+        special(stop, args)
     elif callee.__name__ in ("eval", "exec"):  # what they run is watched
         for value in args:
             observer.meet(value)
     elif callee.__name__ not in _HARMLESS:
-        _hand_over(observer, frame, args)
+        _hand_over(observer, stop.frame, args)
 
 
-def _length(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
-    read_length(watch.observer, frame, args[0])
+def _length(stop: Stop, args: list[Any]) -> None:
+    read_length(stop.observer, stop.frame, args[0])
 
 
 def read_length(observer: Observer, frame: types.FrameType, value: Any) -> None:
@@ -197,39 +201,39 @@ def read_membership(observer: Observer, frame: types.FrameType, container: Any, 
         observer.deep(frame, container)
 
 
-def _attribute(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+def _attribute(stop: Stop, args: list[Any]) -> None:
     if len(args) > 1 and isinstance(args[1], str):
-        read_attribute(watch.observer, frame, args[0], args[1])
+        read_attribute(stop.observer, stop.frame, args[0], args[1])
 
 
-def _names(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+def _names(stop: Stop, args: list[Any]) -> None:
     facts = instance_facts(args[0]) if args else None
-    if facts is not None and watch.observer.is_outside(args[0]):
-        watch.observer.contents(frame, watch.observer.met(facts))
+    if facts is not None and stop.observer.is_outside(args[0]):
+        stop.observer.contents(stop.frame, stop.observer.met(facts))
 
 
-def _set_attribute(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
+def _set_attribute(stop: Stop, args: list[Any]) -> None:
     if len(args) > 1 and isinstance(args[1], str):
-        write_attribute(watch.observer, frame, args[0], args[1], args[2] if len(args) > 2 else MISSING)
+        write_attribute(stop.observer, stop.frame, args[0], args[1], args[2] if len(args) > 2 else MISSING)
 
 
-def _print(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
-    watch.observer.warn(frame, "calls print()")
+def _print(stop: Stop, args: list[Any]) -> None:
+    stop.observer.warn(stop.frame, "calls print()")
 
 
-def _advance(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
-    check_iterator(watch.observer, frame, args[0])
+def _advance(stop: Stop, args: list[Any]) -> None:
+    check_iterator(stop.observer, stop.frame, args[0])
 
 
-def _namespace(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
-    if not args or watch.observer.is_outside(args[0]):
-        watch.pending = watch.observer.meet
+def _namespace(stop: Stop, args: list[Any]) -> None:
+    if not args or stop.observer.is_outside(args[0]):
+        stop.pending = stop.observer.meet
 
 
 def _outside_world(name: str) -> Callable:
-    def refuse(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
-        raise watch.observer.error(
-            frame,
+    def refuse(stop: Stop, args: list[Any]) -> None:
+        raise stop.observer.error(
+            stop.frame,
             f"calls {name}(), whose result a recording would keep",
             "Read it outside, and pass what you read in.",
         )
@@ -237,8 +241,8 @@ def _outside_world(name: str) -> Callable:
     return refuse
 
 
-def _made(watch: Watch, frame: types.FrameType, args: list[Any]) -> None:
-    watch.pending = watch.observer.made
+def _made(stop: Stop, args: list[Any]) -> None:
+    stop.pending = stop.observer.made
 
 
 _BUILTINS: dict[str, Callable] = {
@@ -283,6 +287,10 @@ def _check_volatile(observer: Observer, frame: types.FrameType, callee: Any, arg
             "starts work in another thread or process, which a recording would do once",
             "Do that outside, or in a function that is disabled for compiling (jtorch.compiler.disable).",
         )
+    if (module, name) in _TRACING:
+        raise observer.error(
+            frame, f"calls {module}.{name}(), which a recording would do once", "Do that outside."
+        )
     if isinstance(owner, random.Random) or type(owner).__module__.startswith("numpy.random"):
         module = type(owner).__module__
     elif isinstance(owner, type) and owner.__module__ == "datetime":
@@ -308,3 +316,6 @@ _WORLD = frozenset(
     + [("datetime", name) for name in ("now", "utcnow", "today")]
     + [("posix", "urandom")]
 )
+_TRACING = frozenset({
+    ("sys", "settrace"), ("sys", "setprofile"), ("threading", "settrace"), ("threading", "setprofile"),
+})  # fmt: skip

@@ -12,8 +12,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
-from jtorch.compile import callees
-from jtorch.compile import instructions as instructions  # fills the observer's table
+from jtorch.compile import callees, probe
 from jtorch.compile.guards import Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
@@ -96,6 +95,7 @@ def _capture(
 ) -> Capture:  # fmt: skip
     tracer = Tracer(name)
     tracer.log = log
+    probe.check()
     observer = Observer(name)
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]

@@ -1,19 +1,19 @@
 """The value stack of a running frame, which Python shows to nobody: what an instruction is about to use.
 
-``sys.settrace`` says which instruction comes next, but not what it works on. The interpreter keeps that in a
-structure whose layout is fixed within a minor version of CPython; ``LAYOUTS`` has the few offsets that are
-needed. Before the first use ``check`` compares addresses found through them with known ones, as integers,
-and refuses to go on if they differ: a wrong layout is an error, never a wild pointer.
+The interpreter keeps it in a structure whose layout is fixed within a minor version of CPython: what is
+particular to a version stands in ``LAYOUTS``, and nowhere else. Before the first use ``is_right`` compares
+addresses found through a layout with known ones, as integers: a wrong layout is an error, never a wild
+pointer. How deep the stack is at an instruction follows from the code, see ``stack_depth``.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
+import platform
 import sys
-from collections.abc import Callable
+import sysconfig
 from dataclasses import dataclass
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 NULL: Any = type("Null", (), {"__repr__": lambda self: "NULL"})()
@@ -21,83 +21,95 @@ NULL: Any = type("Null", (), {"__repr__": lambda self: "NULL"})()
 
 @dataclass(frozen=True)
 class Layout:
-    """Offsets in bytes: of the inner frame in a frame object; in that of its code, function, stack size and
-    first local."""
+    """Offsets in bytes in the interpreter's frame: of its code, its function, the frame object that Python
+    shows of it, and its first local variable, behind which the other ones, cells and the stack follow."""
 
-    inner: int
     code: int
     function: int
-    size: int
-    slots: int
+    shown: int
+    locals: int
 
 
-# Source: Include/internal/pycore_frame.h. Another version also needs its instructions in ``instructions``.
-LAYOUTS = {(3, 11): Layout(inner=24, code=32, function=0, size=64, slots=72)}
+# Source: Include/internal/pycore_frame.h, from 3.14 on pycore_interpframe_structs.h
+LAYOUTS = {
+    (3, 11): Layout(code=32, function=0, shown=40, locals=72),
+    (3, 12): Layout(code=0, function=16, shown=48, locals=72),
+    (3, 13): Layout(code=0, function=16, shown=48, locals=72),
+    (3, 14): Layout(code=0, function=16, shown=48, locals=80),
+    (3, 15): Layout(code=0, function=16, shown=48, locals=80),
+}
+KNOWN = ", ".join(f"{major}.{minor}" for major, minor in LAYOUTS)
+
+# the events of an instruction with a large argument come before its prefix alone, later before both
+STOPS_AT_PREFIX = sys.version_info < (3, 12)
+
+_INNER = 24  # of the interpreter's frame in a frame object, in all of them
+_TAG = 3  # from 3.14 on the low bits tell whether a reference is counted; 3 is a number, no reference
 
 _word = ctypes.c_size_t.from_address
-_int = ctypes.c_int.from_address
 _object = ctypes.py_object.from_address
+_box = ctypes.py_object.from_buffer
 _layout = LAYOUTS.get(sys.version_info[:2], LAYOUTS[3, 11])
-_INNER, _SIZE, _SLOTS = _layout.inner, _layout.size, _layout.slots
+_FUNCTION, _LOCALS = _layout.function, _layout.locals
 
 
-def peek(frame: FrameType, depth: int) -> Any:
-    """The value ``depth`` places down the stack (1 is the top), NULL where an instruction put none. Only
-    for a frame that stopped at an instruction, as the trace function sees it."""
-    inner = _word(id(frame) + _INNER).value
-    try:
-        return _object(inner + _SLOTS + 8 * (_int(inner + _SIZE).value - depth)).value
-    except ValueError:  # a null pointer
+def locals_of(frame: FrameType) -> int:
+    """The address of the first local variable. The stack's lowest value lies ``n_locals`` words above."""
+    return _word(id(frame) + _INNER).value + _LOCALS
+
+
+def n_locals(code: CodeType) -> int:
+    """How many words local variables and cells take; an argument that is a cell, too, takes one."""
+    shared = set(code.co_varnames)
+    return code.co_nlocals + sum(name not in shared for name in code.co_cellvars) + len(code.co_freevars)
+
+
+def value_at(address: int) -> Any:
+    """The object that a word of a frame refers to, NULL where there is none."""
+    word = _word(address).value
+    if word & _TAG == _TAG or not word & ~_TAG:
         return NULL
+    if not word & _TAG:
+        return _object(address).value
+    return _box(ctypes.c_size_t(word & ~_TAG)).value
 
 
 def function_of(frame: FrameType) -> FunctionType | None:
     """The function whose call a frame is; None for a module's or a class's body."""
-    found = _object(_word(id(frame) + _INNER).value + _layout.function).value
+    found = value_at(_word(id(frame) + _INNER).value + _FUNCTION)
     return found if isinstance(found, FunctionType) else None
 
 
-def check() -> None:
-    """Raise NotImplementedError unless this interpreter's frames are laid out as ``LAYOUTS`` says."""
-    if not _is_right():
-        version = ".".join(map(str, sys.version_info[:2]))
-        raise NotImplementedError(
-            f"jtorch.compile cannot observe functions in {sys.implementation.name} {version}, only in "
-            "CPython 3.11. Eager mode runs everywhere."
-        )
+def require_known() -> None:
+    """Raise NotImplementedError unless this is an interpreter of ``LAYOUTS``: CPython with the lock, built
+    in the usual way."""
+    known = (
+        sys.implementation.name == "cpython"
+        and sys.version_info[:2] in LAYOUTS
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and object.__basicsize__ == 16
+        and ctypes.sizeof(ctypes.c_void_p) == 8
+    )
+    if not known:
+        raise unsupported("its frames are not known here")
 
 
-@functools.cache
-def _is_right() -> bool:
-    return sys.implementation.name == "cpython" and sys.version_info[:2] in LAYOUTS and _probe()
+def unsupported(why: str) -> NotImplementedError:
+    """The error that functions cannot be recorded by this interpreter."""
+    return NotImplementedError(
+        f"jtorch.compile records functions in CPython {KNOWN}, and not in {sys.implementation.name} "
+        f"{platform.python_version()}: {why}. Eager mode runs everywhere: with JTORCH_COMPILE=0 decorated "
+        "functions do, too."
+    )
 
 
-def _probe() -> bool:
-    """Whether the layout is right, on a call whose function and stack are known; compares integers only."""
-    found: list[bool] = []
+def is_right(code: CodeType, function: FunctionType, frame: FrameType, values: tuple) -> bool:
+    """Whether the layout is right for the frame of a call of ``function``, which is known to hold ``values``
+    in its locals and stack, from the first on. Compares integers, and follows no pointer it has not seen."""
+    inner = _word(id(frame) + _INNER).value
+    if inner % 8 or _word(inner + _layout.shown).value != id(frame):
+        return False
+    header = [_word(inner + place).value & ~_TAG for place in (_layout.code, _FUNCTION)]
+    held = [_word(inner + _LOCALS + 8 * k).value & ~_TAG for k in range(len(values))]
+    return header == [id(code), id(function)] and held == list(map(id, values))
 
-    def target(first: Any, second: Any) -> tuple:
-        return (first, second)
-
-    def look(frame: FrameType, event: str, arg: Any) -> Callable | None:
-        if frame.f_code is not target.__code__:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_lasti >= 0:
-            inner = _word(id(frame) + _INNER).value
-            right = _word(inner + _layout.code).value == id(target.__code__)
-            right = right and _word(inner + _layout.function).value == id(target)
-            size = _int(inner + _SIZE).value if right else -1
-            if size == 4:  # two locals, and both of them loaded
-                top = [_word(inner + _SLOTS + 8 * k).value for k in (2, 3)]
-                found.append(top == [id(one), id(two)])
-        return look
-
-    one, two = object(), object()
-    before = sys.gettrace()
-    sys.settrace(look)
-    try:
-        target(one, two)
-    finally:
-        sys.settrace(before)
-    return found == [True]

@@ -1,6 +1,9 @@
 """The instructions that read or write more than locals, and what each is about to do with its operands.
 
-Stack positions are those of CPython 3.11: https://docs.python.org/3.11/library/dis.html
+Of CPython 3.11 to 3.15: what an instruction works on is taken from ``dis``, and where two versions differ in
+the order of operands, from what is found on the stack. An instruction in neither ``HANDLERS`` nor
+``HARMLESS`` is one of a Python that nobody has read about here, and keeps functions from being recorded.
+Source: https://docs.python.org/3/library/dis.html
 """
 
 from __future__ import annotations
@@ -12,62 +15,95 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.compile.attributes import read_attribute, write_attribute
+from jtorch.compile.attributes import read_attribute, read_base, write_attribute
 from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
-from jtorch.compile.frames import NULL, function_of, peek
+from jtorch.compile.frames import NULL, function_of
 from jtorch.compile.guards import MISSING, CellRead, ItemRead
 from jtorch.compile.kinds import Kind, kind_of
 from jtorch.compile.scalar import Scalar
-from jtorch.compile.stepping import HANDLERS, Handler, Watch
+from jtorch.compile.stepping import HANDLERS, LEAVING, Handler, Stop
 
-_FIRST_IN_PLACE = 13  # the argument of BINARY_OP for +=; those of the others follow
+# What reads and writes nothing but locals, constants, and what the frame itself made.
+HARMLESS = frozenset({
+    "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "BEFORE_WITH", "BUILD_CONST_KEY_MAP", "BUILD_INTERPOLATION",
+    "BUILD_LIST", "BUILD_MAP", "BUILD_SET", "BUILD_SLICE", "BUILD_STRING", "BUILD_TEMPLATE",
+    "BUILD_TUPLE", "CACHE", "CALL", "CALL_INTRINSIC_2", "CHECK_EG_MATCH", "CHECK_EXC_MATCH",
+    "CLEANUP_THROW", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "DELETE_NAME", "END_ASYNC_FOR", "END_FOR",
+    "END_SEND", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "EXTENDED_ARG", "FOR_ITER", "GET_AITER",
+    "GET_ANEXT", "GET_AWAITABLE", "IMPORT_STAR", "INTERPRETER_EXIT", "JUMP_BACKWARD",
+    "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "KW_NAMES", "LIST_APPEND", "LIST_TO_TUPLE",
+    "LOAD_ASSERTION_ERROR", "LOAD_BUILD_CLASS", "LOAD_CLOSURE", "LOAD_COMMON_CONSTANT", "LOAD_CONST",
+    "LOAD_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_FAST_BORROW", "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
+    "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_LOCALS", "LOAD_SMALL_INT", "LOAD_SPECIAL",
+    "MAKE_CELL", "MAP_ADD", "NOP", "NOT_TAKEN", "POP_EXCEPT", "POP_ITER", "POP_JUMP_BACKWARD_IF_NONE",
+    "POP_JUMP_BACKWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
+    "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_TOP", "PREP_RERAISE_STAR", "PRINT_EXPR",
+    "PUSH_EXC_INFO", "PUSH_NULL", "RAISE_VARARGS", "RERAISE", "RESERVED", "RESUME", "RETURN_CONST",
+    "RETURN_GENERATOR", "RETURN_VALUE", "SEND", "SETUP_ANNOTATIONS", "SET_ADD", "STORE_FAST",
+    "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "STORE_NAME", "SWAP", "TRACE_RECORD",
+    "WITH_EXCEPT_START", "YIELD_VALUE",
+})  # fmt: skip
 
 
-def on(*names: str) -> Callable[[Handler], Handler]:
+def on(*names: str, leaves: bool = False) -> Callable[[Handler], Handler]:
+    """Register who looks at the instructions ``names``; ``leaves`` if it may ask for what they leave."""
+
     def register(handler: Handler) -> Handler:
-        for name in names:
-            HANDLERS[dis.opmap[name]] = handler
+        HANDLERS.update(dict.fromkeys(names, handler))
+        LEAVING.update(names if leaves else ())
         return handler
 
     return register
+
+
+def unknown() -> list[str]:
+    """The instructions of this Python that are not known here."""
+    names = {name for name, number in dis.opmap.items() if number < 256}  # those beyond are the compiler's
+    names = {name for name in names if not name.startswith("INSTRUMENTED_")}
+    return sorted(names - HARMLESS - HANDLERS.keys())
 
 
 # -- names ---------------------------------------------------------------------------------------------------
 
 
 @on("LOAD_GLOBAL")
-def _load_global(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    _global(watch, frame, frame.f_code.co_names[arg >> 1])
+def _load_global(stop: Stop) -> None:
+    _global(stop, stop.place.argval)
 
 
 @on("LOAD_NAME")
-def _load_name(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    name = frame.f_code.co_names[arg]
+def _load_name(stop: Stop) -> None:
+    frame, name = stop.frame, stop.place.argval
     if frame.f_locals is frame.f_globals or name not in frame.f_locals:
-        _global(watch, frame, name)
+        _global(stop, name)
 
 
-def _global(watch: Watch, frame: types.FrameType, name: str) -> None:
+@on("LOAD_FROM_DICT_OR_GLOBALS")
+def _load_from_dict(stop: Stop) -> None:
+    if stop.place.argval not in stop.peek(1):
+        _global(stop, stop.place.argval)
+
+
+def _global(stop: Stop, name: str) -> None:
     """A builtin's name is read as a global that is missing."""
-    watch.observer.read(ItemRead, frame, frame.f_globals, name, frame.f_globals.get(name, MISSING))
+    names = stop.frame.f_globals
+    stop.observer.read(ItemRead, stop.frame, names, name, names.get(name, MISSING))
 
 
-def _cell(watch: Watch, frame: types.FrameType, arg: int) -> tuple[Any, str]:
-    """The cell from outside that an instruction names, and its name."""
-    code = frame.f_code
-    name = code._varname_from_oparg(arg)  # type: ignore[attr-defined]
-    function = function_of(frame)
-    if name not in code.co_freevars or function is None or function.__closure__ is None:
-        return None, name
-    cell = function.__closure__[code.co_freevars.index(name)]
-    return (None if id(cell) in watch.observer.inside else cell), name
+def _cell(stop: Stop) -> types.CellType | None:
+    """The cell from outside that an instruction names."""
+    names, function = stop.frame.f_code.co_freevars, function_of(stop.frame)
+    if stop.place.argval not in names or function is None or function.__closure__ is None:
+        return None
+    cell = function.__closure__[names.index(stop.place.argval)]
+    return None if id(cell) in stop.observer.inside else cell
 
 
-@on("LOAD_DEREF", "LOAD_CLASSDEREF")
-def _load_cell(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    cell, name = _cell(watch, frame, arg)
+@on("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
+def _load_cell(stop: Stop) -> None:
+    cell = _cell(stop)
     if cell is not None:
-        watch.observer.read(CellRead, frame, cell, name, _content(cell))
+        stop.observer.read(CellRead, stop.frame, cell, stop.place.argval, _content(cell))
 
 
 def _content(cell: types.CellType) -> Any:
@@ -77,98 +113,116 @@ def _content(cell: types.CellType) -> Any:
         return MISSING
 
 
-@on("LOAD_CLOSURE")
-def _load_closure(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    if frame.f_code._varname_from_oparg(arg) in frame.f_code.co_cellvars:  # type: ignore[attr-defined]
-        watch.pending = watch.observer.made
+_CLOSURE = 8  # the flag that says a tuple of cells lies below
 
 
-@on("MAKE_FUNCTION")
-def _make_function(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    watch.pending = watch.observer.made
+@on("MAKE_FUNCTION", leaves=True)
+def _make_function(stop: Stop) -> None:
+    stop.pending = stop.observer.made
+    if stop.place.arg & _CLOSURE:  # before 3.13
+        _close_over(stop)
+
+
+@on("SET_FUNCTION_ATTRIBUTE")
+def _complete_function(stop: Stop) -> None:
+    if stop.place.arg & _CLOSURE:
+        _close_over(stop)
+
+
+def _close_over(stop: Stop) -> None:
+    """Of the cells that a new function gets those of this frame's own variables were made by it."""
+    made, cells = stop.peek(1), stop.peek(2)
+    own, code = stop.frame.f_code.co_cellvars, getattr(made, "__code__", made)
+    for name, cell in zip(code.co_freevars, cells, strict=True):
+        if name in own:
+            stop.observer.made(cell)
 
 
 @on("STORE_DEREF", "DELETE_DEREF")
-def _store_cell(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    cell, name = _cell(watch, frame, arg)
+def _store_cell(stop: Stop) -> None:
+    cell = _cell(stop)
     if cell is not None:
-        deletes = frame.f_code.co_code[frame.f_lasti] == dis.opmap["DELETE_DEREF"]
-        watch.observer.write(frame, None, name, _content(cell), MISSING if deletes else peek(frame, 1))
+        after = MISSING if stop.place.opname == "DELETE_DEREF" else stop.peek(1)
+        stop.observer.write(stop.frame, None, stop.place.argval, _content(cell), after)
 
 
-@on("STORE_GLOBAL")
-def _store_global(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    name = frame.f_code.co_names[arg]
-    watch.observer.write(frame, None, name, frame.f_globals.get(name, MISSING), peek(frame, 1))
-
-
-@on("DELETE_GLOBAL")
-def _delete_global(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    name = frame.f_code.co_names[arg]
-    watch.observer.write(frame, None, name, frame.f_globals.get(name, MISSING), MISSING)
+@on("STORE_GLOBAL", "DELETE_GLOBAL")
+def _store_global(stop: Stop) -> None:
+    name = stop.place.argval
+    after = MISSING if stop.place.opname == "DELETE_GLOBAL" else stop.peek(1)
+    stop.observer.write(stop.frame, None, name, stop.frame.f_globals.get(name, MISSING), after)
 
 
 # -- attributes and items ------------------------------------------------------------------------------------
 
 
 @on("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
-def _load_attribute(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    read_attribute(watch.observer, frame, peek(frame, 1), frame.f_code.co_names[arg])
+def _load_attribute(stop: Stop) -> None:
+    read_attribute(stop.observer, stop.frame, stop.peek(1), stop.place.argval)
 
 
-@on("IMPORT_NAME")
-def _import(watch: Watch, frame: types.FrameType, arg: int) -> None:
+@on("LOAD_SUPER_ATTR")
+def _load_super_attribute(stop: Stop) -> None:
+    """``super().name``, or ``super(cls, self).name``, without a super object."""
+    owner, cls = stop.peek(1), stop.peek(2)
+    fits = isinstance(cls, type) and (cls in type(owner).__mro__ or isinstance(owner, type))
+    if stop.peek(3) is super and fits:
+        read_base(stop.observer, stop.frame, super(cls, owner), stop.place.argval)
+
+
+@on("IMPORT_NAME", leaves=True)
+def _import(stop: Stop) -> None:
     """What was imported may be replaced in ``sys.modules``; loading it at first makes no difference."""
-    name, level = frame.f_code.co_names[arg], peek(frame, 2)
+    name, level = stop.place.argval, stop.peek(2)
 
     def imported(module: Any) -> None:
         for known in {name, name.partition(".")[0]} if not level else ():
             if known in sys.modules:
-                watch.observer.read(ItemRead, frame, sys.modules, known, sys.modules[known])
+                stop.observer.read(ItemRead, stop.frame, sys.modules, known, sys.modules[known])
 
-    watch.pending = imported
+    stop.pending = imported
 
 
 @on("IS_OP")
-def _identity(watch: Watch, frame: types.FrameType, arg: int) -> None:
+def _identity(stop: Stop) -> None:
     """``x.item() is True``: the number that changes from call to call is an object of jtorch's."""
-    pair = peek(frame, 1), peek(frame, 2)
+    pair = stop.peek(1), stop.peek(2)
     if any(issubclass(type(a), Scalar) and isinstance(b, bool) for a, b in (pair, pair[::-1])):
-        raise watch.observer.error(
-            frame,
+        raise stop.observer.error(
+            stop.frame,
             "asks whether a number that may change from call to call 'is' True or False",
             "Use it as a condition, or compare by ==.",
         )
 
 
 @on("STORE_ATTR")
-def _store_attribute(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    write_attribute(watch.observer, frame, peek(frame, 1), frame.f_code.co_names[arg], peek(frame, 2))
+def _store_attribute(stop: Stop) -> None:
+    write_attribute(stop.observer, stop.frame, stop.peek(1), stop.place.argval, stop.peek(2))
 
 
 @on("DELETE_ATTR")
-def _delete_attribute(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    write_attribute(watch.observer, frame, peek(frame, 1), frame.f_code.co_names[arg], MISSING)
+def _delete_attribute(stop: Stop) -> None:
+    write_attribute(stop.observer, stop.frame, stop.peek(1), stop.place.argval, MISSING)
 
 
 @on("BINARY_SUBSCR")
-def _load_item(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    observer, key, container = watch.observer, peek(frame, 1), peek(frame, 2)
+def _load_item(stop: Stop) -> None:
+    observer, key, container = stop.observer, stop.peek(1), stop.peek(2)
     kind = kind_of(type(container))
     if kind is Kind.TENSOR:  # by indices that may lie in lists or arrays
-        observer.deep(frame, key, objects=False)
+        observer.deep(stop.frame, key, objects=False)
     elif kind is Kind.ARRAY:
-        observer.array(frame, container)
+        observer.array(stop.frame, container)
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         value = _item(container, key)
         if value is MISSING and isinstance(container, collections.defaultdict):
-            observer.write(frame, container, key, MISSING, container)
+            observer.write(stop.frame, container, key, MISSING, container)
         if value is MISSING and not isinstance(container, dict):
-            observer.contents(frame, container)  # a slice, or out of range
+            observer.contents(stop.frame, container)  # a slice, or out of range
         else:
-            observer.read(ItemRead, frame, container, key, value)
+            observer.read(ItemRead, stop.frame, container, key, value)
     elif kind is Kind.FOREIGN and id(container) in observer.outside:
-        observer.contents(frame, container)
+        observer.contents(stop.frame, container)
 
 
 def _item(container: Any, key: Any) -> Any:
@@ -179,108 +233,141 @@ def _item(container: Any, key: Any) -> Any:
     return MISSING
 
 
+@on("BINARY_SLICE")
+def _load_slice(stop: Stop) -> None:
+    container = stop.peek(3)
+    kind = kind_of(type(container))
+    if kind is Kind.ARRAY:
+        stop.observer.array(stop.frame, container)
+    elif kind in (Kind.CONTAINER, Kind.FOREIGN) and id(container) in stop.observer.outside:
+        stop.observer.contents(stop.frame, container)
+
+
+@on("STORE_SLICE")
+def _store_slice(stop: Stop) -> None:
+    _write_item(stop, stop.peek(3), MISSING, stop.peek(4))
+
+
 @on("STORE_SUBSCR")
-def _store_item(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    _write_item(watch, frame, peek(frame, 2), peek(frame, 1), peek(frame, 3))
+def _store_item(stop: Stop) -> None:
+    _write_item(stop, stop.peek(2), stop.peek(1), stop.peek(3))
 
 
 @on("DELETE_SUBSCR")
-def _delete_item(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    _write_item(watch, frame, peek(frame, 2), peek(frame, 1), MISSING)
+def _delete_item(stop: Stop) -> None:
+    _write_item(stop, stop.peek(2), stop.peek(1), MISSING)
 
 
-def _write_item(watch: Watch, frame: types.FrameType, container: Any, key: Any, value: Any) -> None:
+def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     kind = kind_of(type(container))
     if kind is Kind.TENSOR:
-        watch.observer.deep(frame, (key, value), objects=False)
-    elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in watch.observer.outside:
+        stop.observer.deep(stop.frame, (key, value), objects=False)
+    elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
         before = _item(container, key) if kind is Kind.CONTAINER else MISSING
-        watch.observer.write(frame, container, key, before, value)
+        stop.observer.write(stop.frame, container, key, before, value)
 
 
 # -- whole containers ----------------------------------------------------------------------------------------
 
 
 @on("CONTAINS_OP")
-def _contains(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    read_membership(watch.observer, frame, peek(frame, 1), peek(frame, 2))
+def _contains(stop: Stop) -> None:
+    read_membership(stop.observer, stop.frame, stop.peek(1), stop.peek(2))
 
 
 @on("GET_ITER", "GET_YIELD_FROM_ITER")
-def _iterate(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    check_iterator(watch.observer, frame, peek(frame, 1))
-    watch.observer.contents(frame, peek(frame, 1))
+def _iterate(stop: Stop) -> None:
+    check_iterator(stop.observer, stop.frame, stop.peek(1))
+    stop.observer.contents(stop.frame, stop.peek(1))
 
 
 @on("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "GET_LEN",
     "MATCH_SEQUENCE", "MATCH_MAPPING")  # fmt: skip
-def _open(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    watch.observer.contents(frame, peek(frame, 1))
+def _open(stop: Stop) -> None:
+    stop.observer.contents(stop.frame, stop.peek(1))
 
 
 @on("MATCH_KEYS")
-def _match_keys(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    watch.observer.contents(frame, peek(frame, 2))
+def _match_keys(stop: Stop) -> None:
+    stop.observer.contents(stop.frame, stop.peek(2))
 
 
 @on("MATCH_CLASS")
-def _match_class(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    watch.observer.deep(frame, peek(frame, 3))
+def _match_class(stop: Stop) -> None:
+    stop.observer.deep(stop.frame, stop.peek(3))
 
 
 @on("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_TRUE",
-    "POP_JUMP_BACKWARD_IF_FALSE", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "UNARY_NOT")  # fmt: skip
-def _truth(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    read_length(watch.observer, frame, peek(frame, 1))
+    "POP_JUMP_BACKWARD_IF_FALSE", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "POP_JUMP_IF_TRUE",
+    "POP_JUMP_IF_FALSE", "TO_BOOL", "UNARY_NOT")  # fmt: skip
+def _truth(stop: Stop) -> None:
+    read_length(stop.observer, stop.frame, stop.peek(1))
 
 
 @on("COMPARE_OP", "BINARY_OP")
-def _operands(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    observer, right, left = watch.observer, peek(frame, 1), peek(frame, 2)
+def _operands(stop: Stop) -> None:
+    if stop.place.symbol == "[]":  # since 3.14
+        _load_item(stop)
+        return
+    observer, right, left = stop.observer, stop.peek(1), stop.peek(2)
     kinds = kind_of(type(left)), kind_of(type(right))
-    in_place = frame.f_code.co_code[frame.f_lasti] == _BINARY and arg >= _FIRST_IN_PLACE
+    in_place = stop.place.opname == "BINARY_OP" and stop.place.symbol.endswith("=")
     if in_place and kinds[0] in (Kind.CONTAINER, Kind.ARRAY) and id(left) in observer.outside:
-        observer.write(frame, left, MISSING, MISSING, left)
+        observer.write(stop.frame, left, MISSING, MISSING, left)
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
         return
     for value, kind in zip((left, right), kinds, strict=True):
         if kind in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY):
-            observer.deep(frame, value)
+            observer.deep(stop.frame, value)
 
 
-_BINARY = dis.opmap["BINARY_OP"]
-
-
-@on("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "FORMAT_VALUE")
-def _operand(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    below = frame.f_code.co_code[frame.f_lasti] == _FORMAT and (arg & 4) == 4
-    value = peek(frame, 2 if below else 1)
+@on("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "CONVERT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC",
+    "FORMAT_VALUE")  # fmt: skip
+def _operand(stop: Stop) -> None:
+    name = stop.place.opname
+    below = name == "FORMAT_WITH_SPEC" or (name == "FORMAT_VALUE" and stop.place.arg & 4)
+    value = stop.peek(2 if below else 1)
     if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY):
-        watch.observer.deep(frame, value)
+        stop.observer.deep(stop.frame, value)
 
 
-_FORMAT = dis.opmap["FORMAT_VALUE"]
+@on("CALL_INTRINSIC_1")
+def _intrinsic(stop: Stop) -> None:
+    if stop.place.symbol == "INTRINSIC_UNARY_POSITIVE":
+        _operand(stop)
 
 
 # -- calls ---------------------------------------------------------------------------------------------------
 
+# 3.11 has two instructions: where the first is specialised, it makes the call, and the second is not reached
+_CALLS = ("PRECALL",) if "PRECALL" in dis.opmap else ("CALL", "CALL_KW")
 
-@on("PRECALL")  # where specialised, it makes the call, and CALL is never reached
-def _call(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    args = [peek(frame, k) for k in range(arg, 0, -1)]
-    callee, second = peek(frame, arg + 2), peek(frame, arg + 1)
+
+@on(*_CALLS, leaves=True)
+def _call(stop: Stop) -> None:
+    """Below the arguments lie a function and NULL, in an order that depends on the version, or a method's
+    function and the object."""
+    n, names = stop.place.arg, int(stop.place.opname == "CALL_KW")
+    args = [stop.peek(k + names) for k in range(n, 0, -1)]
+    callee, second = stop.peek(n + names + 2), stop.peek(n + names + 1)
     if callee is NULL:
-        see_call(watch, frame, second, args)
+        see_call(stop, second, args)
     else:
-        see_call(watch, frame, callee, [second, *args])
+        see_call(stop, callee, args if second is NULL else [second, *args])
 
 
-@on("CALL_FUNCTION_EX")
-def _call_with(watch: Watch, frame: types.FrameType, arg: int) -> None:
-    keywords = peek(frame, 1) if arg & 1 else {}
-    positional, callee = peek(frame, 1 + (arg & 1)), peek(frame, 2 + (arg & 1))
+_KEYWORDS_ALWAYS = dis.stack_effect(dis.opmap["CALL_FUNCTION_EX"], 0) == -3  # since 3.14, or NULL
+
+
+@on("CALL_FUNCTION_EX", leaves=True)
+def _call_with(stop: Stop) -> None:
+    k = int(_KEYWORDS_ALWAYS or stop.place.arg & 1)
+    keywords = stop.peek(1) if k else NULL
+    keywords = {} if keywords is NULL else keywords
+    positional, callee = stop.peek(k + 1), stop.peek(k + 2)
+    callee = stop.peek(k + 3) if callee is NULL else callee
     for given in (positional, keywords):
-        check_iterator(watch.observer, frame, given)
-        watch.observer.contents(frame, given)
+        check_iterator(stop.observer, stop.frame, given)
+        stop.observer.contents(stop.frame, given)
     args = list(positional) if isinstance(positional, (tuple, list)) else []
-    see_call(watch, frame, callee, [*args, *(keywords.values() if isinstance(keywords, dict) else ())])
+    see_call(stop, callee, [*args, *(keywords.values() if isinstance(keywords, dict) else ())])

@@ -105,5 +105,5 @@ def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
         return False
     if file.startswith("<"):  # made from text, as a dataclass's methods are
         root = str(namespace.get("__name__")).partition(".")[0]
-        return root not in _LIBRARIES
+        return root not in _LIBRARIES and not root.startswith("namedtuple_")
     return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file

@@ -3,7 +3,7 @@
 Traced values cannot see plain Python reads: a number in a list, a flag of an object. Here the interpreter is
 asked to stop before each instruction of the user's functions (``sys.settrace`` with ``f_trace_opcodes``), and
 the instructions that read or write something other than locals look at their operands on the frame's value
-stack (``frames.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something
+stack (``Stop.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something
 from outside is an error before it happens, so nothing has to be undone.
 
 *Outside* is what was reached from the function itself, its globals, cells, defaults and arguments, by the
@@ -43,46 +43,46 @@ from jtorch.compile.guards import (
     told,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, kind_of
-from jtorch.compile.stepping import Watch, table_of
+from jtorch.compile.stepping import Table, table_of
 from jtorch.errors import CompileError, Source
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
-_APART = (logging.__file__, warnings.__file__)  # files; in place of a table: nothing in there is looked at
+_APART = (logging.__file__, warnings.__file__)  # files in which nothing is looked at
 _WARNED: set[tuple[str, int]] = set()
+
+if sys.version_info >= (3, 12):
+    from jtorch.compile.monitoring import quietly as quietly
+    from jtorch.compile.monitoring import watching
+else:
+    from jtorch.compile.settrace import quietly as quietly
+    from jtorch.compile.settrace import watching
 
 
 class Observer:
     """The reads of one recording. ``observing`` is the context in which the function runs."""
 
     def __init__(self, name: str) -> None:
-        frames.check()
         self.name = name
         self.reads: dict[Any, Read] = {}
         self.outside: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
-        self.tables: dict[int, Any] = {}
+        self.tables: dict[int, Table | None] = {}
         self.codes: list[types.CodeType] = []
-        self.apart = False  # inside an import or a call of logging
+        self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
+        self.apart: types.FrameType | None = None  # an import, or a call of logging
         self.problem: CompileError | None = None
 
     # -- running -------------------------------------------------------------------------------------------
 
     @contextmanager
     def observing(self) -> Iterator[None]:
-        before = sys.gettrace()
-        trace = self._enter
-        sys.settrace(trace)
         try:
-            yield
-            if self.problem is None and sys.gettrace() is not trace:
-                raise CompileError(
-                    f"'{self.name}' sets sys.settrace, by which the recording is observed: do it outside."
-                )
+            with watching(self):
+                yield
         finally:
-            sys.settrace(before)
             if self.problem is not None:  # the user's function may have caught it
                 raise self.problem
 
@@ -95,37 +95,46 @@ class Observer:
         for tree in arguments:
             self.made_all(tree)
 
-    def _enter(self, frame: types.FrameType, event: str, arg: Any) -> Any:
-        """A function is called: answer who watches it."""
+    def enter(self, frame: types.FrameType) -> tuple[Table | None, bool]:
+        """A function is called: what of it is looked at, and whether to ask again at its next call."""
         code = frame.f_code
-        table = self.tables.get(id(code), MISSING)
-        if table is MISSING:
-            table = self.tables[id(code)] = self._wanted(frame, code)
-            self.codes.append(code)
-        if table is None or self.apart:
-            return None
-        if table is _APART:
-            self.apart = True
-            frame.f_trace_lines = False
-            return self._return
-        frame.f_trace_lines = False
-        frame.f_trace_opcodes = True
-        self._begin(frame, code)
-        return Watch(self, table)
-
-    def _wanted(self, frame: types.FrameType, code: types.CodeType) -> Any:
+        if self.is_apart(frame):
+            return None, True
         if code.co_filename in _APART or (
             code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib")
         ):
-            return _APART
-        return table_of(code) if is_observed(code, frame.f_globals) else None
+            self.apart = frame
+            return None, True
+        table = self.tables.get(id(code), MISSING)
+        if table is MISSING:
+            observed = is_observed(code, frame.f_globals)
+            table = self.tables[id(code)] = self._table(code) if observed else None
+            self.codes.append(code)
+        if table is not None:
+            self.pending.pop(id(frame), None)  # of a frame that was at this address before
+            self._begin(frame, code)
+        return table, False
 
-    def _return(self, frame: types.FrameType, event: str, arg: Any) -> Any:
-        """The trace function of what is set apart until it returns: importing a module, which happens once in
-        eager mode, too, and logging, which is warned of."""
-        if event == "return":
-            self.apart = False
-        return self._return
+    def _table(self, code: types.CodeType) -> Table:
+        try:
+            return table_of(code)
+        except ValueError as problem:
+            self.problem = CompileError(
+                f"'{self.name}' calls {code.co_qualname}(), whose code no compiler of Python wrote: "
+                f"{problem}. Call it outside."
+            )
+            raise self.problem from problem
+
+    def is_apart(self, frame: types.FrameType) -> bool:
+        """Whether ``frame`` runs inside what is set apart: importing a module, which happens once in eager
+        mode, too, and logging, which is warned of."""
+        outer: types.FrameType | None = frame if self.apart is not None else None
+        while outer is not None:
+            if outer is self.apart:
+                return True
+            outer = outer.f_back
+        self.apart = None
+        return False
 
     def _begin(self, frame: types.FrameType, code: types.CodeType) -> None:
         if code.co_name in ("__init__", "__new__", "__post_init__") and code.co_argcount:

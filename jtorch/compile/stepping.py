@@ -1,83 +1,126 @@
-"""Stepping through a frame: which instructions are looked at, and who does it."""
+"""Stopping before instructions: which of them are looked at, and what the one who looks finds there.
+
+Who stops the interpreter is another matter: ``settrace`` on CPython 3.11, ``monitoring`` on newer ones.
+"""
 
 from __future__ import annotations
 
 import dis
-import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from jtorch.compile import frames
+from jtorch.compile.stack_depth import depths
 from jtorch.errors import CompileError
 
-Handler = Callable[["Watch", types.FrameType, int], None]
-HANDLERS: dict[int, Handler] = {}  # by opcode: filled by the module ``instructions``
-Table = dict[int, tuple[Handler, int]]  # by offset in the code: who looks, and the instruction's argument
+Handler = Callable[["Stop"], None]
+HANDLERS: dict[str, Handler] = {}  # by the instruction's name: filled by the module ``instructions``
+LEAVING: set[str] = set()  # those whose handlers may ask for the value that the instruction leaves
+_FIRST = {"PRECALL": "CALL"}  # what comes in two instructions: the value is there after the second
+
+
+class Place(NamedTuple):
+    """A place in code where somebody looks, or waits for the value of the instruction before it. Of the
+    handler's instruction, as ``dis`` has them: its name, its argument as a number, what that stands for (a
+    name, mostly) and its symbol. ``depth`` is that of the stack. Its value is there before the instructions
+    at ``after``: two offsets, since the interpreter may stop at a prefix of an instruction."""
+
+    handler: Handler | None
+    depth: int
+    opname: str = ""
+    arg: int = 0
+    argval: Any = None
+    symbol: str = ""
+    after: tuple[int, int] = (-1, -1)
+
+
+class Table(NamedTuple):
+    """The places of one code object by their offsets, and how many words of its frames are no stack."""
+
+    places: dict[int, Place]
+    n_locals: int
+
+
 _TABLES: weakref.WeakKeyDictionary[types.CodeType, Table] = weakref.WeakKeyDictionary()
-_EXTENDED, _CALL = dis.opmap["EXTENDED_ARG"], dis.opmap["CALL"]  # a call is PRECALL, then CALL
 
 
-class Watch:
-    """The trace function of one frame. ``pending`` gets the value that an instruction leaves on the stack."""
+class Stop:
+    """A frame before an instruction that is looked at. ``pending``, where the handler sets it, gets the
+    value that the instruction leaves on the stack."""
 
-    __slots__ = ("observer", "pending", "table")
+    __slots__ = ("_top", "frame", "observer", "pending", "place")
 
-    def __init__(self, observer: Any, table: Table) -> None:
+    def __init__(self, observer: Any, frame: types.FrameType, table: Table, place: Place) -> None:
         self.observer = observer
-        self.table = table
+        self.frame = frame
+        self.place = place
         self.pending: Callable[[Any], None] | None = None
+        self._top = frames.locals_of(frame) + 8 * (table.n_locals + place.depth)
 
-    def __call__(self, frame: types.FrameType, event: str, arg: Any) -> Watch:
-        if event != "opcode":
-            self.pending = None
-            return self
-        if self.pending is not None and frame.f_code.co_code[frame.f_lasti] != _CALL:
-            pending, self.pending = self.pending, None
-            pending(frames.peek(frame, 1))
-        found = self.table.get(frame.f_lasti)
-        if found is not None:
-            try:
-                found[0](self, frame, found[1])
-            except CompileError as problem:
-                self.observer.problem = problem
-                raise
-        return self
+    def peek(self, depth: int) -> Any:
+        """The value ``depth`` places down the stack (1 is the top), NULL where an instruction put none."""
+        if not 0 < depth <= self.place.depth:
+            raise IndexError(f"{self.place.opname} has no operand {depth} on a stack of {self.place.depth}")
+        return frames.value_at(self._top - 8 * depth)
+
+
+def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> None:
+    """``frame`` is about to run the instruction at ``offset``."""
+    place = table.places.get(offset)
+    if place is None or observer.is_apart(frame):
+        return
+    stop = Stop(observer, frame, table, place)
+    if observer.pending:
+        after, receive = observer.pending.pop(id(frame), ((-1, -1), None))
+        if after[0] <= offset <= after[1]:  # no exception came instead of the value
+            receive(stop.peek(1))
+    if place.handler is None:
+        return
+    try:
+        place.handler(stop)
+    except CompileError as problem:
+        observer.problem = problem
+        raise
+    if stop.pending is not None:
+        observer.pending[id(frame)] = (place.after, stop.pending)
 
 
 def table_of(code: types.CodeType) -> Table:
-    """By offset, the instructions that somebody wants to look at."""
+    """Where somebody wants to look while ``code`` runs."""
     table = _TABLES.get(code)
     if table is None:
-        table = _TABLES[code] = {}
-        raw, extended, start = code.co_code, 0, 0
-        for at in range(0, len(raw), 2):
-            arg = raw[at + 1] | extended
-            if raw[at] == _EXTENDED:  # the interpreter may stop at the prefix alone
-                start, extended = start if extended else at, arg << 8
-                continue
-            handler = HANDLERS.get(raw[at])
-            if handler is not None:
-                table[at] = (handler, arg)
-                if extended:
-                    table[start] = (handler, arg)
-            extended = 0
+        table = _TABLES[code] = Table(_places(code), frames.n_locals(code))
     return table
 
 
-def quietly(function: Callable) -> Callable:
-    """``function``, which runs no code of the user, without being watched: a trace function makes the
-    interpreter three times slower also where nothing is looked at."""
+def _places(code: types.CodeType) -> dict[int, Place]:
+    instructions = list(dis.get_instructions(code))
+    depth = depths(code, instructions)
+    places: dict[int, Place] = {}
+    start = 0  # the first of the prefixes that enlarge the argument of what follows
+    for k, it in enumerate(instructions):
+        prefixed = k > 0 and instructions[k - 1].opname == "EXTENDED_ARG"
+        start = start if prefixed else it.offset
+        handler = HANDLERS.get(it.opname)
+        if handler is None or it.offset not in depth:
+            continue
+        here = depth[it.offset]
+        after = _after(instructions, k) if it.opname in LEAVING else (-1, -1)
+        place = Place(handler, here, it.opname, it.arg or 0, it.argval, it.argrepr, after)
+        for offset in {start, it.offset} if frames.STOPS_AT_PREFIX else {it.offset}:
+            places[offset] = place
+        for offset in after:
+            if offset in depth:
+                places.setdefault(offset, Place(None, depth[offset]))
+    return places
 
-    def run(*values: Any, **statics: Any) -> Any:
-        trace = sys.gettrace()
-        if trace is None:
-            return function(*values, **statics)
-        sys.settrace(None)
-        try:
-            return function(*values, **statics)
-        finally:
-            sys.settrace(trace)
 
-    return run
+def _after(instructions: list[dis.Instruction], k: int) -> tuple[int, int]:
+    """The offsets of what follows instruction ``k``: with its prefixes, and without them."""
+    k += 2 if _FIRST.get(instructions[k].opname) == instructions[k + 1].opname else 1
+    first = k
+    while instructions[k].opname == "EXTENDED_ARG":
+        k += 1
+    return instructions[first].offset, instructions[k].offset

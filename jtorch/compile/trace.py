@@ -35,9 +35,9 @@ from jtorch.compile.inputs import (
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
 from jtorch.compile.items import Item
 from jtorch.compile.leaks import leaked
+from jtorch.compile.observe import quietly
 from jtorch.compile.operands import check_operands
 from jtorch.compile.scalar import Scalar, check_arithmetic, expect_real
-from jtorch.compile.stepping import quietly
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living

@@ -1,16 +1,18 @@
 """What cannot be observed is refused, and how observing works."""
 
 import dataclasses
+import dis
 import random
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
 
 import jtorch
 import jtorch.nn as nn
-from jtorch.compile import frames
+from jtorch.compile import frames, instructions, probe, stepping
 from jtorch.errors import CompileError
 from tests.compile.observing import t
 
@@ -95,15 +97,35 @@ def test_a_function_that_sets_a_trace_function_is_refused():
         jtorch.compile(f)(t(1))
 
 
-def test_frames_laid_out_otherwise_are_an_error(monkeypatch):
-    frames.check()
-    assert frames._probe()
-    for field in ("code", "function", "size", "slots"):
-        wrong = dataclasses.replace(frames._layout, **{field: getattr(frames._layout, field) + 8})
-        monkeypatch.setattr(frames, "_layout", wrong)
-        monkeypatch.setattr(frames, "_SIZE", wrong.size)
-        monkeypatch.setattr(frames, "_SLOTS", wrong.slots)
-        assert not frames._probe(), field
+@pytest.mark.parametrize("field", ["code", "function", "shown", "locals"])
+def test_frames_laid_out_otherwise_are_an_error(monkeypatch, field):
+    assert probe._finds_operands()
+    wrong = dataclasses.replace(frames._layout, **{field: getattr(frames._layout, field) + 8})
+    monkeypatch.setattr(frames, "_layout", wrong)
+    monkeypatch.setattr(frames, "_FUNCTION", wrong.function)
+    monkeypatch.setattr(frames, "_LOCALS", wrong.locals)
+    assert not probe._finds_operands()
+
+
+def test_instructions_that_nobody_knows_are_an_error(monkeypatch):
+    assert instructions.unknown() == []
+    monkeypatch.setattr(dis, "opmap", {**dis.opmap, "LOAD_FROM_ELSEWHERE": 254})
+    assert instructions.unknown() == ["LOAD_FROM_ELSEWHERE"]
+
+
+@pytest.mark.parametrize("name", ["LOAD_GLOBAL", "LOAD_DEREF", "GET_ITER", "CONTAINS_OP", "LOAD_ATTR"])
+def test_an_instruction_that_is_not_looked_at_is_an_error(monkeypatch, name):
+    """What a Python gives in which it means something else."""
+    assert probe._wrong_reads() == ""
+    monkeypatch.delitem(instructions.HANDLERS, name)
+    monkeypatch.setattr(stepping, "_TABLES", weakref.WeakKeyDictionary())
+    assert "too little: " in probe._wrong_reads()
+
+
+def test_an_unknown_interpreter_is_told_of_when_a_function_is_decorated(monkeypatch):
+    monkeypatch.setattr(sys.implementation, "name", "pypy")
+    with pytest.raises(NotImplementedError, match=r"3\.11, 3\.12.*JTORCH_COMPILE=0"):
+        jtorch.compile(lambda x: x)
 
 
 def test_reads_are_distinct_and_do_not_grow_with_layers():

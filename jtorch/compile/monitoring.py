@@ -1,0 +1,124 @@
+"""Who stops the interpreter from CPython 3.12 on: ``sys.monitoring``, where the code of the user's functions
+is told to announce its instructions, one by one, until nobody wants to hear of them.
+
+It leaves the trace function to debuggers and the tool numbers of debuggers, coverage and profilers alone.
+Events come from all threads: those of others are passed over. Source: PEP 669.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jtorch.compile.stepping import Table, step
+from jtorch.errors import CompileError
+
+_TOOLS = (3, 4, 5, 2, 1, 0)  # 0, 1, 2 and 5 are meant for debuggers, coverage, profilers and optimizers
+_active: _Watch | None = None  # one thread records at a time
+
+
+class _Watch:
+    """One recording: whom to tell, of which thread, and the code that announces its instructions."""
+
+    def __init__(self, observer: Any) -> None:
+        self.observer = observer
+        self.thread = threading.get_ident()
+        self.tool = _take_tool(observer.name)
+        self.tables: dict[int, Table] = {}  # by the identity of the code: to hash code takes long
+        self.codes: list[types.CodeType] = []
+        self.paused = 0
+
+    def start(self) -> None:
+        events = sys.monitoring.events  # type: ignore[attr-defined]
+        sys.monitoring.register_callback(self.tool, events.PY_START, self._enter)  # type: ignore[attr-defined]
+        sys.monitoring.register_callback(self.tool, events.INSTRUCTION, self._step)  # type: ignore[attr-defined]
+        sys.monitoring.set_events(self.tool, events.PY_START)  # type: ignore[attr-defined]
+
+    def stop(self) -> None:
+        monitoring = sys.monitoring  # type: ignore[attr-defined]
+        monitoring.set_events(self.tool, 0)
+        for code in self.codes:
+            monitoring.set_local_events(self.tool, code, 0)
+        for event in (monitoring.events.PY_START, monitoring.events.INSTRUCTION):
+            monitoring.register_callback(self.tool, event, None)
+        monitoring.free_tool_id(self.tool)
+
+    def _enter(self, code: types.CodeType, offset: int) -> Any:
+        if self.paused or threading.get_ident() != self.thread:
+            return None
+        table, ever = self.observer.enter(sys._getframe(1))
+        if table is None:
+            return None if ever else sys.monitoring.DISABLE  # type: ignore[attr-defined]
+        if id(code) not in self.tables:
+            self.tables[id(code)] = table
+            self.codes.append(code)
+            events = sys.monitoring.events  # type: ignore[attr-defined]
+            sys.monitoring.set_local_events(self.tool, code, events.INSTRUCTION)  # type: ignore[attr-defined]
+        return None
+
+    def _step(self, code: types.CodeType, offset: int) -> Any:
+        table = self.tables[id(code)]
+        if offset not in table.places:
+            return sys.monitoring.DISABLE  # type: ignore[attr-defined]
+        if not self.paused and threading.get_ident() == self.thread:
+            step(self.observer, sys._getframe(1), offset, table)
+        return None
+
+
+def _take_tool(name: str) -> int:
+    for tool in _TOOLS:
+        try:
+            sys.monitoring.use_tool_id(tool, "jtorch.compile")  # type: ignore[attr-defined]
+        except ValueError:  # somebody has it
+            continue
+        return tool
+    taken = ", ".join(str(sys.monitoring.get_tool(tool)) for tool in sorted(_TOOLS))  # type: ignore[attr-defined]
+    raise CompileError(
+        f"'{name}' cannot be recorded: all tool numbers of sys.monitoring are taken ({taken}). "
+        "Run it without one of these tools."
+    )
+
+
+def _forget_in_child() -> None:
+    """A fork may come while another thread of the parent records; that thread does not exist in the child."""
+    global _active
+    if _active is not None and _active.thread != threading.get_ident():
+        _active.stop()
+        _active = None
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+@contextmanager
+def watching(observer: Any) -> Iterator[None]:
+    """Tell ``observer`` of each function that is called and each place that is reached, in this thread."""
+    global _active
+    before, _active = _active, _Watch(observer)
+    _active.start()
+    try:
+        yield
+    finally:
+        _active.stop()
+        _active = before
+
+
+def quietly(function: Callable) -> Callable:
+    """``function`` without being watched."""
+
+    def run(*values: Any, **statics: Any) -> Any:
+        watch = _active
+        if watch is None or watch.thread != threading.get_ident():
+            return function(*values, **statics)
+        watch.paused += 1
+        try:
+            return function(*values, **statics)
+        finally:
+            watch.paused -= 1
+
+    return run
