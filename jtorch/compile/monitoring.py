@@ -48,6 +48,25 @@ class _Watch:
             monitoring.register_callback(self.tool, event, None)
         monitoring.free_tool_id(self.tool)
 
+    def check(self) -> None:
+        """Raise CompileError where another tool watched lines of the same code: CPython 3.12 and 3.13 drop
+        the event of an instruction with which a line begins once that tool disables the line's own."""
+        if sys.version_info >= (3, 14):
+            return
+        monitoring = sys.monitoring  # type: ignore[attr-defined]
+        for tool in set(_TOOLS) - {self.tool}:
+            if (name := monitoring.get_tool(tool)) is None:
+                continue
+            events = monitoring.get_events(tool)
+            for code in self.codes:
+                events |= monitoring.get_local_events(tool, code)
+            if events & monitoring.events.LINE:
+                raise CompileError(
+                    f"'{self.observer.name}' cannot be recorded while {name} watches its lines by "
+                    "sys.monitoring, since CPython 3.12 and 3.13 then hide instructions. Record it without "
+                    "that tool, or let the tool use a trace function (coverage: COVERAGE_CORE=ctrace)."
+                )
+
     def _enter(self, code: types.CodeType, offset: int) -> Any:
         if self.paused or threading.get_ident() != self.thread:
             return None
@@ -103,6 +122,8 @@ def watching(observer: Any) -> Iterator[None]:
     _active.start()
     try:
         yield
+        if observer.problem is None:
+            _active.check()
     finally:
         _active.stop()
         _active = before
