@@ -1,10 +1,10 @@
 """Watching a function while it is recorded: what it reads from outside, and what it tries to change there.
 
 Traced values cannot see plain Python reads: a number in a list, a flag of an object. Here the interpreter is
-asked to stop before each instruction of the user's functions (``sys.settrace`` with ``f_trace_opcodes``), and
-the instructions that read or write something other than locals look at their operands on the frame's value
-stack (``Stop.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something
-from outside is an error before it happens, so nothing has to be undone.
+asked to stop before each instruction of the user's functions (``monitoring``, ``settrace``), and the
+instructions that read or write something other than locals look at their operands on the frame's value stack
+(``Stop.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something from outside
+is an error before it happens, so nothing has to be undone.
 
 *Outside* is what was reached from the function itself, its globals, cells, defaults and arguments, by the
 reads seen so far; and any instance of a user's class that was not seen being made. Code of jtorch, the
@@ -13,7 +13,7 @@ standard library and NumPy is not watched: what is handed to it counts as read, 
 The other mechanism that was tried rewrites the syntax trees of functions. Recording a step with Adam took
 5.4 ms unobserved, 7.3 ms rewritten and 6.4 ms watched for three layers, 370, 366 and 393 ms for sixty (best
 of interleaved runs). It needs the source text, and misses what jtorch and C code call: hooks, properties,
-``sort(key=...)``. A trace function sees every frame.
+``sort(key=...)``. The interpreter's own events come from every frame.
 """
 
 from __future__ import annotations
