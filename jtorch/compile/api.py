@@ -202,6 +202,9 @@ class CompiledFunction:
         timings = Timings()
         with timings.measure("trace"):
             made = capture(self.function, leaves, structure, context, self.name)
+        if made.error is not None:  # what was done before it stays done, as in eager mode
+            CompiledPlan(made, leaves, context, timings, interpreted=True).call(tuple(leaves))
+            raise made.error
         plan = next((p for p in plans if p.accepts_again(made, leaves, context)), None)
         outcome = "recorded" if plan is None else "confirmed"
         if plan is None:

@@ -9,6 +9,7 @@ from typing import Any
 from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
 from jtorch.compile.observe import Observer
+from jtorch.compile.questions import see_tensor
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
@@ -30,6 +31,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     elif kind is Kind.NAMESPACE:
         if name in owner.__dict__:
             observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
+    elif kind is Kind.TENSOR:
+        see_tensor(observer, frame, owner, name)
     elif kind is Kind.TYPE:
         _read_class(observer, frame, owner, name)
     elif kind is Kind.ARRAY and name in ("shape", "dtype", "ndim", "size", "nbytes"):
@@ -54,6 +57,10 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
     if isinstance(on_class, types.MemberDescriptorType):  # a slot
         observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
         return
+    if isinstance(on_class, types.GetSetDescriptorType) and kind_of(cls) is Kind.FUNCTION:  # __name__
+        if (value := getattr(owner, name, MISSING)) is not MISSING:
+            observer.read(AttributeRead, frame, owner, name, value)
+        return
     if hasattr(type(on_class), "__set__"):  # a property comes before what the instance has
         _read_class(observer, frame, cls, name)
         return
@@ -66,6 +73,8 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
         if value is not MISSING:
             return
+    if on_class is MISSING and not isinstance(find(cls, "__getattr__"), (types.FunctionType, type(MISSING))):
+        observer.contents(frame, owner)  # __getattr__ = dict.get
     _read_class(observer, frame, cls, name)
 
 
@@ -108,6 +117,14 @@ def read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str)
             if is_users(base):
                 observer.read(ItemRead, frame, vars(base), name, vars(base)[name])
             return
+
+
+def compares_in_c(cls: type) -> bool:
+    """Whether ``==`` of its instances compares what they hold, and nobody sees it do so."""
+    if kind_of(cls) not in (Kind.OBJECT, Kind.FOREIGN):
+        return False
+    method = find(cls, "__eq__")
+    return method is not object.__eq__ and not isinstance(method, types.FunctionType)
 
 
 def find(cls: type, name: str) -> Any:

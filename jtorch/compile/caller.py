@@ -141,6 +141,8 @@ class _Caller:
                 self.miss_unless(f"a{k}.__class__ is float")
             else:
                 self._static_guard(k, leaf)
+        for question in self.plan.capture.questions:
+            self.miss_unless(question(self.name))
         guarded = [read for read in self.plan.capture.plain if read.guarded]
         if guarded:
             self.names["reads_hold"] = test_of(guarded)

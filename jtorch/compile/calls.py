@@ -5,17 +5,29 @@ from __future__ import annotations
 import contextvars
 import functools
 import os
-import random
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jtorch.compile.attributes import instance_facts, read_attribute, write_attribute
-from jtorch.compile.guards import MISSING, ContextRead, ItemRead, LengthRead, MembershipRead
+from jtorch.compile.changes import is_changing
+from jtorch.compile.guards import (
+    MISSING,
+    AttributeRead,
+    ContextRead,
+    ItemRead,
+    LengthRead,
+    MembershipRead,
+)  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
-from jtorch.compile.observe import Observer
+from jtorch.compile.observe import Observer, source_of
+from jtorch.compile.questions import see_search, see_tensor
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Stop
+from jtorch.compile.volatile import check_volatile
+from jtorch.generator import Generator, default_generator
 
 _CHANGING = frozenset({
     "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
@@ -25,9 +37,11 @@ _CHANGING = frozenset({
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _TELLING = ("append",)  # done once while recording, with a warning
+_SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
+_LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
-_HARMLESS = frozenset({"isinstance", "issubclass", "id", "callable", "super"})
+_HARMLESS = frozenset({"isinstance", "issubclass", "callable", "super"})
 
 
 def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
@@ -45,7 +59,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
         return
-    _check_volatile(observer, stop.frame, callee, args)
+    check_volatile(observer, stop.frame, callee, args)
     if isinstance(callee, types.FunctionType):
         if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started
             check_iterator(observer, stop.frame, args[0])
@@ -63,6 +77,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
             _see_builtin(stop, callee, args)
         else:
             _see_library(stop, callee, args)
+    elif isinstance(callee, types.MethodWrapperType):
+        _see_method(stop, callee, [callee.__self__, *args])
     elif isinstance(callee, _IN_C):
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
@@ -85,6 +101,7 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
         return
     if method.__name__ in _TELLING:
         observer.warn(frame, f"hands on {method.__name__}() of a {type(owner).__name__} from outside")
+        observer.appended[id(owner)] = owner
     elif method.__name__ in _CHANGING or method.__name__ == "setdefault":
         observer.write(frame, owner, MISSING, MISSING, owner)
     else:
@@ -95,9 +112,13 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer = stop.observer
     module = str(callee.__module__)
     if module.partition(".")[0] == "jtorch":
+        _see_ours(observer, stop.frame, callee, args)
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         _hand_over(observer, stop.frame, args, objects=False)
+        return
+    if module.partition(".")[0] == "logging" and args and callee.__name__ in _LEVELS:
+        _read_levels(observer, stop.frame, args[0])
         return
     if module.partition(".")[0] in ("logging", "warnings", "_warnings"):
         observer.warn(stop.frame, f"calls {module}.{callee.__name__}()")
@@ -113,9 +134,49 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if (module, callee.__name__) == ("os", "getenv"):
         observer.meet(os.environ)
         args = [*args, os.environ]
+    if module == "inspect":
+        for value in args:
+            _read_function(observer, stop.frame, value)
     _hand_over(observer, stop.frame, args)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
+
+
+def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
+    name = callee.__name__
+    owner = args[0] if args else None
+    kind = kind_of(type(owner))
+    if kind is Kind.TENSOR:
+        see_tensor(observer, frame, owner, name)
+        if name.startswith("register_") and owner._data.__class__ is np.ndarray:
+            observer.noted.note(owner, source_of(frame), name)
+    elif kind in (Kind.MODULE, Kind.OURS) and is_changing(name) and observer.is_outside(owner):
+        observer.noted.note(owner, source_of(frame), name)
+    elif name in ("initial_seed", "get_rng_state", "get_state"):
+        generator = owner if isinstance(owner, Generator) else default_generator
+        observer.read(AttributeRead, frame, generator, "key", generator.key)
+        if name != "initial_seed":
+            observer.read(AttributeRead, frame, generator, "call", generator.call)
+
+
+def _read_levels(observer: Observer, frame: types.FrameType, logger: Any) -> None:
+    """What decides whether a logger says something: levels up to the root's, and the manager's."""
+    observer.read(AttributeRead, frame, logger.manager, "disable", logger.manager.disable)
+    while logger is not None:
+        for name in ("level", "disabled", "parent"):
+            observer.read(AttributeRead, frame, logger, name, getattr(logger, name))
+        logger = logger.parent
+
+
+def _read_function(observer: Observer, frame: types.FrameType, function: Any) -> None:
+    """What ``inspect`` finds out of a function."""
+    if isinstance(function, types.MethodType):
+        function = function.__func__
+    if isinstance(function, types.FunctionType) and observer.is_outside(observer.met(function)):
+        for name in ("__name__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__", "__code__"):
+            observer.read(AttributeRead, frame, function, name, getattr(function, name))
+            observer.deep(frame, getattr(function, name))
 
 
 def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
@@ -143,12 +204,19 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         write_attribute(observer, stop.frame, *args)
         return
     kind = kind_of(type(owner))
+    if name == "__next__":
+        check_iterator(observer, stop.frame, owner)
     if isinstance(owner, contextvars.ContextVar) and name == "get":
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
         _hand_over(observer, stop.frame, args if kind is not Kind.PLAIN else rest)
     elif name in _TELLING:
         observer.warn(stop.frame, f"calls {name}() on a {type(owner).__name__} from outside")
+        observer.appended[id(owner)] = owner
+    elif name in _SEARCHING and rest and see_search(observer, stop.frame, owner, rest[0]):
+        return
+    elif name == "__contains__" and rest:
+        read_membership(observer, stop.frame, owner, rest[0])
     elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest:
         value = dict.get(owner, rest[0], MISSING)
         observer.read(ItemRead, stop.frame, owner, rest[0], value)
@@ -182,7 +250,9 @@ def _length(stop: Stop, args: list[Any]) -> None:
 
 def read_length(observer: Observer, frame: types.FrameType, value: Any) -> None:
     """The length of ``value``, or its truth, is asked for."""
-    if kind_of(type(value)) is Kind.CONTAINER and id(value) in observer.outside:
+    if kind_of(type(value)) is Kind.TENSOR:
+        see_tensor(observer, frame, value, "__len__")
+    elif kind_of(type(value)) is Kind.CONTAINER and id(value) in observer.outside:
         observer.read(LengthRead, frame, value, None, len(value))
     elif kind_of(type(value)) is Kind.FOREIGN and id(value) in observer.outside:
         observer.contents(frame, value)
@@ -192,6 +262,8 @@ def read_length(observer: Observer, frame: types.FrameType, value: Any) -> None:
 
 def read_membership(observer: Observer, frame: types.FrameType, container: Any, value: Any) -> None:
     """``value in container``."""
+    if see_search(observer, frame, container, value):
+        return
     if id(container) not in observer.outside:
         return
     if isinstance(container, (dict, set)):
@@ -245,7 +317,18 @@ def _made(stop: Stop, args: list[Any]) -> None:
     stop.pending = stop.observer.made
 
 
+def _address(stop: Stop, args: list[Any]) -> None:
+    if args and id(args[0]) in stop.observer.places:
+        raise stop.observer.error(
+            stop.frame,
+            "asks for the id() or hash() of an argument, which is another tensor at each call",
+            "Compare tensors by 'is', or pass the number in.",
+        )
+
+
 _BUILTINS: dict[str, Callable] = {
+    "id": _address,
+    "hash": _address,
     "len": _length,
     "getattr": _attribute,
     "hasattr": _attribute,
@@ -272,50 +355,3 @@ def check_iterator(observer: Observer, frame: types.FrameType, value: Any) -> No
             f"takes elements from a {type(value).__name__} from outside, which a recording would do once",
             "Call the function for each element, from a loop outside.",
         )
-
-
-
-def _check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
-    """Refuse what gives something else at each call."""
-    owner = getattr(callee, "__self__", None)
-    if owner is None and args:
-        owner = args[0]
-    name, module = getattr(callee, "__name__", ""), str(getattr(callee, "__module__", None))
-    if (module, name) in _THREADS:
-        raise observer.error(
-            frame,
-            "starts work in another thread or process, which a recording would do once",
-            "Do that outside, or in a function that is disabled for compiling (jtorch.compiler.disable).",
-        )
-    if (module, name) in _TRACING:
-        raise observer.error(
-            frame, f"calls {module}.{name}(), which a recording would do once", "Do that outside."
-        )
-    if isinstance(owner, random.Random) or type(owner).__module__.startswith("numpy.random"):
-        module = type(owner).__module__
-    elif isinstance(owner, type) and owner.__module__ == "datetime":
-        module = "datetime"
-    if module in _DRAWING or module.startswith("numpy.random") or (module, name) in _WORLD:
-        raise observer.error(
-            frame,
-            f"calls {module}.{name}(), which gives something else at each call and a recording would keep",
-            "Draw with jtorch.rand, or call it outside and pass what it gives in.",
-        )
-
-
-_THREADS = frozenset({
-    ("threading", "start"), ("_thread", "start_new_thread"), ("concurrent.futures.thread", "submit"),
-    ("concurrent.futures.process", "submit"), ("concurrent.futures._base", "map"),
-    ("concurrent.futures.process", "map"), ("multiprocessing.process", "start"),
-    ("multiprocessing.pool", "map"), ("multiprocessing.pool", "apply_async"),
-})  # fmt: skip
-_DRAWING = ("random", "secrets", "uuid")
-_CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
-_WORLD = frozenset(
-    [("time", name + unit) for name in _CLOCKS for unit in ("", "_ns")]
-    + [("datetime", name) for name in ("now", "utcnow", "today")]
-    + [("posix", "urandom")]
-)
-_TRACING = frozenset({
-    ("sys", "settrace"), ("sys", "setprofile"), ("threading", "settrace"), ("threading", "setprofile"),
-})  # fmt: skip

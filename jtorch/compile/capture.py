@@ -16,8 +16,9 @@ from jtorch.compile import callees, probe
 from jtorch.compile.guards import Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
-from jtorch.compile.observe import Observer, check_reads
+from jtorch.compile.observe import Observer, Question, check_reads
 from jtorch.compile.opaque import is_made_anew
+from jtorch.compile.questions import TensorRead
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.sym import Sym
 from jtorch.compile.tape import Tape, differentiate_whole, is_freed, tape_of
@@ -25,6 +26,7 @@ from jtorch.compile.trace import ArgumentReached, Effects, Tracer
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
@@ -72,6 +74,8 @@ class Capture:
     traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
+    error: Exception | None = None  # what the function raised; the rest is what it had done before
+    questions: list[Question] = field(default_factory=list)  # what must be true of the arguments
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
@@ -101,11 +105,15 @@ def _capture(
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
+    observer.places = tracer.places
     token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
     noted = watch.moved.set(tracer.moved)
+    error: Exception | None = None
     try:
         with observer.observing():
-            returned = _called(function, args, kwargs, leaves, name)
+            returned, error = _called(function, args, kwargs, leaves, name)
+            if error is None:
+                observer.noted.check(name)
             _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, name)
             observer.deep(None, returned, objects=False)
@@ -125,12 +133,15 @@ def _capture(
     if changed:
         raise CompileError(changed)
     _check_arguments(effects, tensors, leaves, name)
-    plain = [*observer.reads.values(), *tracer.options]
+    plain = [r for r in observer.reads.values() if not _is_followed(tracer, r)]
+    plain += tracer.options
     check_reads(plain, name)
     callees.finish(tracer, plain)
     _check_scalars(tracer, name)
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
+    made.questions = list(observer.questions.values())
+    made.error = error
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
         for k, t in tensors.items()
@@ -146,6 +157,11 @@ def _capture(
         made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
         made.tape = tape
     return made
+
+
+def _is_followed(tracer: Tracer, read: Read) -> bool:
+    """Whether the plan notices by itself when what was read changes: it computes with that tensor."""
+    return isinstance(read, TensorRead) and id(read.container._data) in tracer.arrays
 
 
 def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) -> dict[int, Any]:
@@ -293,7 +309,9 @@ def _traced_result(
     ``base`` an earlier result that is the whole of the same memory."""
     sym: Any = out._data
     source = sym.storage.source
-    graph = out._requires_grad and out._node is not None and not is_freed(out._node)
+    on_tape = out._requires_grad and out._node is not None
+    freed = on_tape and is_freed(out._node)
+    graph = on_tape and not freed
     if source is not None:
         if graph:
             raise CompileError(
@@ -304,15 +322,29 @@ def _traced_result(
     if grad_of is not None and not graph and grad_of._data.__class__ is np.ndarray:
         return Result("grad", value=grad_of)
     if base is not None and base.kind == "tensor":
-        return Result("part", base.index, chain=sym.chain, requires_grad=graph)
+        spent = BACKWARD_TWICE if freed else ""
+        return Result("part", base.index, chain=sym.chain, requires_grad=graph, broken=spent)
     is_leaf = out._requires_grad and out._node is None
-    return Result("tensor", index, requires_grad=graph, is_leaf=is_leaf, cls=type(out))
+    spent = BACKWARD_TWICE if freed else ""
+    return Result("tensor", index, requires_grad=graph, is_leaf=is_leaf, cls=type(out), broken=spent)
 
 
-def _called(function: Callable, args: Any, kwargs: Any, leaves: list[Any], name: str) -> Any:
+def _called(
+    function: Callable, args: Any, kwargs: Any, leaves: list[Any], name: str
+) -> tuple[Any, Exception | None]:
+    """(what the function returned, what it raised)"""
     try:
-        return function(*args, **kwargs)
-    except RuntimeError as error:
+        return function(*args, **kwargs), None
+    except (CompileError, MemoryError):  # of these nobody can tell what was done
+        raise
+    except Exception as error:
+        _explain(error, leaves, name)
+        return None, error
+
+
+def _explain(error: Exception, leaves: list[Any], name: str) -> None:
+    """Raise a CompileError for what is an error of the recording alone."""
+    if isinstance(error, RuntimeError):
         if str(error) in (LEAF, VIEW_OF_LEAF) and any(isinstance(a, Tensor) and a._node for a in leaves):
             raise CompileError(
                 f"{error} In a compiled function an argument that was computed outside counts as a leaf, "
@@ -323,7 +355,6 @@ def _called(function: Callable, args: Any, kwargs: Any, leaves: list[Any], name:
                 f"'{name}' writes a value that requires grad into an argument that is a view, whose graph "
                 "would end with the recording. Write its .detach(), or into a clone() that it returns."
             ) from error
-        raise
 
 
 def _check_mode(context: Context, name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import keyword
 import math
 import operator
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from types import FunctionType, MappingProxyType
 from typing import Any
@@ -221,6 +222,8 @@ class MembershipRead(Read):
 
 def contents(container: Any) -> tuple:
     """All that is in a container, in its order: keys before values."""
+    if isinstance(container, OrderedDict):  # has an order of its own
+        return (*OrderedDict.keys(container), *OrderedDict.values(container))
     if isinstance(container, dict):
         return (*dict.keys(container), *dict.values(container))
     if isinstance(container, MappingProxyType):

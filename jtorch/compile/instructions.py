@@ -15,11 +15,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.compile.attributes import read_attribute, read_base, write_attribute
+from jtorch.compile.attributes import compares_in_c, read_attribute, read_base, write_attribute
 from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
 from jtorch.compile.frames import NULL, function_of
 from jtorch.compile.guards import MISSING, CellRead, ItemRead
 from jtorch.compile.kinds import Kind, kind_of
+from jtorch.compile.observe import source_of
+from jtorch.compile.questions import see_identity, see_search
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import HANDLERS, LEAVING, Handler, Stop
 
@@ -187,6 +189,7 @@ def _import(stop: Stop) -> None:
 def _identity(stop: Stop) -> None:
     """``x.item() is True``: the number that changes from call to call is an object of jtorch's."""
     pair = stop.peek(1), stop.peek(2)
+    see_identity(stop.observer, stop.frame, *pair)
     if any(issubclass(type(a), Scalar) and isinstance(b, bool) for a, b in (pair, pair[::-1])):
         raise stop.observer.error(
             stop.frame,
@@ -213,6 +216,8 @@ def _load_item(stop: Stop) -> None:
         observer.deep(stop.frame, key, objects=False)
     elif kind is Kind.ARRAY:
         observer.array(stop.frame, container)
+    elif isinstance(container, dict) and see_search(observer, stop.frame, container, key):
+        return
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         value = _item(container, key)
         if value is MISSING and isinstance(container, collections.defaultdict):
@@ -260,7 +265,9 @@ def _delete_item(stop: Stop) -> None:
 
 def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     kind = kind_of(type(container))
-    if kind is Kind.TENSOR:
+    if kind is Kind.MODULE and stop.observer.is_outside(container):
+        stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
+    elif kind is Kind.TENSOR:
         stop.observer.deep(stop.frame, (key, value), objects=False)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
         before = _item(container, key) if kind is Kind.CONTAINER else MISSING
@@ -317,7 +324,7 @@ def _operands(stop: Stop) -> None:
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
         return
     for value, kind in zip((left, right), kinds, strict=True):
-        if kind in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY):
+        if kind in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY) or compares_in_c(type(value)):
             observer.deep(stop.frame, value)
 
 

@@ -3,8 +3,8 @@
 Traced values cannot see plain Python reads: a number in a list, a flag of an object. Here the interpreter is
 asked to stop before each instruction of the user's functions (``monitoring``, ``settrace``), and the
 instructions that read or write something other than locals look at their operands on the frame's value stack
-(``Stop.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something from outside
-is an error before it happens, so nothing has to be undone.
+(``Stop.peek``). Each distinct read from outside becomes a guard (``guards``); a write to something from
+outside is an error before it happens, so nothing has to be undone.
 
 *Outside* is what was reached from the function itself, its globals, cells, defaults and arguments, by the
 reads seen so far; and any instance of a user's class that was not seen being made. Code of jtorch, the
@@ -23,13 +23,14 @@ import logging
 import sys
 import types
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile import frames
+from jtorch.compile.changes import Noted
 from jtorch.compile.guards import (
     MISSING,
     PLAIN,
@@ -45,6 +46,9 @@ from jtorch.compile.guards import (
 from jtorch.compile.kinds import Kind, is_observed, kind_of
 from jtorch.compile.stepping import Table, table_of
 from jtorch.errors import CompileError, Source
+
+# From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
+Question = Callable[[Callable[[str, Any], str]], str]
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
@@ -74,6 +78,11 @@ class Observer:
         self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
         self.apart: types.FrameType | None = None  # an import, or a call of logging
         self.problem: CompileError | None = None
+        self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
+        self.leaves: list[Any] = []  # the arguments themselves
+        self.appended: dict[int, Any] = {}  # containers from outside that have more entries now
+        self.noted = Noted()  # objects of the library that may be changed
+        self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -86,10 +95,13 @@ class Observer:
             if self.problem is not None:  # the user's function may have caught it
                 raise self.problem
 
-    def start(self, function: Any, leaves: Iterable[Any], arguments: Any) -> None:
+    def start(self, function: Any, leaves: list[Any], arguments: Any) -> None:
         """What there is before the first instruction: the function, what it is given, and the containers of
         arguments that were built for this recording."""
         self.meet(function)
+        if isinstance(function, functools.partial):
+            self.contents(None, self.met(function.keywords))
+        self.leaves = leaves
         for leaf in leaves:
             self.meet(leaf)
         for tree in arguments:
@@ -166,7 +178,7 @@ class Observer:
             parts = value
         elif isinstance(value, types.MethodType):
             parts = (value.__self__, value.__func__)
-        elif isinstance(value, types.BuiltinFunctionType):
+        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
             parts = (value.__self__,)
         elif isinstance(value, functools.partial):
             parts = (value.func, *value.args, *value.keywords.values())
@@ -203,12 +215,23 @@ class Observer:
         guarded: bool = True,
     ) -> None:  # fmt: skip
         """``container`` was asked for ``key`` and had ``value``."""
+        if id(container) in self.appended:
+            raise self.error(
+                frame,
+                f"reads a {type(container).__name__} from outside to which it has appended: a recording "
+                "would append once",
+                "Collect in a list of its own and return that, or read before you append.",
+            )
         identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
         if identity not in self.reads:
             if len(self.reads) >= LIMIT:
                 raise self.error(frame, f"reads more than {LIMIT} things from outside", "Hand it less.")
             self.reads[identity] = kind(container, key, value, source_of(frame), guarded)
             self.meet(value)
+
+    def ask(self, identity: tuple, test: Question) -> None:
+        """The function depends on what ``test`` says of its arguments."""
+        self.questions.setdefault(identity, test)
 
     def contents(self, frame: types.FrameType | None, container: Any) -> None:
         """All entries of an outside container were read."""

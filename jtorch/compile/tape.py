@@ -72,7 +72,7 @@ def is_freed(node: Any) -> bool:
     while stack:
         found = stack.pop()
         if isinstance(found, Node) and found not in seen:
-            if found.saved is None:
+            if found.is_released:
                 return True
             seen.add(found)
             stack += [e[0] for e in found.edges if e is not None]

@@ -151,6 +151,10 @@ class FunctionNode(Node):
         if self.ctx._saved:
             self.ctx._saved = None
 
+    @property
+    def is_released(self) -> bool:
+        return self.ctx._saved is None
+
     def backward(self, xp: Any, g: Any) -> Any:
         evaluator = op_module.CONTEXT.get().evaluator
         grads = self.backward_on_tensors(xp, _tensors(g, evaluator.as_value))

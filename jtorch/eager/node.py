@@ -89,6 +89,11 @@ class Node:
         self.saved = None
         self.versions = ()
 
+    @property
+    def is_released(self) -> bool:
+        """Whether ``backward()`` went through it and freed what it saved."""
+        return self.saved is None
+
     def backward(self, xp: Any, g: Any) -> Any:
         """The inputs' gradients on raw values. Each op's class has its own, see ``backward_source``."""
         return self.vjp(xp, g, *self.check_saved())

@@ -622,10 +622,7 @@ def _new_containers_of_other_kinds(wrap):
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(
-            _loss_after_backward,
-            marks=differs_still("a result that backward() went through inside has no graph outside"),
-        ),
+        _loss_after_backward,
         pytest.param(
             _buffer_changed_between_forward_and_backward,
             marks=differs_still("the gradient is that of the buffer as it was, where eager raises"),

@@ -1,0 +1,124 @@
+"""What a function asks of tensors apart from their elements: which is which, and what they say of themselves.
+
+While it is recorded, arguments are stand-ins. So whether one *is* another tensor, or lies in a container of
+the user's, is answered by the tensors that were passed, and becomes a question that each call asks again.
+Of captured tensors that the plan computes with, the plan itself follows shape, dtype and requires_grad; of
+those that are only asked, a guard does.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.guards import AttributeRead, Read, contents
+from jtorch.compile.observe import Observer, source_of
+from jtorch.compile.trace import ArgumentReached
+from jtorch.eager.tensor import Tensor
+
+ABOUT = frozenset({
+    "requires_grad", "is_leaf", "grad_fn", "shape", "ndim", "dtype", "size", "dim", "ndimension", "stride",
+    "numel", "nelement", "is_contiguous", "element_size", "itemsize", "nbytes", "is_floating_point",
+    "is_complex", "output_nr", "retains_grad", "T", "mT", "__len__",
+})  # fmt: skip
+_OF_A_GRAPH = frozenset({"is_leaf", "grad_fn", "output_nr", "retains_grad"})
+_OF_MEMORY = frozenset({"as_strided", "_base", "_is_view", "storage", "untyped_storage", "storage_offset"})
+_HOLDERS = (dict, list, tuple, set, frozenset, deque)
+
+
+class TensorRead(Read):
+    """What a captured tensor says of itself: (shape, strides, dtype, requires_grad, is a leaf)."""
+
+    __slots__ = ()
+
+    def __init__(self, tensor: Any, source: Any = None) -> None:
+        super().__init__(tensor, "facts", _facts(tensor), source)
+
+    def _look(self) -> Any:
+        return _facts(self.container)
+
+    def holds(self) -> bool:
+        return bool(self.now() == self.value)
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('again', self)}.holds()"
+
+    def facts(self) -> tuple:
+        return type(self), id(self.container), self.value
+
+    def label(self) -> str:
+        return f"what a tensor of shape {tuple(self.value[0])} says of itself"
+
+
+def _facts(tensor: Any) -> tuple:
+    data = tensor._data
+    return data.shape, data.strides, data.dtype, tensor._requires_grad, tensor._node is None
+
+
+def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, name: str) -> None:
+    """``tensor.name`` is about to be asked."""
+    if tensor._data.__class__ is not np.ndarray:  # made by the function
+        return
+    place = observer.places.get(id(tensor))
+    if place is None:
+        if name == "_version":
+            observer.read(AttributeRead, frame, tensor, name, tensor._version)
+        elif name in ABOUT:
+            identity = (TensorRead, id(tensor))
+            if identity not in observer.reads:
+                observer.reads[identity] = TensorRead(tensor, source_of(frame))
+    elif name == "_version":
+        value = tensor._version
+        observer.ask(("version", place), lambda _: f"a{place}._cell[0] == {value}")
+    elif name in _OF_MEMORY:
+        base = observer.leaves[place]._base
+        observer.ask(("base", place), lambda name: f"a{place}._base is {name('T', base)}")
+    elif name in _OF_A_GRAPH and observer.leaves[place]._node is not None:
+        raise observer.error(
+            frame,
+            f"asks {name} of an argument that was computed outside, whose graph a recording does not see",
+            "Ask it outside and pass the answer in, or ask requires_grad.",
+        )
+
+
+def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, other: Any) -> None:
+    """``one is other`` is about to be asked, or what amounts to it."""
+    for a, b in ((one, other), (other, one)):
+        place = observer.places.get(id(a)) if isinstance(a, Tensor) else None
+        if place is None or not isinstance(b, Tensor) or a is b:
+            continue
+        second = observer.places.get(id(b))
+        if second is not None:
+            first, second = sorted((place, second))
+            observer.ask(("is", first, second), lambda _, k=first, j=second: f"a{k} is not a{j}")
+            return
+        if observer.leaves[place] is b:
+            raise ArgumentReached(place)
+        observer.ask(("is", place, id(b)), lambda name, k=place, b=b: f"a{k} is not {name('T', b)}")
+
+
+def see_search(observer: Observer, frame: types.FrameType | None, container: Any, value: Any) -> bool:
+    """``value`` is looked for in ``container``; whether that is answered here, as tensors are by identity."""
+    if not isinstance(value, Tensor) or not isinstance(container, _HOLDERS):
+        return False
+    place = observer.places.get(id(value))
+    if place is None or id(container) not in observer.outside:
+        for part in contents(container):
+            see_identity(observer, frame, value, part)
+        return place is not None
+    if is_in(observer.leaves[place], container):
+        raise ArgumentReached(place)
+    observer.ask(
+        ("in", place, id(container)),
+        lambda name: f"not {name('is_in', is_in)}(a{place}, {name('c', container)})",
+    )  # fmt: skip
+    return True
+
+
+def is_in(tensor: Any, container: Any) -> bool:
+    """Whether ``tensor`` itself is a key or an element."""
+    return any(part is tensor for part in container)
