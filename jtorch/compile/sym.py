@@ -43,10 +43,14 @@ class Flags:
         self.c_contiguous = c_contiguous
 
 
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    return all(n == 1 or s == e for n, s, e in zip(shape, strides, contiguous_strides(shape), strict=True))
+
+
 class Sym:
     """A traced array: a storage seen through a chain of views."""
 
-    __slots__ = ("chain", "dtype", "element_strides", "known", "shape", "storage", "tracer")
+    __slots__ = ("chain", "dtype", "element_strides", "in_order", "known", "shape", "storage", "tracer")
     __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
     base = None  # what ndarrays say whose memory they share: here the storage does
 
@@ -59,6 +63,7 @@ class Sym:
         self.dtype = type.dtype
         self.shape = type.shape
         self.element_strides = contiguous_strides(type.shape) if strides is None else strides
+        self.in_order = strides is None or _is_contiguous(type.shape, strides)
         self.known: tuple[int, Atom] | None = None  # (storage version, variable) of the last read
 
     @property
@@ -75,9 +80,7 @@ class Sym:
 
     @property
     def flags(self) -> Flags:
-        expected = contiguous_strides(self.shape)
-        pairs = zip(self.shape, self.element_strides, expected, strict=True)
-        return Flags(all(n == 1 or s == e for n, s, e in pairs))
+        return Flags(self.in_order)
 
     @property
     def leaked(self) -> bool:

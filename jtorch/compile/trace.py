@@ -34,6 +34,7 @@ from jtorch.compile.inputs import (
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
 from jtorch.compile.items import Item
+from jtorch.compile.layouts import order_of, order_of_copy
 from jtorch.compile.leaks import leaked
 from jtorch.compile.observe import quietly
 from jtorch.compile.operands import check_operands
@@ -46,6 +47,7 @@ from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
 from jtorch.ops.slicing import OVERLAPPING
 
 _CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsqueeze"]
+_PERMUTE = BY_NAME["permute"]
 
 
 class ArgumentReached(BaseException):
@@ -139,8 +141,28 @@ class Tracer(Evaluator):
             kept = self.record(op, *values, **statics | {"keepdims": False})
             return self.record(_UNSQUEEZE, kept, axes=statics["axis"])
         outputs = self.emit(op, atoms, statics)
-        made = tuple(self.fresh(v) for v in outputs)
+        made = tuple(self._laid_out(op, v, values, statics) for v in outputs)
         return made if op.n_outputs > 1 else made[0]
+
+    def _laid_out(self, op: Op, var: Var, values: tuple, statics: dict[str, Any]) -> Sym:
+        """A result as traced memory, in the order in which eager mode has it: see ``layouts``."""
+        if op.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION) or op.layout == "rows":
+            return self.fresh(var)
+        operands = [v for v in map(self.lift, values) if isinstance(v, Sym)]
+        if all(v.in_order for v in operands):
+            return self.fresh(var)
+        reduced = statics["axis"] if op.kind is Kind.REDUCTION else ()
+        shape = operands[0].shape if op.kind is Kind.REDUCTION else var.shape
+        if op.layout == "copy":
+            order = order_of_copy(operands[0].shape, operands[0].element_strides)
+        else:
+            order = order_of([(v.shape, v.element_strides) for v in operands], shape, reduced)
+        if order is None:
+            return self.fresh(var)
+        stored = self.fresh(self.emit(_PERMUTE, [var], {"axes": order})[0])
+        made = self._view(_PERMUTE, stored, {"axes": tuple(np.argsort(order).tolist())})
+        made.known = (0, var)
+        return made
 
     def _arithmetic(self, op: Op, values: tuple, atoms: list[Atom]) -> Any:
         """An op among runtime scalars and numbers: again a runtime scalar."""

@@ -254,7 +254,7 @@ for _flat in (floor, ceil, round, trunc, sign):
 # -- conversion and position -----------------------------------------------------------------------
 
 
-@elementwise(text="{out}({x})", dtype="static", public=None, grad_name="ToCopyBackward0")
+@elementwise(text="{out}({x})", dtype="static", public=None, grad_name="ToCopyBackward0", layout="copy")
 def cast(xp, x, *, dtype):
     return xp.cast(x, dtype=dtype)
 
@@ -264,7 +264,7 @@ def _(xp, g, x_dtype):
     return xp.cast(g, dtype=x_dtype)
 
 
-@elementwise(text="{x}", methods=("clone",))
+@elementwise(text="{x}", methods=("clone",), layout="rows")
 def clone(xp, x):
     return xp.clone(x)
 

@@ -128,12 +128,12 @@ for _extreme in (max_along, min_along):
         return xp.where(chosen, restore(xp, g[0], x_shape, axis, keepdims), 0.0)
 
 
-@reduction(combine="argmax", dtype="index", differentiable=False)
+@reduction(combine="argmax", dtype="index", differentiable=False, layout="rows")
 def argmax(xp, x, *, axis, keepdims):
     return xp.argmax(x, axis=axis, keepdims=keepdims)
 
 
-@reduction(combine="argmin", dtype="index", differentiable=False)
+@reduction(combine="argmin", dtype="index", differentiable=False, layout="rows")
 def argmin(xp, x, *, axis, keepdims):
     return xp.argmin(x, axis=axis, keepdims=keepdims)
 

@@ -72,7 +72,7 @@ def sign(x: Array) -> Array:
         length = np.abs(x)
         return np.divide(x, length, out=np.zeros_like(x), where=length != 0)
     if x.dtype.kind == "b":
-        return x.copy()
+        return np.logical_or(x, x)
     return np.subtract(x > 0, x < 0, dtype=x.dtype)  # 0 for NaN, as in PyTorch
 
 
@@ -99,7 +99,7 @@ def frexp(x: Array) -> tuple[Array, Array]:
 
 def round(x: Array) -> Array:
     """To the nearest, halves to even; integers stay as they are, where NumPy would make floats of them."""
-    return np.rint(x) if x.dtype.kind in "fV" else clone(x)
+    return np.rint(x) if x.dtype.kind in "fV" else np.positive(x)
 
 
 def rsqrt(x: Array) -> Array:

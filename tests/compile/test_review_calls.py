@@ -627,10 +627,7 @@ def _new_containers_of_other_kinds(wrap):
             _buffer_changed_between_forward_and_backward,
             marks=differs_still("the gradient is that of the buffer as it was, where eager raises"),
         ),
-        pytest.param(
-            _reshape_of_what_follows_a_transposed_argument,
-            marks=differs_still("values made inside lie in order; in eager mode as their operands do"),
-        ),
+        _reshape_of_what_follows_a_transposed_argument,
         pytest.param(
             _new_containers_of_other_kinds,
             marks=differs_still("other containers than lists, tuples, dicts and dataclasses are one object"),
