@@ -21,6 +21,9 @@ CHANGING = frozenset({
 })  # fmt: skip
 
 
+_OWN = ("state", "_hooked")  # what steps and calls change by themselves
+
+
 def is_changing(name: str) -> bool:
     return name in CHANGING or name.startswith("register_")
 
@@ -69,7 +72,7 @@ class _Same:
 def _facts(owner: Any) -> dict[str, Any]:
     if isinstance(owner, Tensor):
         return {"_hooks": {k: _Same(v) for k, v in (owner._hooks or {}).items()}}
-    return {name: _content(value) for name, value in vars(owner).items() if name != "state"}
+    return {name: _content(value) for name, value in vars(owner).items() if name not in _OWN}
 
 
 def _content(value: Any) -> Any:
@@ -85,7 +88,7 @@ def _restore(owner: Any, before: dict[str, Any]) -> None:
         owner._hooks = {k: held.value for k, held in before["_hooks"].items()} or None
         return
     facts = vars(owner)
-    for name in [name for name in facts if name not in before and name != "state"]:
+    for name in [name for name in facts if name not in before and name not in _OWN]:
         del facts[name]
     for name, (held, parts) in before.items():
         facts[name] = held.value

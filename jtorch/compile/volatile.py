@@ -101,8 +101,8 @@ def _is_about_files(module: str, name: str, owner: Any) -> bool:
     if module in ("posixpath", "ntpath", "genericpath"):
         return name in _OF_PATHS
     cls = owner if isinstance(owner, type) else type(owner)
-    if root == "pathlib" or PurePath in cls.__mro__:
-        return name in _OF_PATH_OBJECTS
+    if name in _OF_PATH_OBJECTS and (root == "pathlib" or PurePath in cls.__mro__):
+        return True
     if module in ("posix", "nt", "os"):
         return name in _OF_THE_SYSTEM
     return root == "numpy" and name in _OF_NUMPY

@@ -25,7 +25,8 @@ def _arguments(dtype):
     expanded = permuted[:, :1].expand(4, 2, 3)
     return [
         (permuted,), (expanded,), (permuted, 2), (permuted, permuted[0]), (permuted, base.permute(2, 0, 1)),
-        (permuted, ordered), (ordered, permuted), (expanded, ordered), (permuted, base.permute(2, 0, 1), ordered),
+        (permuted, ordered), (ordered, permuted), (expanded, ordered),
+        (permuted, base.permute(2, 0, 1), ordered),
     ]  # fmt: skip
 
 
@@ -101,9 +102,7 @@ def _outcome(function, *arguments):
 
 
 @pytest.mark.parametrize("mode", ["default", "interpret"])
-@pytest.mark.parametrize(
-    "function", [_flattened_shares, _viewed, _asked, _written, _summed, _backward], ids=lambda f: f.__name__[1:]
-)
+@pytest.mark.parametrize("function", [_flattened_shares, _viewed, _asked, _written, _summed, _backward])
 def test_what_follows_from_the_layout(function, mode):
     compiled = jtorch.compile(function, mode=mode)
     expected = _outcome(function, _transposed())

@@ -1,0 +1,133 @@
+"""Which tensor is which, and what tensors say of themselves: as in eager mode at each call, or an error."""
+
+import pytest
+
+import jtorch
+from jtorch import nn
+from jtorch.errors import CompileError
+from tests.compile.observing import t
+
+
+def outcomes(function, calls):
+    """What each of ``calls``, tuples of arguments, gives."""
+    return [function(*arguments).tolist() for arguments in calls]
+
+
+def assert_like_eager(function, calls):
+    compiled = jtorch.compile(function)
+    assert outcomes(compiled, calls) == outcomes(function, calls)
+    return compiled
+
+
+X, Y = t(1), t(2)
+
+
+@pytest.mark.parametrize("calls", [[(X, Y), (X, X), (X, Y)], [(X, X), (X, Y), (Y, Y)]], ids=str)
+def test_whether_two_arguments_are_one(calls):
+    assert_like_eager(lambda q, k: q * 10 if q is k else q + k, calls)
+    assert_like_eager(lambda q, k: q * 10 if q is not k else q + k, calls)
+
+
+def test_calls_of_the_same_form_make_no_new_plan():
+    compiled = assert_like_eager(
+        lambda q, k: q * 10 if q is k else q + k, [(X, Y), (Y, X), (t(3), t(4)), (X, X), (Y, Y)]
+    )
+    assert sum(map(len, compiled.plans.values())) == 2
+
+
+def test_whether_an_argument_is_a_parameter():
+    m = nn.Linear(1, 1)
+    other = nn.Parameter(jtorch.ones(1, 1))
+    assert_like_eager(lambda x: x * 2 if x is m.weight else x * 3, [(other,), (m.weight,), (other,)])
+    assert_like_eager(lambda x: x * 2 if m.weight is x else x * 3, [(m.weight,), (other,), (m.weight,)])
+
+
+@pytest.mark.parametrize("make", [set, frozenset, list, tuple, lambda values: dict.fromkeys(values, 1)])
+def test_whether_a_container_has_an_argument(make):
+    held = make([X])
+    assert_like_eager(lambda q: q * 10 if any(q is h for h in held) else q, [(Y,), (X,), (Y,)])
+    if not isinstance(held, (list, tuple)):  # which compare elements
+        assert_like_eager(lambda q: q * 10 if q in held else q, [(Y,), (X,), (Y,)])
+
+
+def test_a_container_that_gets_the_argument_later():
+    held = set()
+    f = jtorch.compile(lambda q: q * 10 if q in held else q)
+    assert f(X).tolist() == [1.0]
+    held.add(X)
+    assert [f(X).tolist(), f(Y).tolist()] == [[10.0], [2.0]]
+
+
+def test_what_a_dict_has_under_an_argument():
+    table = {X: 5.0}
+    assert_like_eager(lambda q: q * table.get(q, 1.0), [(Y,), (X,), (Y,)])
+    assert_like_eager(lambda q: q * (table[q] if q in table else 3.0), [(X,), (Y,), (X,)])
+
+
+def test_a_container_made_inside():
+    def f(x, y):
+        seen = {x}
+        return x * (2 if y in seen else 3)
+
+    assert_like_eager(f, [(X, Y), (X, X), (Y, X)])
+
+
+def test_the_address_of_an_argument_is_an_error():
+    for ask in (id, hash):
+        with pytest.raises(CompileError, match=r"test_questions.py:\d+.*is another tensor at each call"):
+            jtorch.compile(lambda x, ask=ask: x * ask(x))(X)
+
+
+def _leaf():
+    return jtorch.ones(2, requires_grad=True)
+
+
+def test_whether_an_argument_is_a_leaf():
+    assert_like_eager(lambda v: v * (2 if v.is_leaf else 3), [(t(1, 2),), (_leaf(),)])
+    for ask in ("is_leaf", "grad_fn"):
+        with pytest.raises(CompileError, match=f"asks {ask} of an argument that was computed outside"):
+            jtorch.compile(lambda v, ask=ask: v * (2 if getattr(v, ask) else 3))(_leaf() * 1)
+
+
+def test_the_version_of_an_argument():
+    x = t(1)
+    f = jtorch.compile(lambda x: x * (x._version + 1))
+    for _ in range(3):
+        assert f(x).tolist() == (x * (x._version + 1)).tolist()
+        x.mul_(2)
+
+
+CHANGES = {
+    "requires_grad": (lambda p: p.requires_grad, lambda p: p.requires_grad_(True)),
+    "is_leaf": (lambda p: not p.is_leaf, lambda p: p.mul_(_leaf())),
+    "shape": (lambda p: p.shape[0] > 2, lambda p: setattr(p, "data", jtorch.ones(5))),
+    "len": (lambda p: len(p) > 2, lambda p: setattr(p, "data", jtorch.ones(5))),
+    "size()": (lambda p: p.size(0) > 2, lambda p: setattr(p, "data", jtorch.ones(5))),
+    "numel()": (lambda p: p.numel() > 2, lambda p: setattr(p, "data", jtorch.ones(5))),
+    "jtorch.numel()": (lambda p: jtorch.numel(p) > 2, lambda p: setattr(p, "data", jtorch.ones(5))),
+    "ndim": (lambda p: p.ndim > 1, lambda p: setattr(p, "data", jtorch.ones(2, 2))),
+    "stride()": (lambda p: p.stride(0) > 1, lambda p: setattr(p, "data", jtorch.ones(2, 3)[:, 0])),
+    "dtype": (lambda p: p.dtype is jtorch.float64, lambda p: setattr(p, "data", p.data.double())),
+    "is_floating_point()": (lambda p: not p.is_floating_point(), lambda p: setattr(p, "data", p.data.long())),
+    "_version": (lambda p: p._version > 0, lambda p: p.add_(1)),
+    "getattr": (lambda p: getattr(p, "requires_grad"), lambda p: p.requires_grad_(True)),  # noqa: B009
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_captured_tensor_that_is_only_asked(name):
+    ask, change = CHANGES[name]
+    p = jtorch.ones(2)
+    f = jtorch.compile(lambda x: x * 2 if ask(p) else x)
+    assert f(X).tolist() == f(X).tolist() == [1.0]
+    assert sum(map(len, f.plans.values())) == 1
+    change(p)
+    assert ask(p)
+    assert f(X).tolist() == [2.0]
+
+
+def test_strides_that_count_from_the_start_of_the_memory():
+    base = jtorch.arange(20.0)
+    f = jtorch.compile(lambda v: jtorch.as_strided(v, (3,), (1,), 2) * 1)
+    assert f(jtorch.arange(10.0)).tolist() == [2.0, 3.0, 4.0]
+    assert f(base[10:]).tolist() == jtorch.as_strided(base[10:], (3,), (1,), 2).tolist() == [2.0, 3.0, 4.0]
