@@ -35,6 +35,7 @@ from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
 from jtorch.errors import OtherBranch, RetraceError, RetraceWarning, VerifyError, user_source
 
+MANY = 5  # recordings of one function after which it is told how much they cost
 MAX_PLANS = 64  # per function; the least recently used one goes
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
@@ -78,6 +79,7 @@ class CompiledFunction:
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
         self._told_of_branches = False
+        self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
         self._recordings = 0
         self._latest: CompiledPlan | None = None
         self._signature: inspect.Signature | None = None
@@ -215,7 +217,23 @@ class CompiledFunction:
         plan.facts = facts
         if changes:
             self._note(changes, outcome, timings.total, timings.kernels_compiled)
+        if outcome == "recorded":
+            self._count(changes, timings.total)
         return plan
+
+    def _count(self, changes: tuple[Change, ...], seconds: float) -> None:
+        """Warn, once, of a function that is recorded again and again: each time costs as much as many calls."""
+        self._made += 1
+        self._spent += seconds
+        if self._made != MANY + 1 or not changes:
+            return
+        where, change = user_source(), changes[0]
+        warnings.warn_explicit(
+            f"'{self.name}' has been recorded {self._made} times, which took {self._spent:.2f} s; the last time "
+            f"because {change}. {change.advice}. {self.name}.retraces lists them all; "
+            'on_retrace="eager" runs calls that no recording fits uncompiled.',
+            RetraceWarning, where.file, where.line,
+        )  # fmt: skip
 
     def _compile(
         self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]

@@ -358,10 +358,17 @@ class _Caller:
         return f"unflatten(structure, [{', '.join(values)}])"
 
     def _result(self, result: Any) -> str:
-        if result.broken:
+        if not result.broken:
+            return self._plain(result)
+        if result.kind != "tensor":
             self.names["broken"] = broken
             return f"broken({self._plain(result)}, {self.name('m', result.broken)})"
-        return self._plain(result)
+        type = self._output_type(result.index)  # a loss, mostly: one node serves all calls
+        node = self.name("N", BrokenGraph((), (result.broken,), (), (type.shape, type.dtype)))
+        made = self.name("f", None)
+        self.add(f"{made} = {self._plain(result)}")
+        self.add(f"{made}._node, {made}._requires_grad = {node}, True")
+        return made
 
     def _plain(self, result: Any) -> str:
         if result.kind == "tensor" and result.is_leaf and result.cls is not Tensor:

@@ -273,7 +273,7 @@ def _shown_in_parts(outs: list[Any]) -> list[Any]:
             continue
         current = storage.current
         shape = current.shape if isinstance(current, Var) else ()
-        if out._data.size >= math.prod(shape) and not out._data.flags.c_contiguous:
+        if out._data.size >= math.prod(shape) and not out._data.in_order:
             shared[id(storage)] = storage
         mine = _addresses(shape, out._data.chain)
         others = views.setdefault(id(storage), [])

@@ -63,7 +63,7 @@ class Sym:
         self.dtype = type.dtype
         self.shape = type.shape
         self.element_strides = contiguous_strides(type.shape) if strides is None else strides
-        self.in_order = strides is None or _is_contiguous(type.shape, strides)
+        self.in_order = strides is None or tuple(strides) == contiguous_strides(type.shape)
         self.known: tuple[int, Atom] | None = None  # (storage version, variable) of the last read
 
     @property
@@ -80,7 +80,7 @@ class Sym:
 
     @property
     def flags(self) -> Flags:
-        return Flags(self.in_order)
+        return Flags(self.in_order or _is_contiguous(self.shape, self.element_strides))
 
     @property
     def leaked(self) -> bool:

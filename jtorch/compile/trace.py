@@ -154,7 +154,7 @@ class Tracer(Evaluator):
         reduced = statics["axis"] if op.kind is Kind.REDUCTION else ()
         shape = operands[0].shape if op.kind is Kind.REDUCTION else var.shape
         if op.layout == "copy":
-            order = order_of_copy(operands[0].shape, operands[0].element_strides)
+            order = order_of_copy(operands[0].element_strides)
         else:
             order = order_of([(v.shape, v.element_strides) for v in operands], shape, reduced)
         if order is None:

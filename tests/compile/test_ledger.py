@@ -1,6 +1,7 @@
 """Why a function was recorded again, as its ledger tells it, and what may be done about it."""
 
 import logging
+import re
 import warnings
 
 import pytest
@@ -260,3 +261,16 @@ def test_assert_no_retrace_lets_errors_through_and_knows_compiled_functions():
         jtorch.testing.assert_no_retrace(len),
     ):
         pass
+
+
+@pytest.mark.filterwarnings("default:.*has been recorded")
+def test_many_recordings_are_told_once_with_what_they_took():
+    f = jtorch.compile(lambda x: x * 2)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for n in range(1, 12):
+            f(jtorch.ones(n))
+    (warning,) = seen
+    assert issubclass(warning.category, RetraceWarning)
+    assert re.search(r"recorded 6 times, which took \d+\.\d\d s; .*shape.*on_retrace", str(warning.message))
+    assert warning.filename == __file__

@@ -65,7 +65,7 @@ def _loops(n):
         while total < k:
             total += 1
         else:
-            total = [y + total for y in (1, 2, 3)][0]
+            total = max([y + total for y in (1, 2, 3)])
     return total
 
 
@@ -89,7 +89,8 @@ def _calls(n):
         return sum(args) * scale + len(kwargs)
 
     pair = [n, n + 1]
-    return inner(*pair, n, scale=n, **{"a": 1}), inner(n, scale=2), f"{n!r:>{n}} {pair}", pair[0:1], inner(*pair)
+    named = inner(*pair, n, scale=n, **{"a": 1}), inner(n, scale=2)
+    return named, f"{n!r:>{n}} {pair}", pair[0:1], inner(*pair)
 
 
 def _matches(n):
