@@ -222,15 +222,15 @@ class CompiledFunction:
         return plan
 
     def _count(self, changes: tuple[Change, ...], seconds: float) -> None:
-        """Warn, once, of a function that is recorded again and again: each time costs as much as many calls."""
+        """Warn, once, of a function that is recorded again and again: each time costs as many calls."""
         self._made += 1
         self._spent += seconds
         if self._made != MANY + 1 or not changes:
             return
         where, change = user_source(), changes[0]
         warnings.warn_explicit(
-            f"'{self.name}' has been recorded {self._made} times, which took {self._spent:.2f} s; the last time "
-            f"because {change}. {change.advice}. {self.name}.retraces lists them all; "
+            f"'{self.name}' has been recorded {self._made} times, which took {self._spent:.2f} s; the last "
+            f"time because {change}. {change.advice}. {self.name}.retraces lists them all; "
             'on_retrace="eager" runs calls that no recording fits uncompiled.',
             RetraceWarning, where.file, where.line,
         )  # fmt: skip

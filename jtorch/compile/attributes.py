@@ -6,6 +6,7 @@ import threading
 import types
 from typing import Any
 
+from jtorch.compile.effects import Place, Slot
 from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
 from jtorch.compile.observe import Observer
@@ -162,4 +163,23 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
             return  # its setter is watched
         elif kind is not Kind.TYPE:
             before = MISSING
-    observer.write(frame, owner, name, before, value)
+    observer.write(frame, owner, name, before, value, _place(owner, name, value))
+
+
+def _place(owner: Any, name: str, value: Any) -> Place | None:
+    """An attribute that a replay can write: the object's own, set in the usual way."""
+    cls, kind, facts = type(owner), kind_of(type(owner)), instance_facts(owner)
+    if value is MISSING or not (kind in (Kind.OBJECT, Kind.MODULE) or cls is types.SimpleNamespace):
+        return None
+    if kind is Kind.MODULE:
+        registered = any(name in facts.get(place, ()) for place in ("_parameters", "_buffers", "_modules"))
+        if registered or name == "training" or type(value).__name__ in ("Parameter", "Buffer"):
+            return None
+        return Place(facts, name, of_module=True)
+    usual = cls.__setattr__ is object.__setattr__ or cls is types.SimpleNamespace
+    if not usual:  # which is watched, or sets who knows what
+        return None
+    on_class = find(cls, name)
+    if isinstance(on_class, types.MemberDescriptorType):
+        return Slot(owner, name)
+    return None if facts is None or hasattr(type(on_class), "__set__") else Place(facts, name)

@@ -27,8 +27,9 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import watch
 from jtorch.compile.branches import is_other_branch
+from jtorch.compile.effects import finisher
 from jtorch.compile.guards import test_of
-from jtorch.compile.inputs import ArrayInput, GradInput, ScalarInput
+from jtorch.compile.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
 from jtorch.compile.tree import unflatten
 from jtorch.compile.values import alike, counts_by_value
 from jtorch.eager import tensor as tensors
@@ -141,7 +142,7 @@ class _Caller:
                 self.miss_unless(f"a{k}.__class__ is float")
             else:
                 self._static_guard(k, leaf)
-        for question in self.plan.capture.questions:
+        for question in self.plan.capture.questions.values():
             self.miss_unless(question(self.name))
         guarded = [read for read in self.plan.capture.plain if read.guarded]
         if guarded:
@@ -250,6 +251,8 @@ class _Caller:
             return self._scalar(entry)
         if isinstance(entry, GradInput):
             return self._grad(entry)
+        if isinstance(entry, NumberInput):
+            return self._number(entry)
         assert isinstance(entry, ArrayInput)
         if entry.argument is None:
             return self._staged(self.name("k", entry.array), entry)
@@ -284,6 +287,15 @@ class _Caller:
             holds = f"{value} {_SIGNS[test]} {_number(other)}"
             self.miss_unless(holds if outcome else f"not {holds}")
         return value
+
+    def _number(self, entry: NumberInput) -> str:
+        value, array = self.name("v", None), self.name("n", None)
+        self.add(f"{value} = {self.name('h', entry.place.get)}()")
+        small = "" if entry.kind is float else f" and {-LARGEST} <= {value} <= {LARGEST}"
+        self.miss_unless(f"{value}.__class__ is {entry.kind.__name__}{small}")
+        self.names["as_array"] = np.array
+        self.add(f"{array} = as_array({value}, {self.name('D', entry.var.dtype)})")
+        return array
 
     def _grad(self, entry: GradInput) -> str:
         value = self.name("q", None)
@@ -352,10 +364,16 @@ class _Caller:
             tensors = "".join(f"{v}, " for v in values)
             self.add(f"results = [{tensors}]")
             self.add(f"attach(leaves, results, [{arrays}])")
-            return "unflatten(structure, results)"
+            return self._finished("unflatten(structure, results)")
         if self.plan.capture.structure == "*":
             return values[0]
-        return f"unflatten(structure, [{', '.join(values)}])"
+        return self._finished(f"unflatten(structure, [{', '.join(values)}])")
+
+    def _finished(self, returned: str) -> str:
+        """What is returned, once what the function writes outside is written."""
+        if not self.plan.capture.written:
+            return returned
+        return f"{self.name('finish', finisher(self.plan.capture.written))}({returned})"
 
     def _result(self, result: Any) -> str:
         if not result.broken:

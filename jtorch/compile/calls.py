@@ -6,6 +6,7 @@ import contextvars
 import functools
 import os
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -99,10 +100,7 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
     owner = method.__self__ if isinstance(method, _BOUND) else None
     if id(owner) not in observer.outside or kind_of(type(owner)) not in (Kind.CONTAINER, Kind.ARRAY):
         return
-    if method.__name__ in _TELLING:
-        observer.warn(frame, f"hands on {method.__name__}() of a {type(owner).__name__} from outside")
-        observer.appended[id(owner)] = owner
-    elif method.__name__ in _CHANGING or method.__name__ == "setdefault":
+    if method.__name__ in _TELLING or method.__name__ in _CHANGING or method.__name__ == "setdefault":
         observer.write(frame, owner, MISSING, MISSING, owner)
     else:
         observer.deep(frame, owner)
@@ -211,8 +209,10 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
         _hand_over(observer, stop.frame, args if kind is not Kind.PLAIN else rest)
     elif name in _TELLING:
-        observer.warn(stop.frame, f"calls {name}() on a {type(owner).__name__} from outside")
-        observer.appended[id(owner)] = owner
+        if type(owner) in (list, deque) and len(rest) == 1:
+            observer.append(stop.frame, owner, rest[0])
+        else:
+            observer.write(stop.frame, owner, MISSING, MISSING, owner)
     elif name in _SEARCHING and rest and see_search(observer, stop.frame, owner, rest[0]):
         return
     elif name == "__contains__" and rest:

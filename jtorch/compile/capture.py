@@ -13,7 +13,8 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import watch
 from jtorch.compile import callees, probe
-from jtorch.compile.guards import Read
+from jtorch.compile.effects import STATIC, Counting, Place
+from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
 from jtorch.compile.observe import Observer, Question, check_reads
@@ -74,28 +75,32 @@ class Capture:
     traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
+    written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     error: Exception | None = None  # what the function raised; the rest is what it had done before
-    questions: list[Question] = field(default_factory=list)  # what must be true of the arguments
+    questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     fixed: frozenset[int] = frozenset()
+    counts: dict[Any, Place] = {}
     log: list[Any] = []
     while True:
         try:
-            made = _capture(function, leaves, structure, context, name, fixed, log)
+            made = _capture(function, leaves, structure, context, name, fixed, counts, log)
             callees.hand_over(log)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
             array = leaves[found.place]._data
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
+        except Counting as found:
+            counts[found.place.identity] = found.place
 
 
 def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
-    log: list[Any],
+    counts: dict[Any, Place], log: list[Any],
 ) -> Capture:  # fmt: skip
     tracer = Tracer(name)
     tracer.log = log
@@ -106,6 +111,8 @@ def _capture(
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places = tracer.places
+    for place in counts.values():
+        observer.effects.replace(place, tracer.number(place))
     token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
     noted = watch.moved.set(tracer.moved)
     error: Exception | None = None
@@ -117,7 +124,8 @@ def _capture(
             _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, name)
             observer.deep(None, returned, objects=False)
-            outs, out_structure = flatten(returned)
+            written = observer.effects
+            outs, out_structure = flatten((returned, written.values) if written.written else returned)
             results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
             found = differentiate_whole(tracer, outs, results) if context.grad and alive else None
@@ -125,6 +133,7 @@ def _capture(
         graph, effects = tracer.finish(atoms)
     finally:
         tracer.open = False
+        observer.effects.undo()
         op_module.CONTEXT.reset(token)
         watch.moved.reset(noted)
         changed = _undo(tracer)
@@ -140,8 +149,10 @@ def _capture(
     _check_scalars(tracer, name)
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
-    made.questions = list(observer.questions.values())
+    made.questions = observer.questions
     made.error = error
+    made.written = observer.effects.places
+    STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
         for k, t in tensors.items()

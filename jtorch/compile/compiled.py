@@ -20,6 +20,7 @@ from jtorch.compile.inputs import (
     CounterInput,
     GradInput,
     Input,
+    NumberInput,
     ScalarInput,
 )
 from jtorch.compile.ir import Var, text
@@ -48,7 +49,7 @@ class Wiring:
     def _place(self, place: Place, entry: Input) -> None:
         if isinstance(entry, ArrayInput) and entry.argument is None and _in_order(entry.array):
             self._fix(place, entry.array)
-        elif isinstance(entry, (ArrayInput, GradInput)):
+        elif isinstance(entry, (ArrayInput, GradInput, NumberInput)):
             self._bring(place, entry)
         elif isinstance(entry, ConstantInput):
             self._fix(place, entry.array)
@@ -198,6 +199,8 @@ def _facts(capture: Capture) -> tuple:
     effects = capture.effects
     return (
         capture.structure,
+        [*capture.questions],
+        [(type(place), place.identity) for place in capture.written],
         (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
         [(named(t), named(grad)) for t, grad in effects.shared_grads],
@@ -259,6 +262,8 @@ def _identity(entry: Input) -> Any:
         return ("grad", who, entry.present)
     if isinstance(entry, ConstantInput):
         return ("constant", entry.array.tobytes())
+    if isinstance(entry, NumberInput):
+        return ("number", entry.place.identity, entry.kind)
     assert isinstance(entry, CounterInput)
     return ("counter", id(entry.generator), entry.attribute)
 

@@ -10,7 +10,14 @@ from typing import Any
 
 from jtorch import config
 from jtorch.compile.fuse import Fuser, Group, drawback, obstacle
-from jtorch.compile.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, ScalarInput
+from jtorch.compile.inputs import (
+    ArrayInput,
+    ConstantInput,
+    CounterInput,
+    GradInput,
+    NumberInput,
+    ScalarInput,
+)
 from jtorch.compile.ir import Graph, Type, Var, names_of
 from jtorch.compile.ledger import aligned
 from jtorch.compile.naming import Named
@@ -133,6 +140,8 @@ def _captured(plan: Any, named: Named) -> Iterator[Captured]:
         elif isinstance(entry, GradInput) and entry.argument is None:
             name = named.name_of(entry.tensor) or "a tensor without a name"
             yield Captured(f"{name}.grad", entry.var.type, entry.written)
+        elif isinstance(entry, NumberInput):
+            yield Captured(str(entry.place.key), entry.var.type, True)
         elif isinstance(entry, CounterInput):
             yield Captured(f"generator.{entry.attribute}", entry.var.type, entry.attribute == "call")
 

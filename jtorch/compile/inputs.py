@@ -11,6 +11,8 @@ from jtorch.compile.ir import Type, Var
 
 _F64, _U64, _I64 = (np.dtype(d) for d in (np.float64, np.uint64, np.int64))
 
+LARGEST = 2**61  # integers beyond are too large to count on with int64
+
 
 class Input:
     """One input of a graph."""
@@ -90,6 +92,16 @@ class ScalarInput(Input):
             return False
         now = ScalarInput.of(self.container, self.path).value
         return now != self.value and not (now != now and self.value != self.value)
+
+
+class NumberInput(Input):
+    """A Python number outside that the function replaces: read at each call, an int64 or a float64."""
+
+    def __init__(self, place: Any, value: int | float) -> None:
+        self.place = place
+        self.kind = type(value)
+        self.value = value
+        self.var = Var(Type(_F64 if self.kind is float else _I64, ()), str(place.key))
 
 
 class CounterInput(Input):

@@ -17,8 +17,9 @@ from typing import Any
 
 from jtorch.compile.attributes import compares_in_c, read_attribute, read_base, write_attribute
 from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
+from jtorch.compile.effects import Cell, Place
 from jtorch.compile.frames import NULL, function_of
-from jtorch.compile.guards import MISSING, CellRead, ItemRead
+from jtorch.compile.guards import MISSING, PLAIN, CellRead, ItemRead
 from jtorch.compile.kinds import Kind, kind_of
 from jtorch.compile.observe import source_of
 from jtorch.compile.questions import see_identity, see_search
@@ -145,14 +146,17 @@ def _store_cell(stop: Stop) -> None:
     cell = _cell(stop)
     if cell is not None:
         after = MISSING if stop.place.opname == "DELETE_DEREF" else stop.peek(1)
-        stop.observer.write(stop.frame, None, stop.place.argval, _content(cell), after)
+        place = None if after is MISSING else Cell(cell, stop.place.argval)
+        stop.observer.write(stop.frame, None, stop.place.argval, _content(cell), after, place)
 
 
 @on("STORE_GLOBAL", "DELETE_GLOBAL")
 def _store_global(stop: Stop) -> None:
     name = stop.place.argval
     after = MISSING if stop.place.opname == "DELETE_GLOBAL" else stop.peek(1)
-    stop.observer.write(stop.frame, None, name, stop.frame.f_globals.get(name, MISSING), after)
+    names = stop.frame.f_globals
+    place = None if after is MISSING else Place(names, name)
+    stop.observer.write(stop.frame, None, name, names.get(name, MISSING), after, place)
 
 
 # -- attributes and items ------------------------------------------------------------------------------------
@@ -271,7 +275,17 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
         stop.observer.deep(stop.frame, (key, value), objects=False)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
         before = _item(container, key) if kind is Kind.CONTAINER else MISSING
-        stop.observer.write(stop.frame, container, key, before, value)
+        stop.observer.write(stop.frame, container, key, before, value, _place(container, key, before, value))
+
+
+def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
+    """An item that a replay can write: of a list that is there, or of a dict that is no optimizer's group."""
+    if value is MISSING or not isinstance(key, PLAIN):
+        return None
+    if type(container) is list and isinstance(key, int) and before is not MISSING:
+        return Place(container, key)
+    plain = isinstance(container, dict) and type(container).__setitem__ is dict.__setitem__
+    return Place(container, key) if plain and "params" not in container else None
 
 
 # -- whole containers ----------------------------------------------------------------------------------------

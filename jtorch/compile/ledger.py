@@ -152,7 +152,10 @@ def failing_guard(plan: Any, leaves: Sequence[Any]) -> str | None:
 
 
 _ADVICE = (
-    (r"\.shape$", "each new size is recorded and planned anew: drop or pad the last partial batch, or sort by size"),
+    (
+        r"\.shape$",
+        "each new size is recorded and planned anew: drop or pad the last partial batch, or sort by size",
+    ),
     (r"\.dtype$", "convert before the call"),
     (r"\.stride\(\)$", "pass .contiguous() tensors"),
     (r"^arguments$", "pass the same arguments in the same form"),

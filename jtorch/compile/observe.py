@@ -31,19 +31,24 @@ import numpy as np
 
 from jtorch.compile import frames
 from jtorch.compile.changes import Noted
+from jtorch.compile.effects import Counting, Effects, End, Place, may_be_written
 from jtorch.compile.guards import (
     MISSING,
     PLAIN,
     ArrayRead,
     AttributeRead,
+    CellRead,
     ContentsRead,
     ItemRead,
+    LengthRead,
+    MembershipRead,
     Read,
     contents,
     same,
     told,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, kind_of
+from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Table, table_of
 from jtorch.errors import CompileError, Source
 
@@ -52,6 +57,7 @@ Question = Callable[[Callable[[str, Any], str]], str]
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
+WHOLE = (ContentsRead, LengthRead, MembershipRead)  # reads of a container that any change changes
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
 _APART = (logging.__file__, warnings.__file__)  # files in which nothing is looked at
@@ -80,7 +86,7 @@ class Observer:
         self.problem: CompileError | None = None
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
-        self.appended: dict[int, Any] = {}  # containers from outside that have more entries now
+        self.effects = Effects()  # what it writes outside
         self.noted = Noted()  # objects of the library that may be changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
@@ -215,12 +221,14 @@ class Observer:
         guarded: bool = True,
     ) -> None:  # fmt: skip
         """``container`` was asked for ``key`` and had ``value``."""
-        if id(container) in self.appended:
+        if isinstance(key, PLAIN) and (id(container), key) in self.effects.known:
+            return
+        if id(container) in self.effects.grown or (id(container) in self.effects.changed and kind in WHOLE):
             raise self.error(
                 frame,
-                f"reads a {type(container).__name__} from outside to which it has appended: a recording "
-                "would append once",
-                "Collect in a list of its own and return that, or read before you append.",
+                f"reads a {type(container).__name__} from outside that it has changed, whose entries are "
+                "known only when a replay has ended",
+                "Collect in a container of its own and return that, or read before you write.",
             )
         identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
         if identity not in self.reads:
@@ -295,9 +303,14 @@ class Observer:
         where = f"{source_of(frame)}: " if frame is not None else ""
         return CompileError(f"{where}'{self.name}' {does}. {way_out}")
 
-    def write(self, frame: types.FrameType, owner: Any, key: Any, before: Any, after: Any) -> None:
+    def write(
+        self, frame: types.FrameType, owner: Any, key: Any, before: Any, after: Any,
+        place: Place | None = None,
+    ) -> None:  # fmt: skip
         """``key`` of ``owner``, which is from outside, is about to become ``after``. To write what is there
-        already changes nothing."""
+        already changes nothing; what a replay can write to ``place`` is an effect."""
+        if place is not None and self._is_effect(place, before, after):
+            return
         if before is not MISSING and (before is after or (isinstance(after, PLAIN) and same(before, after))):
             return
         first = " If that is done only the first time, call the function once before compiling it."
@@ -311,6 +324,32 @@ class Observer:
             + (first if before is MISSING or before is None else ""),
         )
 
+    def _is_effect(self, place: Place, before: Any, after: Any) -> bool:
+        if not may_be_written(after):
+            return False
+        fresh = place.identity not in self.effects.known
+        if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
+            return True  # and changes nothing
+        if fresh and _is_count(before, after) and self._has_read(place):
+            raise Counting(place)
+        self.effects.write(place, after)
+        return True
+
+    def _has_read(self, place: Place) -> bool:
+        container, name = id(place.container), (type(place.key), place.key)
+        return any((kind, container, name) in self.reads for kind in (ItemRead, CellRead, AttributeRead))
+
+    def append(self, frame: types.FrameType, container: Any, value: Any) -> None:
+        """``value`` is about to be appended to a list or deque from outside."""
+        if not may_be_written(value):
+            raise self.error(
+                frame,
+                f"appends a {type(value).__name__} to a {type(container).__name__} from outside, which a "
+                "replay cannot make again",
+                "Append tensors, numbers and texts, or return it.",
+            )
+        self.effects.write(End(container, "the end"), value)
+
     def warn(self, frame: types.FrameType, text: str) -> None:
         """Once for each place."""
         place = (frame.f_code.co_filename, frame.f_lineno)
@@ -322,6 +361,13 @@ class Observer:
     def check(self) -> None:
         """Raise if something that was read has changed since."""
         check_reads(self.reads.values(), self.name)
+
+
+def _is_count(before: Any, after: Any) -> bool:
+    """A number that another of its kind replaces."""
+    if type(before) not in (int, float):
+        return False
+    return type(after) is type(before) or issubclass(type(after), Scalar)
 
 
 def check_reads(reads: Iterable[Read], name: str) -> None:

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, Input, ScalarInput
+from jtorch.compile.inputs import (
+    ArrayInput,
+    ConstantInput,
+    CounterInput,
+    GradInput,
+    Input,
+    NumberInput,
+    ScalarInput,
+)
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
 from jtorch.generator import default_generator
@@ -28,6 +36,7 @@ class Snapshot:
         self.tape = [(t, [getattr(t, name) for name in _TAPE]) for t in self.tensors]
         drawn = {id(g): g for g, _ in capture.effects.draws} | {id(default_generator): default_generator}
         self.generators = [(g, g.position()) for g in drawn.values()]
+        self.plain = [place.snapshot() for place in {p.identity: p for p in capture.written}.values()]
 
     def restore(self) -> None:
         """Make everything what it was. Version counters stay where they got to."""
@@ -45,6 +54,8 @@ class Snapshot:
                 setattr(tensor, name, value)
         for generator, position in self.generators:
             generator.move_to(position)
+        for put_back in self.plain:
+            put_back()
 
     def effects(self) -> list[np.ndarray | None]:
         """What is there now: arrays, then gradients, then the generators' positions."""
@@ -99,6 +110,8 @@ def _value(entry: Input, leaves: list[Any]) -> Any:
         tensor = entry.tensor if entry.argument is None else leaves[entry.argument]
         grad = _grad_array(tensor) if entry.present else None
         return np.zeros(entry.var.shape) if grad is None else grad
+    if isinstance(entry, NumberInput):
+        return entry.place.get()
     assert isinstance(entry, CounterInput)
     return getattr(entry.generator, entry.attribute)
 
@@ -107,7 +120,7 @@ def value_now(entry: Input) -> Any:
     """What an input of a recording that is under way holds: its arguments stand for themselves."""
     if isinstance(entry, ArrayInput):
         return entry.array
-    if isinstance(entry, ScalarInput):
+    if isinstance(entry, (ScalarInput, NumberInput)):
         return entry.value
     if isinstance(entry, GradInput):
         grad = _grad_array(entry.tensor) if entry.present else None

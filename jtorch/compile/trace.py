@@ -25,11 +25,13 @@ from jtorch.compile import items
 from jtorch.compile.branches import Branches
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
+    LARGEST,
     ArrayInput,
     ConstantInput,
     GeneratorInput,
     GradInput,
     Input,
+    NumberInput,
     ScalarInput,
 )
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
@@ -368,6 +370,18 @@ class Tracer(Evaluator):
             found = Scalar(self, entry.var, entry.value, (entry,))
             self.scalars[entry.identity] = found
         return found
+
+    def number(self, place: Any) -> Item:
+        """The number at ``place`` as one that changes from call to call."""
+        value = place.get()
+        if abs(value) > LARGEST and isinstance(value, int):
+            raise CompileError(
+                f"'{self.name}' counts on from {value}, which is too large for compiled code (more than 2**61): "
+                "keep it outside."
+            )
+        entry = NumberInput(place, value)
+        self.inputs.append(entry)
+        return Item(self, entry.var, LARGEST)
 
     def _check_stranger(self, tensor: Any) -> None:
         if id(tensor) in self.argument_tensors:

@@ -228,19 +228,3 @@ def test_elements_of_an_iterator_from_outside_are_refused(make):
         with pytest.raises(CompileError, match="which a recording would do once"):
             f(t(1))
     assert take() == 1
-
-
-@pytest.mark.filterwarnings("ignore:.*append")
-@pytest.mark.parametrize(
-    "ask", [len, list, lambda values: values[-1], lambda values: 2.0 in values, lambda values: sum(values)]
-)
-def test_a_list_that_is_read_after_it_was_appended_to(ask):
-    values = []
-
-    def f(x):
-        values.append(2.0)
-        ask(values)
-        return x
-
-    with pytest.raises(CompileError, match="to which it has appended"):
-        jtorch.compile(f)(t(1))

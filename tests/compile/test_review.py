@@ -537,16 +537,6 @@ class Counting(nn.Module):
         self.register_buffer("total", jtorch.zeros(1))
 
 
-@refused("changes 'count'")
-def a_modules_counter(wrap):
-    class Layer(Counting):
-        def forward(self, x):
-            self.count += 1
-            return x * self.count
-
-    wrap(Layer())(t(1))
-
-
 @refused("changes 'total'")
 def a_modules_buffer_rebound(wrap):
     class Layer(Counting):

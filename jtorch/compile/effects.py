@@ -1,0 +1,172 @@
+"""What a function does to plain Python state outside: ``self.n += 1``, ``losses.append(loss.item())``.
+
+While it is recorded such a write happens, with traced values, is noted, and is taken back when the recording
+ends. A replay does it again after its kernels have run: what was written is one more result of the graph.
+
+A number that a function reads and then replaces is a count of something. A guard on it would have each call
+recorded; so it is recorded once more with the number as an input that each call reads (``Counting``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jtorch import watch
+from jtorch.compile.guards import MISSING, PLAIN
+from jtorch.compile.scalar import Scalar
+from jtorch.eager.tensor import Tensor
+
+STATIC: set[tuple[int, Any]] = set()  # attributes of modules that some recording holds for constant
+
+
+class Counting(BaseException):
+    """The function replaces the number at ``place``, which it has read: record it with that as an input."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Something outside that is written: ``container[key]``, which may be the dict of an object; where it is
+    the dict of a module, others are told."""
+
+    container: Any
+    key: Any
+    of_module: bool = False
+
+    @property
+    def identity(self) -> tuple[int, Any]:
+        return id(self.container), self.key
+
+    def get(self) -> Any:
+        if isinstance(self.container, dict):
+            return dict.get(self.container, self.key, MISSING)
+        return self.container[self.key]
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            self.container.pop(self.key, None)
+        else:
+            self.container[self.key] = value
+        if self.of_module and self.identity in STATIC:
+            watch.advance()
+
+    def snapshot(self) -> Callable[[], None]:
+        """What makes it again as it is now."""
+        before = self.get()
+        return lambda: self.put(before)
+
+
+class Cell(Place):
+    """The variable ``key`` of an enclosing function, in the cell ``container``."""
+
+    @property
+    def identity(self) -> tuple[int, Any]:
+        return id(self.container), self.key
+
+    def get(self) -> Any:
+        try:
+            return self.container.cell_contents
+        except ValueError:
+            return MISSING
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            del self.container.cell_contents
+        else:
+            self.container.cell_contents = value
+
+
+class Slot(Place):
+    """The slot ``key`` of the object ``container``."""
+
+    def get(self) -> Any:
+        return getattr(self.container, self.key, MISSING)
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            delattr(self.container, self.key)
+        else:
+            setattr(self.container, self.key, value)
+
+
+class End(Place):
+    """The end of the list or deque ``container``."""
+
+    def put(self, value: Any) -> None:
+        self.container.append(value)
+
+    def snapshot(self) -> Callable[[], None]:
+        before = list(self.container)
+
+        def restore() -> None:
+            self.container.clear()
+            self.container.extend(before)
+
+        return restore
+
+
+def may_be_written(value: Any) -> bool:
+    """Whether a replay can write ``value`` again: numbers, texts, tensors, and plain containers of them."""
+    if isinstance(value, (*PLAIN, Tensor, Scalar, np.generic)) or issubclass(type(value), Scalar):
+        return True
+    if type(value) in (tuple, list):
+        return all(map(may_be_written, value))
+    return type(value) is dict and all(map(may_be_written, value.values()))
+
+
+class Effects:
+    """Those of one recording, in the order in which they happened."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[Place, Any]] = []
+        self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
+        self.changed: dict[int, Any] = {}  # containers that are not what they were
+        self.grown: dict[int, Any] = {}  # those that have more entries than before
+        self._undo: list[Callable[[], None]] = []
+
+    def write(self, place: Place, value: Any) -> None:
+        """``value`` is about to be written to ``place``."""
+        if place.identity not in self.known or isinstance(place, End):
+            self._undo.append(place.snapshot())
+        self.known.add(place.identity)
+        self.changed[id(place.container)] = place.container
+        if isinstance(place, End):
+            self.grown[id(place.container)] = place.container
+        self.written.append((place, value))
+
+    def replace(self, place: Place, value: Any) -> None:
+        """Have the function find ``value`` at ``place``."""
+        self._undo.append(place.snapshot())
+        self.known.add(place.identity)
+        place.put(value)
+
+    def undo(self) -> None:
+        """Make everything what it was before."""
+        while self._undo:
+            self._undo.pop()()
+
+    @property
+    def places(self) -> list[Place]:
+        return [place for place, _ in self.written]
+
+    @property
+    def values(self) -> list[Any]:
+        return [value for _, value in self.written]
+
+
+def finisher(places: list[Place]) -> Callable[[Any], Any]:
+    """From (what the function returned, what it wrote) to what it returned, after writing that."""
+
+    def finish(made: Any) -> Any:
+        returned, values = made
+        for place, value in zip(places, values, strict=True):
+            place.put(value)
+        return returned
+
+    return finish

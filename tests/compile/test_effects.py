@@ -1,0 +1,358 @@
+"""Plain Python state that a function changes outside: the same after each call as in eager mode."""
+
+import collections
+import types
+
+import pytest
+
+import jtorch
+from jtorch import nn
+from jtorch.errors import CompileError
+from tests.compile.observing import Config, Slotted, t
+
+COUNT = 0
+CASES = {}
+
+
+def effect(recordings=1):
+    """A case: ``make()`` gives (function, state). ``recordings`` of four calls, at most."""
+
+    def decorator(make):
+        CASES[make.__name__] = (make, recordings)
+        return make
+
+    return decorator
+
+
+@effect()
+def a_global():
+    global COUNT
+    COUNT = 0
+
+    def f(x):
+        global COUNT
+        COUNT += 1
+        return x * COUNT
+
+    return f, lambda: COUNT
+
+
+@effect()
+def a_cell():
+    count = 0
+
+    def f(x):
+        nonlocal count
+        count = count + 2
+        return x * count
+
+    return f, lambda: count
+
+
+@effect()
+def a_namespace():
+    state = types.SimpleNamespace(steps=0, total=0.0)
+
+    def f(x):
+        state.steps += 1
+        state.total = state.total * 0.5 + 1.0
+        return x * state.total
+
+    return f, lambda: (state.steps, state.total)
+
+
+@effect()
+def a_counting_module():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+            self.seen = 0.0
+
+        def forward(self, x):
+            self.calls += 1
+            self.seen += x.sum().item()
+            return x * 2
+
+    layer = Layer()
+    return layer, lambda: (layer.calls, layer.seen)
+
+
+@effect()
+def counters_in_a_dict():
+    state = {"steps": 0, "last": None}
+
+    def f(x):
+        state["steps"] += 1
+        state["last"] = (x * 2).sum().item()
+        return x
+
+    return f, lambda: state
+
+
+@effect()
+def an_item_of_a_list_in_a_callee():
+    state = {"counts": [0, 1]}
+
+    def inner():
+        state["counts"][0] = 5
+        state["counts"][-1] += 1
+
+    def f(x):
+        inner()
+        return x
+
+    return f, lambda: state
+
+
+@effect()
+def losses():
+    kept, w = [], jtorch.ones(2, requires_grad=True)
+    optimizer = jtorch.optim.SGD([w], lr=0.1)
+
+    def f(x):
+        optimizer.zero_grad()
+        loss = ((w * x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        kept.append(loss.item())
+        return loss
+
+    return f, lambda: (kept, w.tolist())
+
+
+@effect()
+def tensors_kept():
+    kept, queue = {}, collections.deque(maxlen=2)
+
+    def f(x):
+        y = x * 2
+        kept["y"], kept["pair"] = y, (y + 1, [x, 3])
+        queue.append(y.detach())
+        return y
+
+    def state():
+        first, (second, (third, number)) = kept["y"], kept["pair"]
+        return first.tolist(), second.tolist(), third.tolist(), number, [q.tolist() for q in queue]
+
+    return f, state
+
+
+@effect()
+def an_activation_on_a_module():
+    class Net(nn.Module):
+        def forward(self, x):
+            self.last = x * 2
+            return self.last + 1
+
+    net = Net()
+    return net, lambda: net.last.tolist()
+
+
+@effect(recordings=4)  # another tensor is read at each call: correct, and told after a few
+def a_hidden_state():
+    state = types.SimpleNamespace(h=t(0, 0))
+
+    def f(x):
+        state.h = state.h * 0.5 + x
+        return state.h * 2
+
+    return f, lambda: state.h.tolist()
+
+
+@effect(recordings=2)
+def the_first_call():
+    class Net:
+        first = True
+
+        def __call__(self, x):
+            if self.first:
+                self.first = False
+                return x * 10
+            return x
+
+    net = Net()
+    return net.__call__, lambda: net.first
+
+
+@effect()
+def an_object_of_slots():
+    slotted = Slotted()
+
+    def f(x):
+        slotted.rate = slotted.rate * 2.0
+        return x * slotted.rate
+
+    return f, lambda: slotted.rate
+
+
+@effect()
+def setattr_of_an_object():
+    config = Config()
+
+    def f(x):
+        setattr(config, "ra" + "te", 3.0)
+        return x * config.rate
+
+    return f, lambda: config.rate
+
+
+@effect(recordings=4)  # the length is read, and another one at each call
+def a_list_whose_length_is_read():
+    kept = []
+
+    def f(x):
+        n = len(kept)
+        kept.append(n)
+        return x * n
+
+    return f, lambda: kept
+
+
+@effect()
+def the_same_place_twice():
+    state = {"a": 1}
+
+    def f(x):
+        state["a"] = 2
+        state["a"] = state["a"] + 3
+        return x * state["a"]
+
+    return f, lambda: state
+
+
+@effect()
+def a_method_of_another_object():
+    class Meter:
+        def __init__(self):
+            self.total, self.count, self.history = 0.0, 0, []
+
+        def update(self, value, n=1):
+            self.total += value * n
+            self.count += n
+            self.history.append(value)
+
+    meter = Meter()
+
+    def f(x):
+        meter.update(x.sum().item(), n=3)
+        return x * 2
+
+    return f, lambda: (meter.total, meter.count, meter.history)
+
+
+@pytest.mark.parametrize("mode", ["default", "interpret"])
+@pytest.mark.parametrize("name", CASES)
+def test_state_is_that_of_eager_mode_after_each_call(name, mode):
+    make, recordings = CASES[name]
+    seen = []
+    for wrap in (lambda f: f, lambda f: jtorch.compile(f, mode=mode)):
+        function, state = make()
+        call = wrap(function)
+        seen.append([(call(t(1, k)).tolist(), repr(state())) for k in range(4)])
+    assert seen[0] == seen[1]
+    assert len(call.retraces) < recordings
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"a_hidden_state"}))
+def test_verified_calls_change_it_once(name):
+    make, _ = CASES[name]
+    function, state = make()
+    verified, expected = jtorch.compile(function, verify="every:1"), []
+    for k in range(3):
+        verified(t(1, k))
+    found = repr(state())
+    function, state = make()
+    for k in range(3):
+        expected = function(t(1, k))
+    assert found == repr(state()) and expected is not None
+
+
+def test_an_exception_keeps_what_was_written_before_it():
+    state = {"n": 0, "kept": []}
+
+    def f(x):
+        state["n"] += 1
+        state["kept"].append((x * 2).sum().item())
+        if x.sum() > 5:
+            raise ValueError
+        state["n"] += 10
+        return x
+
+    f = jtorch.compile(f)
+    f(t(1))
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            f(t(9))
+    f(t(2))
+    assert state == {"n": 24, "kept": [2.0, 18.0, 18.0, 4.0]}
+
+
+def test_what_is_refused_changes_nothing():
+    state, kept = {"n": 0}, []
+
+    def f(x):
+        state["n"] += 1
+        kept.append(x)
+        return x * float(x.sum())
+
+    for _ in range(2):
+        with pytest.raises(CompileError, match=r"float\(\)"):
+            jtorch.compile(f)(t(1))
+    assert (state, kept) == ({"n": 0}, [])
+
+
+def test_a_function_of_another_recording_notices():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = 1
+
+        def forward(self, x):
+            return x * self.scale
+
+    layer = Layer()
+
+    def grow(x):
+        layer.scale = 7
+        return x
+
+    scaled, grown = jtorch.compile(layer), jtorch.compile(grow)
+    assert scaled(t(1)).tolist() == [1.0]
+    grown(t(1))
+    assert scaled(t(1)).tolist() == [7.0]
+    layer.scale = 2
+    grown(t(1))
+    assert scaled(t(1)).tolist() == [7.0]
+
+
+def test_a_count_that_becomes_another_kind_of_number():
+    state = {"n": 0}
+
+    def f(x):
+        state["n"] += 1
+        return x * state["n"]
+
+    f = jtorch.compile(f)
+    assert [f(t(1)).tolist() for _ in range(2)] == [[1.0], [2.0]]
+    state["n"] = 0.5
+    assert [f(t(1)).tolist() for _ in range(2)] == [[1.5], [2.5]]
+    state["n"] = 2**70
+    with pytest.raises(CompileError, match="too large"):
+        f(t(1))
+
+
+@pytest.mark.parametrize(
+    "ask", [len, list, lambda values: values[-1], lambda values: 2.0 in values, lambda values: sum(values)]
+)
+def test_a_list_that_is_read_after_it_was_appended_to(ask):
+    values = []
+
+    def f(x):
+        values.append(2.0)
+        ask(values)
+        return x
+
+    with pytest.raises(CompileError, match=r"test_effects.py:\d+.*has changed.*read before you write"):
+        jtorch.compile(f)(t(1))
+    assert values == []
