@@ -15,9 +15,12 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jtorch import threads
+
+
+_Function = TypeVar("_Function", bound=Callable)
 
 
 class Library(NamedTuple):
@@ -39,11 +42,13 @@ class limited:  # noqa: N801 - reads as a word: with limited(flops)
 
     __slots__ = ("count",)
 
-    def __init__(self, flops: float) -> None:
+    def __init__(self, flops: float, in_scipy: bool = False) -> None:
         self.count = threads.threads_for(flops)
+        if in_scipy:
+            import scipy.linalg  # noqa: F401 - brings the library that is to be set
 
     def __enter__(self) -> None:
-        libraries = found("scipy.linalg" in sys.modules)
+        libraries = _libraries()
         with _lock:
             if not _inside:
                 for library in libraries:
@@ -60,10 +65,31 @@ class limited:  # noqa: N801 - reads as a word: with limited(flops)
                 _restore()
 
 
+def in_lapack(function: _Function, in_scipy: bool = False) -> _Function:
+    """``function``, of a matrix or a batch of them, on our number of threads.
+
+    A decomposition takes about n^3 multiplications and additions for each matrix.
+    """
+
+    @functools.wraps(function)
+    def run(x: Any, *arguments: Any, **statics: Any) -> Any:
+        with limited(2.0 * x.shape[-2] * x.shape[-1] * min(x.shape[-2:]), in_scipy):
+            return function(x, *arguments, **statics)
+
+    return run  # type: ignore[return-value]
+
+
+in_scipys_lapack = functools.partial(in_lapack, in_scipy=True)
+
+
 def set_all(count: int) -> None:
     """Leave all of them on that many threads: for a process of our own, as the worker of a loader is."""
-    for library in found("scipy.linalg" in sys.modules):
+    for library in _libraries():
         library.set(count)
+
+
+def _libraries() -> tuple[Library, ...]:
+    return found("scipy.linalg" in sys.modules)
 
 
 _lock = threading.Lock()

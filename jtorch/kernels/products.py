@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from jtorch.compile.runtime.executor import layout_is_known
 
 Array = np.ndarray
 _TYPE = 8  # of an object's type, from its beginning
+_LLVM = {"f32": "float", "f64": "double"}
 _DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
@@ -50,15 +51,23 @@ def _runners() -> dict[str, Callable[..., int]]:
 
 
 def _make(kind: str, dtype: np.dtype) -> Callable[..., int]:
-    text = (_IR + _entry()).replace("DATA_OFFSET", str(DATA_OFFSET)).replace("TYPE", str(_TYPE)).replace("BLOCK_WORDS", str(blas.THREADED_WORDS))
-    address = cache.get_or_build_ir(text, "product")["jtorch_product"]
-    small, _ = blas.product_kernel(kind, 0)
-    large, words = blas.product_kernel(kind, threads.PARALLEL_FLOPS)
-    header = [api("PyLong_FromLongLong"), api("PyEval_SaveThread"), api("PyEval_RestoreThread")]
-    one = int(np.float64(1).view(np.int64))
-    header += [id(np.ndarray), id(dtype), dtype.itemsize]
-    record = [*header, blas.gemm_address(kind), threads.PARALLEL_FLOPS, small, large, one]
-    return make_builtin("product", address, np.array(record + words, np.int64))
+    functions = blas.private_functions(kind)
+    places = {"DATA_OFFSET": DATA_OFFSET, "TYPE": _TYPE, "WORDS": blas.ARGUMENT_WORDS, "KIND": _LLVM[kind]}
+    text = _MATRIX + _entry()
+    for name, value in places.items():
+        text = text.replace(name, str(value))
+    address = cache.get_or_build_ir(text, f"product_{kind}")["jtorch_product"]
+    threads.count()  # the cell holds it from now on
+    record = {
+        "make_int": api("PyLong_FromLongLong"), "save": api("PyEval_SaveThread"),
+        "restore": api("PyEval_RestoreThread"), "class": id(np.ndarray), "dtype": id(dtype),
+        "item": dtype.itemsize, "gemm": functions.gemm, "gemv": functions.gemv, "set": functions.set_threads,
+        "run": blas.gemm_kernel(kind), "one_bits": int(np.float64(1).view(np.int64)),
+        "limit": threads.PARALLEL_FLOPS, "vector_limit": threads.PARALLEL_VECTOR_FLOPS,
+        "cell": ctypes.addressof(threads.count_cell),
+    }  # fmt: skip
+    assert tuple(record) == _RECORD
+    return make_builtin("product", address, np.array([*record.values()], np.int64))
 
 
 def _layout_is_known() -> bool:
@@ -85,10 +94,13 @@ def _is_right(run: Callable[..., int], dtype: np.dtype) -> bool:
     return run(x, y, out) == 0 and bool((out == np.matmul(x, y)).all())
 
 
-# `self` is the record: PyLong_FromLongLong, SaveThread, RestoreThread, the class of arrays, the dtype, bytes of
-# an element, BLAS's gemm, the operations from which a product is large, the kernel for small ones and for
-# large ones, the bits of 1.0, and the words that the latter has after the first 18.
-_IR = r"""
+# What `self` holds: functions of Python; the class of arrays, the dtype and bytes of an element; BLAS's gemm
+# and gemv, and how its threads are set; the kernel of `blas.gemm_kernel`; 1.0 as bits; the operations from
+# which a product, or one with a vector, runs on the number of threads in the cell.
+_RECORD = tuple(
+    "make_int save restore class dtype item gemm gemv set run one_bits limit vector_limit cell".split()  # noqa: SIM905
+)
+_MATRIX = r"""
 ; A matrix, or a batch of them: its 7 words are data, stride of the batch in bytes, rows, columns,
 ; 111 or 112 for transposed, leading dimension, matrices (-1: one, for each of the batch). False where it is
 ; no such array, or BLAS takes no such layout.
@@ -192,72 +204,144 @@ def _lines(*lines: str) -> str:
 
 
 def _entry() -> str:
-    """The builtin: reads three arrays, fills a block of arguments, calls the kernel."""
+    """The builtin: reads three arrays, sees whether they fit, and calls gemv or, with a block, the kernel."""
     text = "\ndefine ptr @jtorch_product(ptr %self, ptr %arguments, i64 %count) {\nentry:\n"
     text += _lines(
         "%record_at = getelementptr i8, ptr %self, i64 DATA_OFFSET",
         "%record = load ptr, ptr %record_at",
-        "%block = alloca [BLOCK_WORDS x i64]",
+        "%block = alloca [WORDS x i64]",
+        *(f"%{array}_words = alloca [{len(_OF_MATRIX)} x i64]" for array in "xyo"),
     )
-    names = "make_int save restore class dtype item gemm limit small large one_bits set get cell rest kernel".split()
-    for k, name in enumerate(names):
-        text += _lines(f"%{name}_at = getelementptr i64, ptr %record, i64 {k}", f"%{name} = load i64, ptr %{name}_at")
-    for name in ("make_int", "save", "restore"):
+    text += _loads("", "record", _RECORD)
+    for name in ("make_int", "save", "restore", "set", "run", "gemv", "cell"):
         text += _lines(f"%call_{name} = inttoptr i64 %{name} to ptr")
     for k, array in enumerate("xyo"):
         following = "xyo"[k + 1 : k + 2] or "all"
         text += _lines(
-            f"%{array}_words = alloca [7 x i64]",
             f"%{array}_at = getelementptr ptr, ptr %arguments, i64 {k}",
             f"%{array} = load ptr, ptr %{array}_at",
             f"%{array}_good = call i1 @matrix(ptr %{array}, i64 %class, i64 %dtype, i64 %item, ptr %{array}_words)",
             f"br i1 %{array}_good, label %{following}_next, label %refuse",
         )
-        text += f"{following}_next:\n"
-        for n, word in enumerate("data stride rows columns flag leading batch".split()):
-            text += _lines(
-                f"%{array}_{word}_at = getelementptr i64, ptr %{array}_words, i64 {n}",
-                f"%{array}_{word} = load i64, ptr %{array}_{word}_at",
-            )
+        text += f"{following}_next:\n" + _loads(f"{array}_", f"{array}_words", _OF_MATRIX)
+    return text + _checks() + _gemv() + _gemm() + _END
+
+
+_OF_MATRIX = ("data", "stride", "rows", "columns", "flag", "leading", "batch")
+
+
+def _loads(prefix: str, start: str, names: Sequence[str]) -> str:
+    """The words from ``start`` on, each under its name."""
+    return _lines(
+        *(
+            f"%{prefix}{name}_at = getelementptr i64, ptr %{start}, i64 {k}\n"
+            f"  %{prefix}{name} = load i64, ptr %{prefix}{name}_at"
+            for k, name in enumerate(names)
+        )
+    )
+
+
+def _checks() -> str:
     conditions = {
         "inner": "eq i64 %x_columns, %y_rows", "down": "eq i64 %o_rows, %x_rows",
         "right": "eq i64 %o_columns, %y_columns", "by_rows": "eq i64 %o_flag, 111",
-        "x_alone": "eq i64 %x_batch, -1", "y_alone": "eq i64 %y_batch, -1",
+        "x_alone": "eq i64 %x_batch, -1", "y_alone": "eq i64 %y_batch, -1", "o_alone": "eq i64 %o_batch, -1",
         "x_along": "eq i64 %x_batch, %o_batch", "y_along": "eq i64 %y_batch, %o_batch",
         "apart": "ne i64 %x_data, %y_data", "alike": "eq i64 %x_flag, %y_flag",
+        "one_row": "eq i64 %o_rows, 1", "one_column": "eq i64 %o_columns, 1",
     }  # fmt: skip
-    text += _lines(*(f"%{name} = icmp {test}" for name, test in conditions.items()))
-    text += _lines(
+    return _lines(
+        *(f"%{name} = icmp {test}" for name, test in conditions.items()),
         "%x_fits = or i1 %x_alone, %x_along",
         "%y_fits = or i1 %y_alone, %y_along",
         "%no_square = or i1 %apart, %alike",
         "%all_0 = and i1 %inner, %down",
-    )
-    others = ("right", "by_rows", "x_fits", "y_fits", "no_square")
-    text += _lines(*(f"%all_{k + 1} = and i1 %all_{k}, %{name}" for k, name in enumerate(others)))
-    text += _lines(
-        f"br i1 %all_{len(others)}, label %fill, label %refuse",
-    )
-    text += "fill:\n" + _lines(
-        "%is_one = icmp eq i64 %o_batch, -1", "%matrices = select i1 %is_one, i64 1, i64 %o_batch"
-    )
-    words = (
-        "gemm x_data y_data o_data matrices x_stride y_stride o_stride x_flag y_flag o_rows o_columns "
-        "x_columns x_leading y_leading o_leading one_bits zero set get cell rest kernel"
-    ).split()
-    for k, name in enumerate(words):
-        value = "0" if name == "zero" else f"%{name}"
-        text += _lines(f"%w{k} = getelementptr i64, ptr %block, i64 {k}", f"store i64 {value}, ptr %w{k}")
-    return text + _lines(
+        *(
+            f"%all_{k + 1} = and i1 %all_{k}, %{name}"
+            for k, name in enumerate(("right", "by_rows", "x_fits", "y_fits", "no_square"))
+        ),
         "%area = mul i64 %o_rows, %o_columns",
         "%work = mul i64 %area, %x_columns",
         "%flops = mul i64 %work, 2",
-        "%is_large = icmp sge i64 %flops, %limit",
-        "%chosen = select i1 %is_large, i64 %large, i64 %small",
-        "%run = inttoptr i64 %chosen to ptr",
+        "%has_vector = or i1 %one_row, %one_column",
+        "%some = icmp ne i64 %work, 0",
+        "%vector_some = and i1 %has_vector, %some",
+        "%vector_alone = and i1 %vector_some, %o_alone",
+        *_bounded("x_rows", "x_columns", "y_columns", "x_leading", "y_leading"),
+        "%vector = and i1 %vector_alone, %bounded",
+        "%least = select i1 %vector, i64 %vector_limit, i64 %limit",
+        "%is_large = icmp sge i64 %flops, %least",
+        "%now = load i64, ptr %call_cell",
+        "%wanted = trunc i64 %now to i32",
+        "br i1 %all_5, label %go, label %refuse",
+    ) + "go:\n" + _lines(
         "%thread = call ptr %call_save()",
-        "%status = call i64 %run(ptr %block)",
-        "call void %call_restore(ptr %thread)",
-        "%answer = call ptr %call_make_int(i64 %status)",
-        "ret ptr %answer",
-    ) + "refuse:\n" + _lines("%refusal = call ptr %call_make_int(i64 1)", "ret ptr %refusal") + "}\n"
+        "br i1 %is_large, label %more, label %product",
+    ) + "more:\n" + _lines("call void %call_set(i32 %wanted)", "br label %product") + "product:\n" + _lines(
+        "br i1 %vector, label %with_vector, label %fill"
+    )
+
+
+def _bounded(*names: str) -> list[str]:
+    """Whether all of them fit BLAS's 32 bits."""
+    lines = [f"%size_{k + 1} = or i64 %{'size_' + str(k) if k else names[0]}, %{name}" for k, name in enumerate(names)]
+    return [*lines, f"%bounded = icmp ule i64 %size_{len(names)}, 2147483647"]
+
+
+def _gemv() -> str:
+    """One row times a matrix is the matrix, transposed, times a column."""
+    chosen = {
+        "matrix": ("y_data", "x_data"), "flag": ("y_flag", "x_flag"), "width": ("y_leading", "x_leading"),
+        "vector_at": ("x_data", "y_data"), "step": ("x_leading", "y_leading"), "runs": ("x_flag", "y_flag"),
+        "as_rows": ("y_rows", "x_rows"), "as_columns": ("y_columns", "x_columns"),
+    }  # fmt: skip
+    lines = [f"%v_{n} = select i1 %one_row, i64 %{a}, i64 %{b}" for n, (a, b) in chosen.items()]
+    lines += [
+        "%stored_as_is = icmp eq i64 %v_flag, 111",
+        "%m_0 = select i1 %stored_as_is, i64 %v_as_rows, i64 %v_as_columns",
+        "%n_0 = select i1 %stored_as_is, i64 %v_as_columns, i64 %v_as_rows",
+        "%opposite = sub i64 223, %v_flag",
+        "%trans_0 = select i1 %one_row, i64 %opposite, i64 %v_flag",
+        # a row in order, or a column that was found to be one, has its elements side by side
+        "%row_dense = icmp eq i64 %v_runs, 111",
+        "%column_dense = icmp eq i64 %v_runs, 112",
+        "%dense = select i1 %one_row, i1 %row_dense, i1 %column_dense",
+        "%step_0 = select i1 %dense, i64 1, i64 %v_step",
+        "%out_step_0 = select i1 %one_row, i64 1, i64 %o_leading",
+        *(f"%g_{n} = trunc i64 %{n}_0 to i32" for n in ("m", "n", "trans", "step", "out_step")),
+        "%g_width = trunc i64 %v_width to i32",
+        *(f"%{n}_ptr = inttoptr i64 %{w} to ptr" for n, w in
+          (("matrix", "v_matrix"), ("vector", "v_vector_at"), ("result", "o_data"))),
+        "call void %call_gemv(i32 101, i32 %g_trans, i32 %g_m, i32 %g_n, KIND 1.0, ptr %matrix_ptr, i32 %g_width,"
+        " ptr %vector_ptr, i32 %g_step, KIND 0.0, ptr %result_ptr, i32 %g_out_step)",
+        "br label %done",
+    ]  # fmt: skip
+    return "with_vector:\n" + _lines(*lines)
+
+
+def _gemm() -> str:
+    words = (
+        "gemm x_data y_data o_data matrices x_stride y_stride o_stride x_flag y_flag o_rows o_columns "
+        "x_columns x_leading y_leading o_leading one_bits zero"
+    ).split()
+    lines = ["%matrices = select i1 %o_alone, i64 1, i64 %o_batch", "%zero = add i64 0, 0"]
+    for k, name in enumerate(words):
+        lines += [f"%w{k} = getelementptr i64, ptr %block, i64 {k}", f"store i64 %{name}, ptr %w{k}"]
+    return "fill:\n" + _lines(*lines, "%status = call i64 %call_run(ptr %block)", "br label %done")
+
+
+_END = """done:
+  %result = phi i64 [ 0, %with_vector ], [ %status, %fill ]
+  br i1 %is_large, label %fewer, label %back
+fewer:
+  call void %call_set(i32 1)
+  br label %back
+back:
+  call void %call_restore(ptr %thread)
+  %answer = call ptr %call_make_int(i64 %result)
+  ret ptr %answer
+refuse:
+  %refusal = call ptr %call_make_int(i64 1)
+  ret ptr %refusal
+}
+"""

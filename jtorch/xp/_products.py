@@ -23,6 +23,7 @@ Array = np.ndarray
 # Of multiplications: up to here OpenBLAS stays on one thread by itself. For a product with one row or
 # column NumPy calls its routine for vectors (interface/gemm.c and gemv.c, GEMM_MULTITHREAD_THRESHOLD = 4).
 _SERIAL, _SERIAL_VECTOR = 65536 * 4, 2304 * 4
+_RUN = 8192  # of a product of two vectors: up to 10,000 are serial (interface/dot.c)
 
 find: Callable[[], Any] | None = None
 
@@ -32,6 +33,8 @@ def dot(x: Array, y: Array) -> Array:
     work = len(x) * y.size
     if work < _SERIAL_VECTOR or (work <= _SERIAL and len(x) > 1 < y.shape[1]):
         return x.dot(y)
+    if work == x.size == y.size:
+        return inner(x.reshape(-1), y.reshape(-1)).reshape(1, 1)
     run = _runners.get(x.dtype)
     if run is not None:
         out = np.empty((len(x), y.shape[1]), x.dtype)
@@ -45,6 +48,16 @@ def vector_dot(x: Array, y: Array) -> Array:
     if x.size < _SERIAL_VECTOR > y.size:
         return x.dot(y)
     return dot(x[None], y)[0] if x.ndim == 1 else dot(x, y[:, None])[:, 0]
+
+
+def inner(x: Array, y: Array) -> Array:
+    """``x.dot(y)`` of two vectors, as an array without axes: the sum of those of runs that stay serial."""
+    n = len(x)
+    if n <= _RUN:
+        return np.asarray(x.dot(y))
+    whole = n - n % _RUN
+    parts = np.matmul(x[:whole].reshape(-1, 1, _RUN), y[:whole].reshape(-1, _RUN, 1))
+    return np.asarray(parts.sum(dtype=x.dtype) + x[whole:].dot(y[whole:]), x.dtype)
 
 
 def matmul(x: Array, y: Array, out: Array | None = None) -> Array:

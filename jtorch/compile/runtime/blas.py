@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jtorch import library_threads, threads
 from jtorch.compile import cache
@@ -150,6 +150,24 @@ _PATIENCE = "20"
 def is_private() -> bool:
     """Whether it is a copy that nobody else calls."""
     return _library().handle is not None
+
+
+class Functions(NamedTuple):
+    """Addresses in our private copy, by the C interface with 32-bit sizes."""
+
+    gemm: int
+    gemv: int
+    set_threads: int
+
+
+def private_functions(dtype: str) -> Functions:
+    """Those for "f32" or "f64". Raises RuntimeError where there is no private copy."""
+    handle = _library().handle
+    if handle is None:
+        raise RuntimeError("scipy-openblas32 is not installed")
+    letter = {"f32": "s", "f64": "d"}[dtype]
+    names = (f"scipy_cblas_{letter}gemm", f"scipy_cblas_{letter}gemv", "scipy_openblas_set_num_threads")
+    return Functions(*(_address(getattr(handle, name)) for name in names))
 
 
 def describe() -> str:
