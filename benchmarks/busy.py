@@ -76,7 +76,8 @@ class Line:
         if self.error is not None:
             return [self.name, "", "", "", "", "ERROR"]
         times = [duration(self.mean(samples)) for samples in (self.alone, self.busy)]
-        return [self.name, *times, f"{self.slower:.1f}", "" if self.goal is None else f"{self.goal:g}", self.verdict]
+        goal = "" if self.goal is None else f"{self.goal:g}"
+        return [self.name, *times, f"{self.slower:.1f}", goal, self.verdict]
 
     def as_dict(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"name": self.name, "goal": self.goal, "error": self.error}
@@ -202,7 +203,8 @@ def _show(lines: list[Line], machine: dict[str, Any], as_markdown: bool) -> None
         console = Console(width=None if sys.stdout.isatty() else 150)
         show_machine(console, machine)
         count = PROCESSES_PER_CORE * machine["cores"]
-        table = Table(title=f"{LARGER.what}: mean step alone and beside {count} busy processes", box=box.SIMPLE)
+        title = f"{LARGER.what}: mean step alone and beside {count} busy processes"
+        table = Table(title=title, box=box.SIMPLE)
         for heading in HEADINGS:
             table.add_column(heading, justify="left" if heading in ("contestant", "verdict") else "right")
         for line in lines:

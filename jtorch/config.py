@@ -39,7 +39,7 @@ SETTINGS = {
         Setting("DEVICE", str, "cpu", "the device of new tensors"),
         Setting(
             "NUM_THREADS", int, 0,
-            "the most threads that an op uses, before OPENBLAS_NUM_THREADS and OMP_NUM_THREADS; 0 is one per core",
+            "the most threads of an op, before OPENBLAS_NUM_THREADS and OMP_NUM_THREADS; 0 is one per core",
         ),
     )
 }

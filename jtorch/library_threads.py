@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from jtorch import threads
 
-
 _Function = TypeVar("_Function", bound=Callable)
 
 
@@ -129,7 +128,7 @@ def _openblas(path: str) -> Library | None:
     """An OpenBLAS with threads of its own: by its functions, which takes 0.2 us."""
     handle = ctypes.CDLL(path)
     for prefix, suffix in ((p, s) for p in ("", "scipy_") for s in ("", "64_", "_64")):
-        functions = [getattr(handle, f"{prefix}openblas_{name}{suffix}", None) for name in _NAMES]
+        functions: list[Any] = [getattr(handle, f"{prefix}openblas_{name}{suffix}", None) for name in _NAMES]
         if None not in functions:
             get, set_, parallel = functions
             return Library(path, get, set_, True) if parallel() == _PTHREADS else None

@@ -11,6 +11,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
 
-from jtorch.eager import shortcuts  # noqa: E402
+from jtorch.eager import shortcuts
 
 shortcuts.prepare()  # the first op of all may compile them, into the cache folder of a test

@@ -30,7 +30,7 @@ def library(monkeypatch):
     return state
 
 
-def test_small_ops_have_one_thread_and_large_ones_all(library, number):  # noqa: F811
+def test_small_ops_have_one_thread_and_large_ones_all(library, number):
     threads.set_count(3)
     for flops, expected in ((0, 1), (LARGE - 1, 1), (LARGE, 3)):
         with limited(flops):
@@ -38,14 +38,14 @@ def test_small_ops_have_one_thread_and_large_ones_all(library, number):  # noqa:
         assert library["count"] == 5
 
 
-def test_a_number_that_is_right_is_left_alone(library, number):  # noqa: F811
+def test_a_number_that_is_right_is_left_alone(library, number):
     threads.set_count(5)
     with limited(LARGE):
         assert library["count"] == 5
     assert library["told"] == []
 
 
-def test_the_first_sets_and_the_last_restores(library, number):  # noqa: F811
+def test_the_first_sets_and_the_last_restores(library, number):
     """In threads of the same time as in a nest."""
     threads.set_count(2)
     entered, leave = threading.Event(), threading.Event()
@@ -66,7 +66,7 @@ def test_the_first_sets_and_the_last_restores(library, number):  # noqa: F811
     assert library["count"] == 5 and library["told"] == [1, 5]
 
 
-def test_errors_restore_too(library, number):  # noqa: F811
+def test_errors_restore_too(library, number):
     with pytest.raises(ZeroDivisionError), limited(0):
         raise ZeroDivisionError
     assert library["count"] == 5

@@ -19,9 +19,8 @@ VARIABLES = ("JTORCH_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "M
 def run(program: str, **variables: str) -> str:
     """What a program prints in a process that has these variables and no others of threads."""
     environment = {k: v for k, v in os.environ.items() if k not in VARIABLES} | variables
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=240
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -92,7 +91,8 @@ print(jtorch.get_num_threads(), *{library.get() for library in library_threads.f
 def test_what_was_set_is_in_force_at_once(number):
     jtorch.set_num_threads(3)
     assert jtorch.get_num_threads() == threads.count() == threads.count_cell.value == 3
-    assert (threads.threads_for(threads.PARALLEL_FLOPS - 1), threads.threads_for(threads.PARALLEL_FLOPS)) == (1, 3)
+    limit = threads.PARALLEL_FLOPS
+    assert (threads.threads_for(limit - 1), threads.threads_for(limit)) == (1, 3)
     with pytest.raises(ValueError, match="1 or more, not 0"):
         threads.set_count(0)
     assert threads.count() == 3

@@ -21,7 +21,7 @@ from jtorch.compile.runtime.executor import layout_is_known
 Array = np.ndarray
 _TYPE = 8  # of an object's type, from its beginning
 _LLVM = {"f32": "float", "f64": "double"}
-_DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+_DTYPES: dict[np.dtype, str] = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 def runner(dtype: np.dtype) -> Callable[[Array, Array, Array], int] | None:
@@ -47,7 +47,7 @@ def _runners() -> dict[str, Callable[..., int]]:
         made = {kind: _make(kind, dtype) for dtype, kind in _DTYPES.items()}
     except (RuntimeError, ImportError, OSError):  # no BLAS, or LLVM refuses the code, or is not there
         return {}
-    return made if all(_is_right(run, dtype) for run, dtype in zip(made.values(), _DTYPES, strict=True)) else {}
+    return made if all(_is_right(made[kind], dtype) for dtype, kind in _DTYPES.items()) else {}
 
 
 def _make(kind: str, dtype: np.dtype) -> Callable[..., int]:
@@ -220,7 +220,8 @@ def _entry() -> str:
         text += _lines(
             f"%{array}_at = getelementptr ptr, ptr %arguments, i64 {k}",
             f"%{array} = load ptr, ptr %{array}_at",
-            f"%{array}_good = call i1 @matrix(ptr %{array}, i64 %class, i64 %dtype, i64 %item, ptr %{array}_words)",
+            f"%{array}_good = call i1 @matrix("
+            f"ptr %{array}, i64 %class, i64 %dtype, i64 %item, ptr %{array}_words)",
             f"br i1 %{array}_good, label %{following}_next, label %refuse",
         )
         text += f"{following}_next:\n" + _loads(f"{array}_", f"{array}_words", _OF_MATRIX)
@@ -284,7 +285,8 @@ def _checks() -> str:
 
 def _bounded(*names: str) -> list[str]:
     """Whether all of them fit BLAS's 32 bits."""
-    lines = [f"%size_{k + 1} = or i64 %{'size_' + str(k) if k else names[0]}, %{name}" for k, name in enumerate(names)]
+    lines = ["%size_0 = add i64 0, 0"]
+    lines += [f"%size_{k + 1} = or i64 %size_{k}, %{name}" for k, name in enumerate(names)]
     return [*lines, f"%bounded = icmp ule i64 %size_{len(names)}, 2147483647"]
 
 
@@ -312,8 +314,8 @@ def _gemv() -> str:
         "%g_width = trunc i64 %v_width to i32",
         *(f"%{n}_ptr = inttoptr i64 %{w} to ptr" for n, w in
           (("matrix", "v_matrix"), ("vector", "v_vector_at"), ("result", "o_data"))),
-        "call void %call_gemv(i32 101, i32 %g_trans, i32 %g_m, i32 %g_n, KIND 1.0, ptr %matrix_ptr, i32 %g_width,"
-        " ptr %vector_ptr, i32 %g_step, KIND 0.0, ptr %result_ptr, i32 %g_out_step)",
+        "call void %call_gemv(i32 101, i32 %g_trans, i32 %g_m, i32 %g_n, KIND 1.0, ptr %matrix_ptr,"
+        " i32 %g_width, ptr %vector_ptr, i32 %g_step, KIND 0.0, ptr %result_ptr, i32 %g_out_step)",
         "br label %done",
     ]  # fmt: skip
     return "with_vector:\n" + _lines(*lines)
@@ -321,9 +323,9 @@ def _gemv() -> str:
 
 def _gemm() -> str:
     words = (
-        "gemm x_data y_data o_data matrices x_stride y_stride o_stride x_flag y_flag o_rows o_columns "
-        "x_columns x_leading y_leading o_leading one_bits zero"
-    ).split()
+        "gemm", "x_data", "y_data", "o_data", "matrices", "x_stride", "y_stride", "o_stride", "x_flag",
+        "y_flag", "o_rows", "o_columns", "x_columns", "x_leading", "y_leading", "o_leading", "one_bits", "zero",
+    )  # fmt: skip
     lines = ["%matrices = select i1 %o_alone, i64 1, i64 %o_batch", "%zero = add i64 0, 0"]
     for k, name in enumerate(words):
         lines += [f"%w{k} = getelementptr i64, ptr %block, i64 {k}", f"store i64 %{name}, ptr %w{k}"]

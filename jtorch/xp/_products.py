@@ -98,5 +98,6 @@ def _run(run: Callable[..., int], x: Array, y: Array, out: Array) -> bool:
     """False where it is not for ``run``: see ``runner`` in ``kernels/products.py``."""
     if out.ndim <= 3:
         return not run(x, y, out)
-    of_x, of_y = x.ndim > 2, y.ndim > 2  # a batch of batches goes one by one: laid out as one it may be copied
+    of_x, of_y = x.ndim > 2, y.ndim > 2
+    # a batch of batches goes one by one: laid out as one it might have to be copied
     return all(_run(run, x[k] if of_x else x, y[k] if of_y else y, out[k]) for k in range(len(out)))

@@ -1,7 +1,8 @@
 """Matrix decompositions and solvers, over any number of leading batch axes.
 
-They run in NumPy's and SciPy's LAPACK, on our number of threads meanwhile. What LAPACK refuses is told in PyTorch's words: NumPy says only "Singular matrix", so the matrix at fault is
-looked for when the call has failed.
+They run in NumPy's and SciPy's LAPACK, on our number of threads meanwhile. What LAPACK refuses is told in
+PyTorch's words: NumPy says only "Singular matrix", so the matrix at fault is looked for when the call has
+failed.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ with busy_processes(2) as processes:
     os.kill(os.getpid(), signal.SIGKILL)
 """
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == -9, done.stderr
     pids, end = [int(pid) for pid in done.stdout.split()], time.monotonic() + 30
     assert len(pids) == 2

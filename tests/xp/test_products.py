@@ -34,7 +34,10 @@ def test_dot(way, sizes):
             np.testing.assert_array_equal(found, a @ b)  # small integers: exact in any order
 
 
-@pytest.mark.parametrize("leading", [((3,), (3,)), ((3,), ()), ((), (3,)), ((2, 3), (2, 3)), ((2, 3), ()), ((1,), (3,))])
+LEADING = (((3,), (3,)), ((3,), ()), ((), (3,)), ((2, 3), (2, 3)), ((2, 3), ()), ((1,), (3,)))
+
+
+@pytest.mark.parametrize("leading", LEADING, ids=str)
 @pytest.mark.parametrize("n", [5, 70])
 def test_batches(way, leading, n):
     rng = np.random.default_rng(n)
@@ -70,5 +73,5 @@ def test_inner(n, dtype):
 
 def test_sizes_that_do_not_match_are_numpys_error(way):
     for n in (3, 400):
-        with pytest.raises(ValueError, match="mismatch|not aligned"):
+        with pytest.raises(ValueError, match=r"mismatch|not aligned"):
             _products.dot(np.ones((n, n)), np.ones((n + 1, n)))

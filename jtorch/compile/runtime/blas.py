@@ -351,12 +351,15 @@ def product_kernel(dtype: str, flops: int) -> tuple[int, list[int]]:
     if handle:
         if flops < threads.PARALLEL_FLOPS:
             return gemm_kernel(dtype), []
-        functions, rest = (handle.scipy_openblas_set_num_threads, handle.scipy_openblas_get_num_threads), 1
+        rest = 1
+        functions: tuple[Any, Any] = (
+            handle.scipy_openblas_set_num_threads, handle.scipy_openblas_get_num_threads
+        )  # fmt: skip
     else:
         scipy = _scipy_library()
         if scipy is None:
             return gemm_kernel(dtype), []
-        functions, rest = (scipy.set, scipy.get), 0
+        functions, rest = (scipy.set, scipy.get), 0  # 0: the number from before
     threads.count()  # the cell holds it from now on
     cell = threads.count_cell if flops >= threads.PARALLEL_FLOPS else _one
     kernel = cache.get_or_build_ir(_THREADED, "threaded_gemm")["jtorch_threaded_gemm"]

@@ -272,11 +272,13 @@ def test_without_a_private_copy_scipys_is_set_and_set_back(monkeypatch):
             for count in (3, 4):
                 threads.set_count(count)
                 c = np.zeros((2, 2))
-                block = np.array([exports.gemm["f64"], x.ctypes.data, x.ctypes.data, c.ctypes.data, 1, 0, 0, 0,
-                                  111, 111, 2, 2, 2, 2, 2, 2, 0, 0, *words], np.int64)  # fmt: skip
+                places = [array.ctypes.data for array in (x, x, c)]
+                sizes = [1, 0, 0, 0, blas.NO_TRANSPOSE, blas.NO_TRANSPOSE, 2, 2, 2, 2, 2, 2]
+                block = np.array([exports.gemm["f64"], *places, *sizes, 0, 0, *words], np.int64)
                 block[16] = np.float64(1).view(np.int64)
+                table = np.array([[made, block.ctypes.data, 1, 0]], np.int64)
                 assert made != kernel
-                assert Executor(np.array([[made, block.ctypes.data, 1, 0]], np.int64), keepalive=[block]).run() == 0
+                assert Executor(table, keepalive=[block]).run() == 0
                 assert (c == x).all()
     finally:
         threads.set_count(before)
