@@ -323,8 +323,9 @@ def _gemv() -> str:
 
 def _gemm() -> str:
     words = (
-        "gemm", "x_data", "y_data", "o_data", "matrices", "x_stride", "y_stride", "o_stride", "x_flag",
-        "y_flag", "o_rows", "o_columns", "x_columns", "x_leading", "y_leading", "o_leading", "one_bits", "zero",
+        "gemm", "x_data", "y_data", "o_data", "matrices", "x_stride", "y_stride", "o_stride",
+        "x_flag", "y_flag", "o_rows", "o_columns", "x_columns", "x_leading", "y_leading", "o_leading",
+        "one_bits", "zero",
     )  # fmt: skip
     lines = ["%matrices = select i1 %o_alone, i64 1, i64 %o_batch", "%zero = add i64 0, 0"]
     for k, name in enumerate(words):
