@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from jtorch.xp._products import ALWAYS_SERIAL as _ALWAYS_SERIAL
 from jtorch.xp._products import dot as _dot
 
 Array = np.ndarray
@@ -17,7 +18,8 @@ Array = np.ndarray
 
 def forward(x: Array, weight: Array, bias: Array | None) -> Array:
     """(..., in) to (..., out)."""
-    out = _dot(x if x.ndim == 2 else _rows(x), weight.T)
+    rows = x if x.ndim == 2 else _rows(x)
+    out = rows.dot(weight.T) if len(rows) * weight.size < _ALWAYS_SERIAL else _dot(rows, weight.T)
     later = bias
     if bias is not None and bias.ndim == 1 and len(bias) == len(weight) and bias.dtype is out.dtype:
         out, later = np.add(out, bias, out), None
@@ -37,13 +39,13 @@ def gradients(
 
 def for_input(g: Array, weight: Array) -> Array:
     if g.ndim == 2:
-        return _dot(g, weight)
+        return g.dot(weight) if len(g) * weight.size < _ALWAYS_SERIAL else _dot(g, weight)
     return _dot(_rows(g), weight).reshape(*g.shape[:-1], weight.shape[1])
 
 
 def for_weight(g: Array, x: Array) -> Array:
     if g.ndim == 2:
-        return _dot(g.T, x)
+        return g.T.dot(x) if g.shape[1] * x.size < _ALWAYS_SERIAL else _dot(g.T, x)
     return _dot(_rows(g).T, _rows(x))
 
 

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 # Of multiplications: up to here OpenBLAS stays on one thread by itself. For a product with one row or
 # column NumPy calls its routine for vectors (interface/gemm.c and gemv.c, GEMM_MULTITHREAD_THRESHOLD = 4).
-_SERIAL, _SERIAL_VECTOR = 65536 * 4, 2304 * 4
+_SERIAL, ALWAYS_SERIAL = 65536 * 4, 2304 * 4
 _RUN = 8192  # of a product of two vectors: up to 10,000 are serial (interface/dot.c)
 
 find: Callable[[], Any] | None = None
@@ -30,10 +30,11 @@ find: Callable[[], Any] | None = None
 
 def dot(x: Array, y: Array) -> Array:
     """``x.dot(y)`` of two matrices."""
-    work = len(x) * y.size
-    if work < _SERIAL_VECTOR or (work <= _SERIAL and len(x) > 1 < y.shape[1]):
+    size = y.size
+    work = len(x) * size
+    if work < ALWAYS_SERIAL or (size < work <= _SERIAL and len(y) < size):  # neither is a vector
         return x.dot(y)
-    if work == x.size == y.size:
+    if work == x.size == size:
         return inner(x.reshape(-1), y.reshape(-1)).reshape(1, 1)
     run = _runners.get(x.dtype)
     if run is not None:
@@ -45,7 +46,7 @@ def dot(x: Array, y: Array) -> Array:
 
 def vector_dot(x: Array, y: Array) -> Array:
     """``x.dot(y)`` of a vector and a matrix, or a matrix and a vector."""
-    if x.size < _SERIAL_VECTOR > y.size:
+    if x.size < ALWAYS_SERIAL > y.size:
         return x.dot(y)
     return dot(x[None], y)[0] if x.ndim == 1 else dot(x, y[:, None])[:, 0]
 
@@ -63,7 +64,7 @@ def inner(x: Array, y: Array) -> Array:
 def matmul(x: Array, y: Array, out: Array | None = None) -> Array:
     """``np.matmul(x, y, out=out)`` of matrices, or of batches of them."""
     work = x.shape[-2] * x.shape[-1] * y.shape[-1]
-    if work < _SERIAL_VECTOR or (work <= _SERIAL and x.shape[-2] > 1 < y.shape[-1]):
+    if work < ALWAYS_SERIAL or (work <= _SERIAL and x.shape[-2] > 1 < y.shape[-1]):
         return np.matmul(x, y, out=out)
     return _apart(x, y, out)
 
