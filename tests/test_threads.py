@@ -165,16 +165,20 @@ for count in (1, 3, 1):
     time.sleep(0.05)
     before = others()
     product(x, x)
-    worked = others()[1] - before[1]
-    time.sleep(0.3)
-    seen.append((before[0], worked))
+    worked, idle = others()[1] - before[1], 0
+    for _ in range(10):
+        product(x, x)
+        done = others()[1]
+        time.sleep(0.06)
+        idle += others()[1] - done
+    seen.append((before[0], worked, idle))
 first, more, again = seen
-print(more[0] - first[0], again[1], others()[1] - before[1] - again[1])
+print(more[0] - first[0], again[1], sum(idle for _, _, idle in seen))
 """
     created, afterwards, idle = map(int, run(program, OPENBLAS_NUM_THREADS="2").split())
     assert created == 2  # three threads: two beside the caller
     assert afterwards == 0  # back to one, in the plan that was compiled before, too
-    assert idle <= 1
+    assert idle <= 2  # hundredths of a second; with OpenBLAS's own patience three after each product
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
