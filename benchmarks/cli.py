@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.timing import Effort
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
-SOUNDNESS, GUARDS = "soundness", "guards"
+SOUNDNESS, GUARDS, BUSY = "soundness", "guards", "busy"
 EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
@@ -33,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
         f"'{EAGER} [GROUP...]' times eager mode alone against PyTorch and NumPy, with a goal for each "
         f"line; the groups are {', '.join(EAGER_GROUPS)}. '{SOUNDNESS} [NUMBER...]' runs the cases in which "
         "compiled code could differ from eager code, and gives each library's verdicts. "
-        f"'{GUARDS}' gives what the checks before a compiled call cost, by reads and by parameters.",
+        f"'{GUARDS}' gives what the checks before a compiled call cost, by reads and by parameters. "
+        f"'{BUSY}' times a training step alone, and beside two busy processes a core.",
     )
     p.add_argument(
         "workloads",
@@ -52,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
         "--peers", metavar="NAMES", help="comma list of torch, jax; default: those installed"
     )
     p.add_argument(
-        "--threads", type=int, default=1, metavar="N", help="for every library (default: 1)"
+        "--threads", type=int, metavar="N", help="for every library; default: each library's own default"
     )
     return p
 
@@ -67,20 +68,38 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
         return guards.main(["--quick"] if options.quick else [])
     if options.workloads[:1] == [SOUNDNESS]:
         return _run_soundness(p, options)
+    if options.threads is not None and options.threads < 1:
+        p.error(f"--threads takes a number from 1, not {options.threads}")
+    if options.workloads[:1] == [BUSY]:
+        if options.workloads[1:]:
+            p.error(f"{BUSY} is one row, there is nothing to choose")
+        _needs_rich(p)
+        with _environment(thread_variables(options.threads)):
+            return _run_busy(p, options, compiler)
     options.eager = options.workloads[:1] == [EAGER]
     known = EAGER_GROUPS if options.eager else NAMES
     unknown = [name for name in options.workloads[options.eager :] if name not in known]
     if unknown:
         kind = f"group of {EAGER}" if options.eager else "workload"
         p.error(f"no {kind} named {', '.join(unknown)}; there are {', '.join(known)}")
-    if options.threads < 1:
-        p.error(f"--threads takes a number from 1, not {options.threads}")
+    _needs_rich(p)
+    with _environment(thread_variables(options.threads)):
+        return _run_eager(p, options) if options.eager else _run(p, options, compiler)
+
+
+def _needs_rich(p: argparse.ArgumentParser) -> None:
     try:
         import rich  # noqa: F401 - asked for early, so that its absence is told before the work
     except ModuleNotFoundError:
         p.error('the tables need rich: python -m pip install -e ".[bench]"')
-    with _environment(thread_variables(options.threads)):
-        return _run_eager(p, options) if options.eager else _run(p, options, compiler)
+
+
+def _run_busy(p: argparse.ArgumentParser, options: argparse.Namespace, compiler: Any) -> int:
+    from benchmarks import busy
+
+    with_torch = "torch" in _peer_names(p, options.peers)
+    effort = busy.QUICK if options.quick else busy.FULL
+    return busy.run(with_torch, options.threads, effort, options.markdown, options.json, compiler)
 
 
 def _run_soundness(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
@@ -168,7 +187,7 @@ def _measure_all(
 
 
 @contextlib.contextmanager
-def _peers(names: list[str], threads: int) -> Iterator[dict[str, Peer]]:
+def _peers(names: list[str], threads: int | None) -> Iterator[dict[str, Peer]]:
     from benchmarks.peers import Peer
 
     with contextlib.ExitStack() as stack:

@@ -18,27 +18,28 @@ _PACKAGES = (
     "torch",
     "jax",
 )
+_VARIABLES = ("JTORCH_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def thread_variables(threads: int | None) -> dict[str, str]:
+    """The environment that holds every library to ``threads``, read when the libraries load.
+
+    Nothing for None: then each library has as many as it takes by itself, or as the user's variables say.
+    """
+    if threads is None:
+        return {}
+    return dict.fromkeys(_VARIABLES, str(threads))
 
 
-def thread_variables(threads: int) -> dict[str, str]:
-    """The environment that holds every library to ``threads``. Read when the libraries load."""
-    names = ("JTORCH_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return dict.fromkeys(names, str(threads))
-
-
-def describe(threads: int) -> dict[str, Any]:
+def describe(threads: int | None) -> dict[str, Any]:
     """The facts a reader needs to place the figures; all of it goes into the JSON."""
+    from jtorch.threads import cores  # here: it imports NumPy, which reads the variables of threads
+
     return {
         "cpu": _cpu(),
         "cores": cores(),
         "threads": threads,
+        "thread_variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "versions": {p: v for p in _PACKAGES if (v := _version(p))},

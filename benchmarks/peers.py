@@ -3,8 +3,9 @@
 A process apart, since thread pools of two libraries in one process disturb each other (OpenMP
 workers spin for a while after each parallel region). Only one process computes at a time: the
 parent asks for a sample and waits for it, so peers take their turns in the same interleaved rounds.
-All get the same number of threads. JAX's pool can only be switched off, which --threads 1 does;
-its dispatcher keeps a thread of its own, so it may use a little more than one core.
+All get the same number of threads, or each what it takes by itself. JAX's pool can only be switched
+off, which --threads 1 does; its dispatcher keeps a thread of its own, so it may use a little more
+than one core.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def installed() -> dict[str, str]:
 class Peer:
     """A peer's process. Prepare a workload, then use it as a contestant; a context manager."""
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int | None) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         environment = dict(os.environ)
@@ -88,12 +89,12 @@ class Peer:
             self._process.join()
 
 
-def _xla_flags(threads: int) -> str:
+def _xla_flags(threads: int | None) -> str:
     flags = os.environ.get("XLA_FLAGS", "")
     return f"{flags} --xla_cpu_multi_thread_eigen=false".strip() if threads == 1 else flags
 
 
-def _serve(pipe: Connection, name: str, threads: int) -> None:
+def _serve(pipe: Connection, name: str, threads: int | None) -> None:
     """Answer questions until the other end closes: what the peer's process runs."""
     program: Program | None = None
     while True:
@@ -115,16 +116,17 @@ def _serve(pipe: Connection, name: str, threads: int) -> None:
             pipe.send((False, f"{type(error).__name__}: {error}"))
 
 
-def _build(name: str, row: str, threads: int) -> Program:
+def _build(name: str, row: str, threads: int | None) -> Program:
     from benchmarks.eager import cases
-    from benchmarks.workloads import ROWS
+    from benchmarks.workloads import ROWS, mlp
 
-    workload = {**cases.ROWS, **ROWS}[row]
+    workload = {**cases.ROWS, **ROWS, mlp.LARGER.name: mlp.LARGER}[row]
     if name == "jax":
         if workload.jax is None:
             raise NotImplementedError(f"{row} is not written for JAX")
         return workload.jax()
     import torch
 
-    torch.set_num_threads(threads)
+    if threads is not None:
+        torch.set_num_threads(threads)
     return workload.torch_like(torch)

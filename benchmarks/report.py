@@ -45,9 +45,9 @@ def show(
 
 def show_machine(console: Console, machine: dict[str, Any]) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    console.print(
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} thread(s) for everyone"
-    )
+    threads = machine["threads"]
+    share = "default threads" if threads is None else f"{threads} thread" + "s" * (threads > 1)
+    console.print(f"{machine['cpu']}, {machine['cores']} cores, {share} for everyone")
     console.print(f"Python {machine['python']}, {versions}\n", highlight=False)
 
 

@@ -68,7 +68,7 @@ from jtorch.random import (
     seed,
     set_rng_state,
 )
-from jtorch.xp import _pooling
+from jtorch.xp import _pooling, _products
 
 if _typing.TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
     from jtorch._functions import *  # noqa: F403
@@ -90,7 +90,13 @@ def _find_pooling() -> _Any:
     return pooling
 
 
-_shortcuts.find, _pooling.find = _find_shortcuts, _find_pooling
+def _find_products() -> _Any:
+    from jtorch.kernels import products
+
+    return products
+
+
+_shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
 _keep_freed_memory()
 globals().update(_FUNCTIONS)
 globals().update(_FACTORIES)

@@ -37,7 +37,10 @@ SETTINGS = {
         Setting("FUEL", int, -1, "at most this many fusions and rewrites: bisects a miscompile", True),
         Setting("CACHE", str, "", "folder of compiled kernels; 0 switches the cache off"),
         Setting("DEVICE", str, "cpu", "the device of new tensors"),
-        Setting("NUM_THREADS", int, 0, "threads of BLAS and kernels together; 0 is one per core"),
+        Setting(
+            "NUM_THREADS", int, 0,
+            "the most threads of an op, before OPENBLAS_NUM_THREADS and OMP_NUM_THREADS; 0 is one per core",
+        ),
     )
 }
 

@@ -1,37 +1,49 @@
 """Switches of a whole process that scripts set first: threads, determinism, precision of products.
 
-jtorch's results are the same in every run and its products are computed in full precision, so these are
-kept and told back, and nothing depends on them.
+The number of threads is the one in force. jtorch's results are the same in every run and its products are
+computed in full precision, so the other switches are kept and told back, and nothing depends on them.
 Source: https://docs.pytorch.org/docs/stable/torch.html#parallelism
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any
+
+from jtorch import threads
 
 _PRECISIONS = ("highest", "high", "medium")
 _state: dict[str, Any] = {
-    "threads": None, "interop": None, "deterministic": False, "warn_only": False, "precision": "highest",
+    "interop": False, "deterministic": False, "warn_only": False, "precision": "highest",
 }  # fmt: skip
 
 
 def get_num_threads() -> int:
-    """The number set last, else that of the processors this process may use."""
-    return _state["threads"] or len(os.sched_getaffinity(0))
+    """The most threads that an op uses; see `jtorch.threads` for where the number comes from."""
+    return threads.count()
 
 
 def set_num_threads(num: int, /) -> None:
-    """Remember ``num``. NumPy's threads are set by the environment (OMP_NUM_THREADS), before it starts."""
-    _state["threads"] = _positive(num, "set_num_threads")
+    """Let ops use at most ``num`` threads from the next one on, in eager mode and in compiled functions.
+
+    Raises RuntimeError for what is no positive int. NumPy's own calls, outside of jtorch's ops, keep theirs.
+    """
+    threads.set_count(_positive(num, "set_num_threads"))
 
 
 def get_num_interop_threads() -> int:
-    return _state["interop"] or len(os.sched_getaffinity(0))
+    """1: no two ops run at a time, unless the program has threads of its own."""
+    return 1
 
 
 def set_num_interop_threads(num: int, /) -> None:
-    _state["interop"] = _positive(num, "set_num_interop_threads")
+    """Once at most, as in PyTorch, and to no effect: a second call raises RuntimeError."""
+    _positive(num, "set_num_interop_threads")
+    if _state["interop"]:
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or "
+            "set_num_interop_threads called"
+        )
+    _state["interop"] = True
 
 
 def _positive(num: Any, name: str) -> int:

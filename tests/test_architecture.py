@@ -16,8 +16,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEAVES = {
     "allocation", "config", "errors", "dtypes", "devices", "generator", "philox", "watch", "index", "xp",
     "lazy_grad",
+    "library_threads",
     "memory_formats",
     "return_types",
+    "threads",
 }  # fmt: skip
 FRONT = ("trace", "api")  # where Tensors become graphs
 CORE = ("access", "ir", "interpret", "passes", "fuse", "loops", "memory", "codegen", "rules")

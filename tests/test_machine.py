@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 import jtorch
+from jtorch import settings
 from tests.ops.support import needs_torch
 
 
@@ -81,6 +82,16 @@ def test_switches_are_told_back():
     with jtorch.backends.cudnn.flags(enabled=True, deterministic=True):
         assert jtorch.backends.cudnn.deterministic
     assert not jtorch.backends.cudnn.deterministic
+
+
+def test_no_two_ops_run_at_a_time(monkeypatch):
+    monkeypatch.setitem(settings._state, "interop", False)
+    jtorch.set_num_interop_threads(4)
+    assert jtorch.get_num_interop_threads() == 1
+    with pytest.raises(RuntimeError, match="cannot set number of interop threads after"):
+        jtorch.set_num_interop_threads(4)
+    with pytest.raises(RuntimeError, match="expects a positive integer"):
+        jtorch.set_num_interop_threads(0)
 
 
 def test_mixed_precision_is_off_or_an_error():

@@ -23,7 +23,7 @@ GROUPS = (*SECTIONS, "import")
 def run(
     groups: Sequence[str],
     with_torch: bool,
-    threads: int,
+    threads: int | None,
     quick: bool = False,
     as_markdown: bool = False,
     json: Path | None = None,

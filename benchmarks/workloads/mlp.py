@@ -1,4 +1,4 @@
-"""A perceptron with one hidden layer on the digits, 64-64-10, batch 32, Adam."""
+"""A perceptron with one hidden layer on the digits, 64-64-10, batch 32, Adam; and a larger one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import batches, uniform
+from benchmarks.data import batches, enlarged, uniform
 from benchmarks.program import Program, Workload
 from benchmarks.workloads.training import jax_training, torch_training
 
@@ -39,4 +39,16 @@ def jax(hidden: int = 64) -> Program:
     return jax_training(model, values(hidden), batches(BATCH, (64,)))
 
 
+def larger(torch: Any) -> Program:
+    """Of MNIST's size: its products are large enough for several threads, its step is not."""
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+    shapes: dict[str, tuple[int, ...]] = {
+        "0.weight": (256, 784), "0.bias": (256,), "2.weight": (10, 256), "2.bias": (10,)
+    }  # fmt: skip
+    data = [(images.reshape(64, 784), labels) for images, labels in enlarged(64)]
+    return torch_training(torch, model, uniform(0, shapes), data)
+
+
 WORKLOAD = Workload("mlp", "MLP 64-64-10, batch 32, Adam", torch_like, jax)
+LARGER = Workload("mlp-784", "MLP 784-256-10, batch 64, Adam", larger)

@@ -17,6 +17,7 @@ from jtorch.eager.creation import tensor
 from jtorch.eager.drawing import rand, randn, randperm
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
+from jtorch.xp import qr
 
 _PLAIN_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -157,7 +158,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     flat = randn(rows, columns, generator=generator).numpy().astype(np.float64)
-    q, r = np.linalg.qr(flat.T if rows < columns else flat)
+    q, r = qr(flat.T if rows < columns else flat, complete=False)
     q = q * np.sign(np.diagonal(r))  # without this the distribution is not uniform
     values = gain * (q.T if rows < columns else q).reshape(tensor.shape)
     return _overwrite(tensor, _from_numpy(values, tensor))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from jtorch.xp import _images_last
+from jtorch.xp import _images_last, _products
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -70,7 +70,7 @@ def forward(
         columns = np.ascontiguousarray(seen[some, :, :, :, band])
         flat = columns.reshape(len(columns), k, columns.shape[4] * width)
         here = out[some, :, band.start * width : band.stop * width]
-        np.matmul(matrix, flat, out=here)
+        _products.matmul(matrix, flat, out=here)
         if bias is not None:
             np.add(here, bias[:, None], out=here)
     return out.reshape(n, o, height, width)
@@ -118,9 +118,9 @@ def for_input(
             start = first - i * w - j
             shifted = wide[:count, :, start : start + length]
             if i == j == 0:
-                np.matmul(matrices[i, j], shifted, out=total)
+                _products.matmul(matrices[i, j], shifted, out=total)
             else:
-                np.matmul(matrices[i, j], shifted, out=part[:count])
+                _products.matmul(matrices[i, j], shifted, out=part[:count])
                 np.add(total, part[:count], out=total)
     out = out.reshape(n, c, h, w)
     return out[:, :, low[0] : low[0] + sizes[0], low[1] : low[1] + sizes[1]]
@@ -146,5 +146,5 @@ def for_weight(
     rows, total = g.reshape(n, o, places), np.zeros((o, k), g.dtype)
     for some in _blocks(n, max(1, _BLOCK // (places * k * g.itemsize))):
         columns = np.ascontiguousarray(seen[some]).reshape(-1, places, k)
-        total += np.matmul(rows[some], columns).sum(0)
+        total += _products.matmul(rows[some], columns).sum(0)
     return np.ascontiguousarray(total.reshape(o, kh, kw, c).transpose(0, 3, 1, 2))

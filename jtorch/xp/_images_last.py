@@ -18,6 +18,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from jtorch.xp import _products
+
 Array = np.ndarray
 Shape = tuple[int, ...]
 
@@ -46,7 +48,7 @@ def forward(x: Array, weight: Array, bias: Array | None) -> Array:
         m = last.shape[-1]
         a, down, right, each = last.strides
         rows = as_strided(last, (height, c, kh, kw, width * m), (down, a, down, right, each), writeable=False)
-        found = np.matmul(matrix, np.ascontiguousarray(rows).reshape(height, k, width * m))
+        found = _products.matmul(matrix, np.ascontiguousarray(rows).reshape(height, k, width * m))
         if bias is not None:
             np.add(found, bias[:, None], found)
         out[some] = found.reshape(height, o, width, m).transpose(3, 1, 0, 2)
@@ -61,7 +63,7 @@ def for_input(g: Array, weight: Array, h: int, w: int) -> Array:
     for some in _blocks(n, o, k, height, width, g.itemsize):
         rows = np.ascontiguousarray(g[some].transpose(2, 1, 3, 0))
         m = rows.shape[-1]
-        columns = np.matmul(matrix, rows.reshape(height, o, width * m))
+        columns = _products.matmul(matrix, rows.reshape(height, o, width * m))
         parts = columns.reshape(height, c, kh, kw, width * m)
         total = np.zeros((h, c, w * m), g.dtype)
         for i, j in itertools.product(range(kh), range(kw)):

@@ -10,12 +10,16 @@ import math
 
 import numpy as np
 
+from jtorch.xp._products import ALWAYS_SERIAL as _ALWAYS_SERIAL
+from jtorch.xp._products import dot as _dot
+
 Array = np.ndarray
 
 
 def forward(x: Array, weight: Array, bias: Array | None) -> Array:
     """(..., in) to (..., out)."""
-    out = (x if x.ndim == 2 else _rows(x)).dot(weight.T)
+    rows = x if x.ndim == 2 else _rows(x)
+    out = rows.dot(weight.T) if len(rows) * weight.size < _ALWAYS_SERIAL else _dot(rows, weight.T)
     later = bias
     if bias is not None and bias.ndim == 1 and len(bias) == len(weight) and bias.dtype is out.dtype:
         out, later = np.add(out, bias, out), None
@@ -35,14 +39,14 @@ def gradients(
 
 def for_input(g: Array, weight: Array) -> Array:
     if g.ndim == 2:
-        return g.dot(weight)
-    return _rows(g).dot(weight).reshape(*g.shape[:-1], weight.shape[1])
+        return g.dot(weight) if len(g) * weight.size < _ALWAYS_SERIAL else _dot(g, weight)
+    return _dot(_rows(g), weight).reshape(*g.shape[:-1], weight.shape[1])
 
 
 def for_weight(g: Array, x: Array) -> Array:
     if g.ndim == 2:
-        return g.T.dot(x)
-    return _rows(g).T.dot(_rows(x))
+        return g.T.dot(x) if g.shape[1] * x.size < _ALWAYS_SERIAL else _dot(g.T, x)
+    return _dot(_rows(g).T, _rows(x))
 
 
 def _rows(x: Array) -> Array:

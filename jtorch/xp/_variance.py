@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jtorch.xp._products import inner as _inner
+
 Array = np.ndarray
 _BLOCK = 1 << 14  # elements: 64 KB of float32; 2.2 ms for 4M floats, where blocks of 1 << 12 take 3.2
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -24,5 +26,5 @@ def squared_deviations(x: Array, mean: Array) -> Array | None:
     for begin in range(0, n, _BLOCK):
         block = flat[begin : begin + _BLOCK]
         deviations = np.subtract(block, middle, buffer[: block.size])
-        total += float(deviations.dot(deviations))
+        total += float(_inner(deviations, deviations))
     return np.array(total, x.dtype)

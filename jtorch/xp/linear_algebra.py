@@ -1,7 +1,8 @@
 """Matrix decompositions and solvers, over any number of leading batch axes.
 
-What LAPACK refuses is told in PyTorch's words: NumPy says only "Singular matrix", so the matrix at fault is
-looked for when the call has failed.
+They run in NumPy's and SciPy's LAPACK, on our number of threads meanwhile. What LAPACK refuses is told in
+PyTorch's words: NumPy says only "Singular matrix", so the matrix at fault is looked for when the call has
+failed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from jtorch.errors import LinAlgError as _LinAlgError
+from jtorch.library_threads import in_lapack as _in_lapack
+from jtorch.library_threads import in_scipys_lapack as _in_scipys_lapack
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -41,6 +44,7 @@ def _zero_pivot(x: Array) -> tuple[Shape, int]:
     return _first(x, lambda a: getattr(lapack, f"{kind}getrf")(a)[2])
 
 
+@_in_lapack
 def inv(x: Array) -> Array:
     try:
         return _linalg.inv(x)
@@ -52,6 +56,7 @@ def inv(x: Array) -> Array:
         ) from None
 
 
+@_in_lapack
 def solve(x: Array, y: Array) -> Array:
     try:
         return _linalg.solve(x, y)
@@ -63,6 +68,7 @@ def solve(x: Array, y: Array) -> Array:
         ) from None
 
 
+@_in_lapack
 def cholesky(x: Array) -> Array:
     """The lower factor; only the lower triangle of ``x`` is read."""
     from scipy.linalg import lapack
@@ -81,6 +87,7 @@ def cholesky(x: Array) -> Array:
     )
 
 
+@_in_scipys_lapack
 def triangular_solve(x: Array, y: Array, *, lower: bool, unit: bool) -> Array:
     """``z`` with ``x z = y`` for triangular ``x``; the other triangle is not read."""
     from scipy.linalg import get_blas_funcs
@@ -93,12 +100,14 @@ def triangular_solve(x: Array, y: Array, *, lower: bool, unit: bool) -> Array:
     return out
 
 
+@_in_lapack
 def eigh(x: Array) -> tuple[Array, Array]:
     """(eigenvalues, eigenvectors); only the lower triangle of ``x`` is read."""
     values, vectors = _linalg.eigh(x)
     return values, vectors
 
 
+@_in_lapack
 def svd(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
     if not np.isfinite(x).all():
         place, _ = _first(x, lambda a: 0 if np.isfinite(a).all() else 1)
@@ -110,22 +119,26 @@ def svd(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
     return u, s, vh
 
 
+@_in_lapack
 def qr(x: Array, *, complete: bool) -> tuple[Array, Array]:
     q, r = _linalg.qr(x, "complete" if complete else "reduced")
     return q, r
 
 
+@_in_lapack
 def det(x: Array) -> Array:
     with np.errstate(invalid="ignore"):  # NaN in, NaN out
         return np.asarray(_linalg.det(x), x.dtype)
 
 
+@_in_lapack
 def slogdet(x: Array) -> tuple[Array, Array]:
     with np.errstate(invalid="ignore"):
         sign, logarithm = _linalg.slogdet(x)
     return np.asarray(sign, x.dtype), np.asarray(logarithm, x.dtype)
 
 
+@_in_lapack
 def adjugate(x: Array) -> Array:
     """det(x) inv(x), which exists for singular matrices, too: from the singular values, none divided by."""
     n = x.shape[-1]
@@ -138,12 +151,14 @@ def adjugate(x: Array) -> Array:
     return (middle @ np.swapaxes(u, -2, -1)).astype(x.dtype, copy=False)
 
 
+@_in_scipys_lapack
 def matrix_exp(x: Array) -> Array:
     from scipy import linalg
 
     return np.asarray(linalg.expm(x), x.dtype) if x.size else np.array(x)
 
 
+@_in_scipys_lapack
 def lu_factor(x: Array) -> tuple[Array, Array]:
     """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1)."""
     from scipy.linalg import lapack

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.xp._products import vector_dot as _vector_dot
+
 Array = np.ndarray
 Shape = tuple[int, ...]
 
@@ -49,14 +51,14 @@ def _sum_by_product(x: Array, axis: Shape, ones: Array) -> Array | None:
     k, shape = len(axis), x.shape
     if axis[0] == 0 and axis[-1] == k - 1:
         if k == 1 and x.ndim == 2 and 0 < shape[0] <= _SOME:  # a bias: what gradients need most
-            return ones[: shape[0]].dot(x)
+            return _vector_dot(ones[: shape[0]], x)
         count = math.prod(shape[:k])
         if 0 < count <= _SOME:
-            return ones[:count].dot(x.reshape(count, -1)).reshape(shape[k:])
+            return _vector_dot(ones[:count], x.reshape(count, -1)).reshape(shape[k:])
     elif axis[0] == len(shape) - k:
         count = math.prod(shape[-k:])
         if 0 < count <= _SOME:
-            return x.reshape(-1, count).dot(ones[:count]).reshape(shape[:-k])
+            return _vector_dot(x.reshape(-1, count), ones[:count]).reshape(shape[:-k])
     return None
 
 

@@ -29,11 +29,26 @@ def test_quick_run_prints_tables_and_writes_json(tmp_path, capsys):
     assert "Time of a step" in printed.out and "What the graph costs" in printed.out
     assert [line.split()[0] for line in printed.err.splitlines()] == ["call", "toy", "--quick:"]
     content = json.loads(file.read_text())
-    assert content["machine"]["threads"] == 1 and "numpy" in content["machine"]["versions"]
+    assert content["machine"]["threads"] is None and "numpy" in content["machine"]["versions"]
     assert content["settings"] == {"quick": True, "workloads": ["call", "toy"], "peers": []}
     assert [row["name"] for row in content["rows"]] == ["call", "toy"]
     eager = content["rows"][1]["timings"]["jtorch eager"]
     assert eager["min_s"] <= eager["median_s"] and len(eager["samples_s"]) == 3
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_threads_are_each_librarys_own_or_one_number_for_all(threads, tmp_path, monkeypatch, capsys):
+    option = [] if threads is None else ["--threads", str(threads)]
+    names = ("JTORCH_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "figures.json"
+    main(["call", "--quick", "--peers", "", "--json", str(file), *option], compiler=unchanged)
+    machine = json.loads(file.read_text())["machine"]
+    assert machine["threads"] == threads
+    assert machine["thread_variables"] == ({} if threads is None else dict.fromkeys(names, str(threads)))
+    says = {None: "default threads", 1: "1 thread", 3: "3 threads"}[threads]
+    assert f"cores, {says} for everyone" in " ".join(capsys.readouterr().out.split())
 
 
 def test_markdown_is_one_table(capsys):

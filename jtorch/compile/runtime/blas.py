@@ -6,7 +6,7 @@ NumPy's nor SciPy's copy matters; else the Fortran functions that `scipy.linalg.
 exports. OpenBLAS reads `OPENBLAS_CORETYPE` when it loads; wheels have picked AVX2 kernels on
 AVX-512 CPUs, so the core is named here unless the user named one. Measured on Zen 4 (one thread,
 sgemm): SkylakeX against Haswell kernels 2.3 : 3.0 us for 32x64x64, 0.42 : 0.65 us for 32x64x10, 106
-: 111 GFLOP/s for 1024^3. The small products stay on one thread whatever the thread count.
+: 111 GFLOP/s for 1024^3. It loads with one thread, which `jtorch.threads` raises for large products.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jtorch import config
+from jtorch import library_threads, threads
 from jtorch.compile import cache
 
 NO_TRANSPOSE, TRANSPOSE = 111, 112
@@ -29,6 +29,7 @@ TOO_LARGE = 1
 """Status of a gemm kernel whose sizes or leading dimensions are negative or do not fit 32 bits."""
 
 ARGUMENT_WORDS = 18
+THREADED_WORDS = ARGUMENT_WORDS + 5
 _AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 
@@ -67,8 +68,7 @@ def _private_openblas() -> _Library | None:
     if not files:
         return None
     core = preferred_core()
-    wanted = {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": str(default_threads())}
-    _threads.setdefault("count", default_threads())
+    wanted = {"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_THREAD_TIMEOUT": _PATIENCE}
     try:
         with _environment({name: value for name, value in wanted.items() if value}):
             handle = ctypes.CDLL(str(files[0]))
@@ -77,7 +77,7 @@ def _private_openblas() -> _Library | None:
         handle.scipy_openblas_get_config.restype = ctypes.c_char_p
         version = " ".join(handle.scipy_openblas_get_config().decode().split()[:2])
         running = handle.scipy_openblas_get_corename().decode()
-        handle.scipy_openblas_set_num_threads(1)  # more only for large products: see PARALLEL_FLOPS
+        handle.scipy_openblas_set_num_threads(1)  # the user's program may have loaded it before
     except (OSError, AttributeError):
         return None
     chosen = "chosen by CPU flags" if core else "OpenBLAS's own or the user's choice"
@@ -142,43 +142,39 @@ def _cpu_flags() -> set[str]:
 
 # ---- threads
 
-
-# Products below this run on one thread. OpenBLAS itself would wake its pool for 0.5 MFLOP: measured
-# on 2 cores, 32x784x96 (4.8 MFLOP) takes 38 us against 60 alone, but in a training step, where the
-# pool has gone to sleep between two products, nothing is gained, and on a busy machine the step
-# takes 10 times as long.
-PARALLEL_FLOPS = 16_000_000
-
-_threads: dict[str, int] = {}
+# Its threads sleep 2^20 clock cycles (0.4 ms) after they had work last, and spin until then. By default it
+# is 2^26, 30 ms: as long as several training steps, taken from whatever else runs.
+_PATIENCE = "20"
 
 
-def default_threads() -> int:
-    """JTORCH_NUM_THREADS, else the number of cores this process may use."""
-    chosen = int(config.get("NUM_THREADS"))
-    if chosen > 0:
-        return chosen
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def is_private() -> bool:
+    """Whether it is a copy that nobody else calls."""
+    return _library().handle is not None
 
 
-def num_threads() -> int:
-    """How many threads a large product uses (0: not known, SciPy's copy decides)."""
-    return _threads["count"] if _library().handle else 0
+class Functions(NamedTuple):
+    """Addresses in our private copy, by the C interface with 32-bit sizes."""
+
+    gemm: int
+    gemv: int
+    set_threads: int
 
 
-def set_num_threads(count: int) -> None:
-    """Let large products of plans made from now on use `count` threads. Raises ValueError below 1; no
-    effect on SciPy's copy.
-    """
-    if count < 1:
-        raise ValueError(f"set_num_threads({count}): expected 1 or more")
-    _library()
-    _threads["count"] = count
+def private_functions(dtype: str) -> Functions:
+    """Those for "f32" or "f64". Raises RuntimeError where there is no private copy."""
+    handle = _library().handle
+    if handle is None:
+        raise RuntimeError("scipy-openblas32 is not installed")
+    letter = {"f32": "s", "f64": "d"}[dtype]
+    names = (f"scipy_cblas_{letter}gemm", f"scipy_cblas_{letter}gemv", "scipy_openblas_set_num_threads")
+    return Functions(*(_address(getattr(handle, name)) for name in names))
 
 
 def describe() -> str:
-    """One line: which BLAS, which kernels and why, how many threads."""
+    """One line: which BLAS, which kernels and why, the most threads a product runs on."""
     library = _library()
-    return f"{library.name}, core {library.core}, {num_threads() or 'unknown number of'} threads"
+    known = library.handle or _scipy_library()
+    return f"{library.name}, core {library.core}, {threads.count() if known else 'unknown number of'} threads"
 
 
 # ---- the kernels
@@ -318,30 +314,63 @@ def gemm_kernel(dtype: str) -> int:
     return _kernels(_library().fortran)[f"jtorch_gemm_{dtype}"]
 
 
-_PARALLEL = """
-define i64 @jtorch_parallel_gemm(ptr %args) {
+_THREADED = """
+define i64 @jtorch_threaded_gemm(ptr %args) {
   %set_slot = getelementptr i64, ptr %args, i64 18
-  %count_slot = getelementptr i64, ptr %args, i64 19
-  %gemm_slot = getelementptr i64, ptr %args, i64 20
+  %get_slot = getelementptr i64, ptr %args, i64 19
+  %count_slot = getelementptr i64, ptr %args, i64 20
+  %rest_slot = getelementptr i64, ptr %args, i64 21
+  %gemm_slot = getelementptr i64, ptr %args, i64 22
   %set = load ptr, ptr %set_slot
-  %count = load i64, ptr %count_slot
+  %get = load ptr, ptr %get_slot
+  %cell = load ptr, ptr %count_slot
+  %rest = load i64, ptr %rest_slot
   %gemm = load ptr, ptr %gemm_slot
+  %count = load i64, ptr %cell
   %threads = trunc i64 %count to i32
+  %given = trunc i64 %rest to i32
+  %none_given = icmp eq i32 %given, 0
+  %before = call i32 %get()
   call void %set(i32 %threads)
   %status = call i64 %gemm(ptr %args)
-  call void %set(i32 1)
+  %after = select i1 %none_given, i32 %before, i32 %given
+  call void %set(i32 %after)
   ret i64 %status
 }
 """
+_one = ctypes.c_int64(1)
 
 
-def parallel_words(dtype: str, flops: int) -> tuple[int, list[int]]:
-    """(kernel, further argument words) that run a product of `flops` on as many threads as pay."""
+def product_kernel(dtype: str, flops: int) -> tuple[int, list[int]]:
+    """(kernel, the argument words after the first ARGUMENT_WORDS) for products of so many operations.
+
+    A large one asks `jtorch.threads` each time it runs how many threads there are now, and our private
+    copy has one thread again afterwards. SciPy's copy is set for small products, too, and set back.
+    """
     handle = _library().handle
-    if not handle or num_threads() == 1 or flops < PARALLEL_FLOPS:
-        return gemm_kernel(dtype), []
-    kernel = cache.get_or_build_ir(_PARALLEL, "parallel_gemm")["jtorch_parallel_gemm"]
-    return kernel, [_address(handle.scipy_openblas_set_num_threads), num_threads(), gemm_kernel(dtype)]
+    if handle:
+        if flops < threads.PARALLEL_FLOPS:
+            return gemm_kernel(dtype), []
+        rest = 1
+        functions: tuple[Any, Any] = (
+            handle.scipy_openblas_set_num_threads, handle.scipy_openblas_get_num_threads
+        )  # fmt: skip
+    else:
+        scipy = _scipy_library()
+        if scipy is None:
+            return gemm_kernel(dtype), []
+        functions, rest = (scipy.set, scipy.get), 0  # 0: the number from before
+    threads.count()  # the cell holds it from now on
+    cell = threads.count_cell if flops >= threads.PARALLEL_FLOPS else _one
+    kernel = cache.get_or_build_ir(_THREADED, "threaded_gemm")["jtorch_threaded_gemm"]
+    return kernel, [*map(_address, functions), ctypes.addressof(cell), rest, gemm_kernel(dtype)]
+
+
+@functools.cache
+def _scipy_library() -> library_threads.Library | None:
+    """SciPy's OpenBLAS, where there is one whose number of threads can be set from machine code."""
+    loaded = library_threads.found(with_scipy=True)
+    return next((b for b in loaded if b.direct and "scipy" in b.path), None)
 
 
 def gemm_address(dtype: str) -> int:

@@ -26,7 +26,7 @@ from jtorch.compile.runtime.executor import Executor, Patch, layout_is_known
 from jtorch.compile.runtime.host import array_at, view_of
 from jtorch.compile.runtime.runner import Runner
 
-_GEMM_WORDS = 21  # the last three for products on several threads
+_GEMM_WORDS = blas.THREADED_WORDS
 
 
 class Addresses:
@@ -166,7 +166,7 @@ class Replay(Runner):
         block[at + 10 : at + 13] = [rows, columns, inner]
         block[at + 15] = max(columns, 1)
         block[at + 16 : at + 18] = np.array([1.0, 0.0]).view(np.int64)
-        kernel, words = blas.parallel_words(kind, 2 * batch * rows * columns * inner)
+        kernel, words = blas.product_kernel(kind, 2 * rows * columns * inner)
         block[at + 18 : at + 18 + len(words)] = words
         return kernel
 

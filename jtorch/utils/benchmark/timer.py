@@ -36,9 +36,9 @@ class Timer:
     """Times ``stmt``, Python code that sees ``globals``, after ``setup``.
 
     ``torch`` in the code is jtorch unless ``globals`` has another. ``label``, ``sub_label``, ``description``
-    and ``env`` name the measurement. ``num_threads`` goes to ``set_num_threads`` while it runs; that does
-    not bind NumPy, whose threads are set before the process starts (OMP_NUM_THREADS). Raises ValueError for
-    a ``stmt`` that is no string, NotImplementedError for C++.
+    and ``env`` name the measurement. ``num_threads`` goes to ``set_num_threads`` while it runs: it holds for
+    jtorch's ops, not for NumPy's own calls. Raises ValueError for a ``stmt`` that is no string,
+    NotImplementedError for C++.
     """
 
     def __init__(

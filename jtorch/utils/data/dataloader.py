@@ -11,6 +11,7 @@ from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Any
 
+from jtorch import threads
 from jtorch.utils.data.collate import default_collate, default_convert
 from jtorch.utils.data.dataset import IterableDataset
 from jtorch.utils.data.fetch import Recipe
@@ -151,8 +152,7 @@ class DataLoader:
 
     def check_worker_number_rationality(self) -> None:
         """Warn of more workers than this process has cores."""
-        affinity = hasattr(os, "sched_getaffinity")
-        cores = len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
+        affinity, cores = hasattr(os, "sched_getaffinity"), threads.cores()
         if self.num_workers <= cores:
             return
         caveat = "" if affinity else " (`cpuset` is not taken into account)"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
+from jtorch import library_threads, threads
 from jtorch.utils.data.dataset import IterableDataset
 from jtorch.utils.data.fetch import Recipe
 from jtorch.utils.data.transport import receive, send
@@ -106,6 +107,7 @@ def worker_main(channel: socket.socket, inherited: Sequence[socket.socket], setu
     for end in inherited:
         end.close()
     parent = os.getppid()
+    _use_one_thread()
     try:
         _seed(setup)
         answer = _first_pass(setup)
@@ -123,6 +125,16 @@ def worker_main(channel: socket.socket, inherited: Sequence[socket.socket], setu
         pass  # the loader has gone, or Ctrl-C, which it has got, too
     finally:
         channel.close()
+
+
+def _use_one_thread() -> None:
+    """In jtorch's ops and in what NumPy and SciPy compute: there are as many workers as are wanted.
+
+    A library that is loaded later reads the variable. ``worker_init_fn`` may set another number.
+    """
+    threads.set_count(1)
+    library_threads.set_all(1)
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def _seed(setup: Setup) -> None:

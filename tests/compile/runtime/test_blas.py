@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jtorch import threads
 from jtorch.compile.runtime import blas
 from jtorch.compile.runtime.executor import Executor
 
@@ -158,27 +160,6 @@ def test_public_addresses_and_description():
     assert "thread" in blas.describe() and library.core in blas.describe()
 
 
-def test_thread_count():
-    pytest.importorskip("scipy_openblas32")
-    before = blas.num_threads()
-    try:
-        blas.set_num_threads(1)
-        assert blas.num_threads() == 1
-    finally:
-        blas.set_num_threads(before)
-    with pytest.raises(ValueError, match=r"set_num_threads\(0\)"):
-        blas.set_num_threads(0)
-
-
-def test_threads_default_to_the_setting_then_to_the_cores(monkeypatch):
-    monkeypatch.setenv("JTORCH_NUM_THREADS", "3")
-    assert blas.default_threads() == 3
-    monkeypatch.delenv("JTORCH_NUM_THREADS")
-    assert blas.default_threads() == (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    )
-
-
 @pytest.mark.parametrize(
     ("flags", "user", "core"),
     [
@@ -263,17 +244,45 @@ print("fine")
     assert result.stdout == "fine\n", result.stderr
 
 
-def test_only_large_products_use_several_threads():
-    before = blas.num_threads()
-    try:
-        blas.set_num_threads(2)
-        small, no_words = blas.parallel_words("f32", blas.PARALLEL_FLOPS - 1)
-        large, words = blas.parallel_words("f32", blas.PARALLEL_FLOPS)
+def test_only_large_products_may_use_several_threads():
+    small, no_words = blas.product_kernel("f32", threads.PARALLEL_FLOPS - 1)
+    large, words = blas.product_kernel("f32", threads.PARALLEL_FLOPS)
+    if blas.is_private():
         assert (small, no_words) == (blas.gemm_kernel("f32"), [])
-        if blas._library().handle:
-            assert large != small and words[1:] == [2, small]
+        assert large != small and words[2:] == [ctypes.addressof(threads.count_cell), 1, small]
+    assert len(words) in (0, blas.THREADED_WORDS - blas.ARGUMENT_WORDS)
+
+
+def test_without_a_private_copy_scipys_is_set_and_set_back(monkeypatch):
+    """Each product in SciPy's BLAS has our number of threads, which is read when it runs."""
+    pytest.importorskip("scipy.linalg.cython_blas")
+    monkeypatch.setattr(blas, "_library", lambda: exports)
+    exports = blas._scipy_exports()
+    scipy = blas._scipy_library()
+    if scipy is None:
+        pytest.skip("SciPy's BLAS has no threads that machine code could set")
+    told = []
+    note = ctypes.CFUNCTYPE(None, ctypes.c_int)(told.append)
+    monkeypatch.setattr(blas, "_scipy_library", lambda: scipy._replace(set=note))
+    x, before, resting = np.eye(2), threads.count(), scipy.get()
+    kernel = blas.gemm_kernel("f64")
+    try:
+        for flops in (0, threads.PARALLEL_FLOPS):
+            made, words = blas.product_kernel("f64", flops)
+            for count in (3, 4):
+                threads.set_count(count)
+                c = np.zeros((2, 2))
+                places = [array.ctypes.data for array in (x, x, c)]
+                sizes = [1, 0, 0, 0, blas.NO_TRANSPOSE, blas.NO_TRANSPOSE, 2, 2, 2, 2, 2, 2]
+                block = np.array([exports.gemm["f64"], *places, *sizes, 0, 0, *words], np.int64)
+                block[16] = np.float64(1).view(np.int64)
+                table = np.array([[made, block.ctypes.data, 1, 0]], np.int64)
+                assert made != kernel
+                assert Executor(table, keepalive=[block]).run() == 0
+                assert (c == x).all()
     finally:
-        blas.set_num_threads(before)
+        threads.set_count(before)
+    assert told == [1, resting, 1, resting, 3, resting, 4, resting]
 
 
 def test_a_large_product_through_a_plan():

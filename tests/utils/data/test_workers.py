@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch import library_threads
 from jtorch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info, iterators
 from jtorch.utils.data.transport import receive, send
 
@@ -363,6 +364,38 @@ def test_too_many_workers_are_warned_of(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
     with pytest.warns(UserWarning, match="This DataLoader will create 2 worker processes in total. Our sugg"):
         DataLoader(DATA, num_workers=2)
+
+
+class Threads(Dataset):
+    """What an item finds in force: jtorch's number, NumPy's, and what a library loaded later would read."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, k):
+        found = {library.get() for library in library_threads.found("scipy.linalg" in sys.modules)}
+        return jtorch.get_num_threads(), found, os.environ["OPENBLAS_NUM_THREADS"]
+
+
+def two_threads(worker):
+    jtorch.set_num_threads(2)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_have_one_thread_each(method):
+    before = jtorch.get_num_threads()
+    jtorch.set_num_threads(3)
+    try:
+        loader = DataLoader(Threads(), None, num_workers=2, multiprocessing_context=method)
+        for count, numpys, variable in loader:
+            assert count == 1 and numpys <= {1} and variable == "1"
+        assert jtorch.get_num_threads() == 3
+        loader = DataLoader(
+            Threads(), None, num_workers=1, multiprocessing_context=method, worker_init_fn=two_threads
+        )
+        assert [count for count, _, _ in loader] == [2, 2]
+    finally:
+        jtorch.set_num_threads(before)
 
 
 PROGRAM = """
