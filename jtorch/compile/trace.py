@@ -376,8 +376,8 @@ class Tracer(Evaluator):
         value = place.get()
         if abs(value) > LARGEST and isinstance(value, int):
             raise CompileError(
-                f"'{self.name}' counts on from {value}, which is too large for compiled code (more than 2**61): "
-                "keep it outside."
+                f"'{self.name}' counts on from {value}, which is too large for compiled code "
+                "(more than 2**61): keep it outside."
             )
         entry = NumberInput(place, value)
         self.inputs.append(entry)

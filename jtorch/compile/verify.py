@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch import watch
 from jtorch.compile.blame import blame
 from jtorch.compile.caller import MISS
 from jtorch.compile.judge import Judge
@@ -79,8 +80,11 @@ class _Verification:
 
     def run(self, eager: Callable[[], Any]) -> Any:
         inputs = graph_arguments(self.plan.capture.inputs, self.leaves)
+        current = self.plan.epoch == watch.structure[0]
         _, expected = self._observe(eager, retain=False)
         self.snapshot.restore()
+        if current and self.plan.capture.written:  # what eager mode changed is as it was
+            self.plan.epoch = watch.structure[0]
         results, found = self._observe(lambda: self.plan.call(tuple(self.leaves)), retain=True)
         judge = Judge(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
         told = self._compare(expected, found, judge)
@@ -114,7 +118,8 @@ class _Verification:
         capture = self.plan.capture
         if not capture.differentiable:
             return []
-        outs = [flatten(results)[0][k] for k in capture.differentiable]
+        returned = flatten(results)[0]  # what is written outside as well comes after that
+        outs = [returned[k] for k in capture.differentiable if k < len(returned)]
         self.cotangents = [_cotangent(t) for t in outs]
         places = capture.places
         wanted = [self.leaves[places[id(t)]] if id(t) in places else t for t in capture.leaves]

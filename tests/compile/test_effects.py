@@ -78,6 +78,32 @@ def a_counting_module():
     return layer, lambda: (layer.calls, layer.seen)
 
 
+@effect(recordings=2)  # at first it is the class's
+def a_count_that_begins_on_the_class():
+    class Layer(nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    layer = Layer()
+    return layer, lambda: (layer.calls, Layer.calls)
+
+
+@effect(recordings=2)
+def a_count_of_an_object_that_begins_on_the_class():
+    class Counter:
+        calls = 0
+
+        def __call__(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    counter = Counter()
+    return counter.__call__, lambda: (counter.calls, Counter.calls)
+
+
 @effect()
 def counters_in_a_dict():
     state = {"steps": 0, "last": None}
