@@ -91,8 +91,7 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
             return
     if name not in facts.get("_modules", {}):
         if observer.is_outside(owner):
-            counts = type(find(type(owner), name)) in (int, float)  # self.calls += 1 begins on the class
-            observer.read(ItemRead, frame, facts, name, MISSING, guarded=counts)
+            observer.read(ItemRead, frame, facts, name, MISSING, guarded=False)
         _read_class(observer, frame, type(owner), name)
 
 

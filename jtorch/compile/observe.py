@@ -332,6 +332,9 @@ class Observer:
             return True  # and changes nothing
         if fresh and _is_count(before, after) and self._has_read(place):
             raise Counting(place)
+        known = self.reads.get((ItemRead, id(place.container), (type(place.key), place.key)))
+        if known is not None:  # an attribute of a module, of which others would be told at each call
+            known.guarded = True
         self.effects.write(place, after)
         return True
 
