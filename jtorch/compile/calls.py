@@ -16,6 +16,7 @@ from jtorch.compile.attributes import instance_facts, read_attribute, write_attr
 from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import (
     MISSING,
+    AnswerRead,
     AttributeRead,
     ContextRead,
     ItemRead,
@@ -39,6 +40,7 @@ _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWr
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _TELLING = ("append",)  # done once while recording, with a warning
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
+_SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
 _LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
@@ -144,6 +146,13 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
     name = callee.__name__
     owner = args[0] if args else None
+    if callee.__module__ in _SETTINGS:
+        if name.startswith(("set_", "use_")):
+            raise observer.error(
+                frame, f"calls {name}(), a setting that stays, and a recording would do that once", "Do it outside."
+            )
+        if not args:
+            observer.read(AnswerRead, frame, callee, None, callee())
     kind = kind_of(type(owner))
     if kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)

@@ -189,6 +189,21 @@ class ContextRead(Read):
         return f"the context variable {self.container.name!r}"
 
 
+class AnswerRead(Read):
+    """What a function of jtorch's without arguments answers: a setting of the process."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return self.container()
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('again', self)}.now()"
+
+    def label(self) -> str:
+        return f"{self.container.__name__}()"
+
+
 class LengthRead(Read):
     """``len(container)``, or its truth."""
 

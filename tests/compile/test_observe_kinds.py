@@ -201,6 +201,33 @@ def the_level_above_a_logger():
 
 
 @read
+def the_number_of_threads():
+    before = jtorch.get_num_threads()
+    return lambda x: x * (jtorch.get_num_threads() + 1), lambda: _threads(before + 1, before)
+
+
+def _threads(number, before):
+    jtorch.set_num_threads(number)
+    return lambda: jtorch.set_num_threads(before)
+
+
+@read
+def whether_algorithms_are_deterministic():
+    def change():
+        jtorch.use_deterministic_algorithms(True)
+        return lambda: jtorch.use_deterministic_algorithms(False)
+
+    return lambda x: x * (2 if jtorch.are_deterministic_algorithms_enabled() else 1), change
+
+
+def test_a_setting_made_inside_is_refused():
+    for make in (lambda: jtorch.set_num_threads(3), lambda: jtorch.set_default_dtype(jtorch.float64)):
+        with pytest.raises(CompileError, match="a setting that stays"):
+            jtorch.compile(lambda x, make=make: make() or x)(t(1))
+    assert jtorch.get_default_dtype() is jtorch.float32
+
+
+@read
 def the_seed():
     jtorch.manual_seed(1)
     return lambda x: x * jtorch.initial_seed(), lambda: jtorch.manual_seed(2)
