@@ -149,7 +149,9 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     if callee.__module__ in _SETTINGS:
         if name.startswith(("set_", "use_")):
             raise observer.error(
-                frame, f"calls {name}(), a setting that stays, and a recording would do that once", "Do it outside."
+                frame,
+                f"calls {name}(), a setting that stays, and a recording would do that once",
+                "Do it outside.",
             )
         if not args:
             observer.read(AnswerRead, frame, callee, None, callee())
