@@ -423,7 +423,7 @@ def imports(body: str) -> list[str]:
     words = set(_WORD.findall(body))
     homes: tuple[tuple[str, Any], ...] = (
         ("numpy", _NUMPY_NAMES),
-        ("jtorch.compile.codegen.intrinsics", intrinsics.PRIMITIVES),
+        ("jtorch.compile.codegen.intrinsics", {**intrinsics.PRIMITIVES, **intrinsics.STACKS}),
         ("jtorch.compile.codegen.vecmath", vecmath.FUNCTIONS),
         ("jtorch.philox", philox.KERNEL_FUNCTIONS),
     )

@@ -23,10 +23,13 @@ from jtorch.compile.codegen import (
     vecmath_log,
     vecmath_pow,
     vecmath_special,
+    vecmath_sum,
     vecmath_trig,
 )
 
-_FAMILIES = (vecmath_basic, vecmath_exp, vecmath_log, vecmath_pow, vecmath_special, vecmath_trig)
+_FAMILIES = (
+    vecmath_basic, vecmath_exp, vecmath_log, vecmath_pow, vecmath_special, vecmath_sum, vecmath_trig,
+)  # fmt: skip
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 for _family in _FAMILIES:
