@@ -9,6 +9,7 @@ tuples of non-negative ints, shapes are tuples, and dtypes are NumPy's.
 import warnings
 
 # routines for what a composite would compute slower; no part of the dialect
+from jtorch.xp import _blocked_sum as _blocked_sum
 from jtorch.xp import _convolution as _convolution
 from jtorch.xp import _linear as _linear
 from jtorch.xp import _pooling as _pooling
