@@ -13,9 +13,9 @@ from jtorch.op import composite
 
 def _normalized(xp, x, axes, eps):
     """(x minus its mean over its standard deviation, 1 over the standard deviation)"""
-    over = 1.0 / max(math.prod(x.shape[a] for a in axes), 1)
-    centred = x - xp.sum(x, axis=axes, keepdims=True) * over
-    variance = xp.sum(centred * centred, axis=axes, keepdims=True) * over
+    n = max(math.prod(x.shape[a] for a in axes), 1.0)
+    centred = x - xp.sum(x, axis=axes, keepdims=True) / n
+    variance = xp.sum(centred * centred, axis=axes, keepdims=True) / n
     scale = xp.rsqrt(variance + eps)
     return centred * scale, scale
 
@@ -123,10 +123,10 @@ def batch_norm(xp, x, weight, bias, *, eps):
     Source: Ioffe and Szegedy 2015, https://arxiv.org/abs/1502.03167
     """
     axes = _others(x)
-    over = 1.0 / max(math.prod(x.shape[a] for a in axes), 1)
-    mean = xp.sum(x, axis=axes, keepdims=False) * over
+    n = max(math.prod(x.shape[a] for a in axes), 1.0)
+    mean = xp.sum(x, axis=axes, keepdims=False) / n
     centred = x - _per_channel(xp, mean, x)
-    variance = xp.sum(centred * centred, axis=axes, keepdims=False) * over
+    variance = xp.sum(centred * centred, axis=axes, keepdims=False) / n
     scale = xp.rsqrt(variance + eps)
     return _affine(xp, centred, scale if weight is None else scale * weight, bias), mean, variance
 
