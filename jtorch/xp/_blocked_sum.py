@@ -24,6 +24,7 @@ Shape = tuple[int, ...]
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _PARTIAL = 4 * partials.ROWS  # rows: BLAS adds four of them before it adds to the sum
 DIRECT = 2 * _PARTIAL  # so many rows are no worse as one partial
+_FEWER = 16  # times fewer elements than there were
 _WIDE = 512  # elements of a row from which on BLAS is at its best
 ONES = {d: np.ones(max(DIRECT, 2 * partials.LINE), d) for d in (_FLOAT32, _FLOAT64)}
 
@@ -68,6 +69,8 @@ def _contiguous(x: Array, axis: Shape) -> Array:
         cube = x.reshape(before, n, math.prod(after))
         x = _add_lines(cube[:, :, 0]) if cube.shape[2] == 1 else _add_middle(cube)
         left = [*left[:first], *after]
+        if n >= _FEWER:
+            x = x.astype(_FLOAT64, copy=False)  # so much less is left that it costs nothing
     return x.reshape(kept)
 
 

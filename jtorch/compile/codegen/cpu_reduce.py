@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from jtorch import partials
 from jtorch.compile.access import Affine
 from jtorch.compile.codegen.emitter import I64, Emitter
-from jtorch.compile.codegen.order import Loop
+from jtorch.compile.codegen.order import Loop, stride_along
 from jtorch.compile.ir import short
-from jtorch.compile.loops import Reduce, Store, Value
+from jtorch.compile.loops import Gather, Load, Reduce, Store, Value
 
 TILE = 256  # columns: what 24 of their sums need, 5 bytes an element and more, fits the stack and mostly L1
 
@@ -130,12 +130,20 @@ class ReductionEmitter(Emitter):
     def _partials_of_row(
         self, stage: int, loop: Loop, sums: list[Reduce], scope: dict[Value, str]
     ) -> None:
-        with self._partial_of(loop, partials.line) as head:
+        with self._partial_of(loop, self._length(stage, loop)) as head:
             inside = dict(scope) | {r: self._start(r) for r in sums}
             with self.writer.block(head):
                 self._pass(stage, dict(inside))
             for r in sums:
                 self._add_partial(self.totals[r], inside[r])
+
+    def _length(self, stage: int, loop: Loop) -> Callable[[int], int]:
+        """The rule for the partials of a pass: the compiler uses one lane where elements lie apart."""
+        for value in self.nest.pass_values(stage):
+            apart = isinstance(value, Load) and stride_along(value.at, loop) not in (0, 1)
+            if apart or isinstance(value, Gather):
+                return partials.rows
+        return partials.line
 
     def _new_name(self) -> str:
         self.counter += 1
