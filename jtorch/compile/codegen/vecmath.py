@@ -23,13 +23,10 @@ from jtorch.compile.codegen import (
     vecmath_log,
     vecmath_pow,
     vecmath_special,
-    vecmath_sum,
     vecmath_trig,
 )
 
-_FAMILIES = (
-    vecmath_basic, vecmath_exp, vecmath_log, vecmath_pow, vecmath_special, vecmath_sum, vecmath_trig,
-)  # fmt: skip
+_FAMILIES = (vecmath_basic, vecmath_exp, vecmath_log, vecmath_pow, vecmath_special, vecmath_trig)
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 for _family in _FAMILIES:

@@ -17,7 +17,7 @@ from jtorch.compile.codegen.intrinsics import (
     to_f32,
     to_f64,
 )
-from jtorch.compile.codegen.vecmath_core import f32, f64, i64, polynomial, quiet, typed
+from jtorch.compile.codegen.vecmath_core import f32, f64, polynomial, quiet, typed
 from jtorch.compile.codegen.vecmath_exp import (
     HIGHEST_F64,
     LN2_HIGH_F64,
@@ -30,7 +30,7 @@ from jtorch.compile.codegen.vecmath_exp import (
 )
 from jtorch.compile.codegen.vecmath_log import split_f64
 
-__all__ = ["integer_power", "pow_f32", "pow_f64"]
+__all__ = ["pow_f32", "pow_f64"]
 
 ONE_F64, TWO_F64, HALF_F64, ZERO_F64, INF_F64, NAN_F64 = typed(
     f64, 1.0, 2.0, 0.5, 0.0, float("inf"), float("nan")
@@ -128,20 +128,3 @@ def pow_f64(x: Any, y: Any) -> Any:
     shifted = r + correction
     p = exp_small_f64(shifted, (r - shifted) + correction)
     return special_cases(x, y, scale_f64(p, n), f64)
-
-
-@quiet
-def integer_power(x: Any, y: Any) -> Any:
-    """x**y of int64, modulo 2**64, by squaring. (Numba's own power computes large exponents in float64.)
-
-    For a negative y it is 1 / x**-y cut towards zero, and 0 for x = 0, as in PyTorch.
-    """
-    zero, one = i64(0), i64(1)
-    result, square = one, x
-    for k in range(63):
-        result = select(((y >> i64(k)) & one) != zero, result * square, result)
-        square = square * square
-    odd = (y & one) != zero
-    of_minus_one = select(odd, i64(-1), one)
-    inverse = select(x == one, one, select(x == i64(-1), of_minus_one, zero))
-    return select(y < zero, inverse, result)
