@@ -30,23 +30,11 @@ from jtorch import partials
 from jtorch.compile.access import Affine
 from jtorch.compile.codegen.emitter import I64, Emitter
 from jtorch.compile.codegen.order import Loop, stride_along
+from jtorch.compile.codegen.totals import Total, is_sum
 from jtorch.compile.ir import short
 from jtorch.compile.loops import Gather, Load, Reduce, Store, Value
 
 TILE = 256  # columns: what 24 of their sums need, 5 bytes an element and more, fits the stack and mostly L1
-
-
-def is_sum(r: Reduce) -> bool:
-    """Whether rounding makes the order of adding show."""
-    return r.op.combine == "add" and r.dtype.kind == "f"
-
-
-@dataclass(frozen=True)
-class Total:
-    """Where the sum of the partials so far is: a float64, and for float64 itself what rounding has lost."""
-
-    high: str
-    low: str | None = None
 
 
 @dataclass(eq=False)
@@ -57,27 +45,6 @@ class ReductionEmitter(Emitter):
     stacks: list[str] = field(default_factory=list)  # the lines that make stack memory
 
     # -- partials --------------------------------------------------------------------------------------------
-
-    def _total(self, r: Reduce, place: Callable[[], str]) -> Total:
-        """Places for a sum of partials, by ``place``."""
-        high = place()
-        return Total(high, place() if r.dtype.itemsize == 8 else None)
-
-    def _clear(self, total: Total) -> None:
-        self.writer(f"{total.high} = float64(0)")
-        if total.low:
-            self.writer(f"{total.low} = float64(0)")
-
-    def _add_partial(self, total: Total, partial: str) -> None:
-        high, low = total.high, total.low
-        if low is None:
-            self.writer(f"{high} = {high} + float64({partial})")
-        else:
-            self.writer(f"{high}, {low} = add_with_rest({high}, {low}, {partial})")
-
-    def _rounded(self, total: Total) -> str:
-        """A sum of partials in its own dtype."""
-        return f"float32({total.high})" if total.low is None else f"with_rest({total.high}, {total.low})"
 
     @contextmanager
     def _partial_of(self, loop: Loop, length: Callable[[int], int]) -> Iterator[str]:
@@ -116,8 +83,8 @@ class ReductionEmitter(Emitter):
         sums = [r for r in reductions if is_sum(r)] if inner else []
         for r in reductions:
             if r in sums:
-                self.totals[r] = self._total(r, self._new_name)
-                self._clear(self.totals[r])
+                self.totals[r] = Total.of(r, self._new_name)
+                self.totals[r].clear(self.writer)
             else:
                 scope[r] = self._start(r)
         if sums:
@@ -125,7 +92,7 @@ class ReductionEmitter(Emitter):
         else:
             self._loops(inner, lambda: self._pass(stage, dict(scope)))
         for r in sums:
-            scope[r] = self._assign(self._rounded(self.totals[r]))
+            scope[r] = self._assign(self.totals[r].rounded())
 
     def _partials_of_row(
         self, stage: int, loop: Loop, sums: list[Reduce], scope: dict[Value, str]
@@ -135,7 +102,7 @@ class ReductionEmitter(Emitter):
             with self.writer.block(head):
                 self._pass(stage, dict(inside))
             for r in sums:
-                self._add_partial(self.totals[r], inside[r])
+                self.totals[r].add(inside[r], self.writer)
 
     def _length(self, stage: int, loop: Loop) -> Callable[[int], int]:
         """The rule for the partials of a pass: the compiler uses one lane where elements lie apart."""
@@ -169,7 +136,7 @@ class ReductionEmitter(Emitter):
         sums = [r for r in places if is_sum(r)]
         at = f"[i{k} - {b}]"
         parts = {r: self._stack(short(r.dtype)) + at for r in sums}
-        self.totals = {r: self._total(r, lambda: self._stack("f64") + at) for r in sums}
+        self.totals = {r: Total.of(r, lambda: self._stack("f64") + at) for r in sums}
         head = f"for i{k} in range({b}, {e}):"
         self.writer(f"{b} = 0")
         with self.writer.block(f"while {b} < {n}:"):
@@ -177,14 +144,14 @@ class ReductionEmitter(Emitter):
             with self.writer.block(head):
                 for r, at in places.items():
                     if r in sums:
-                        self._clear(self.totals[r])
+                        self.totals[r].clear(self.writer)
                     else:
                         self.writer(f"{self._element(r.var, at)} = {self._identity(r)}")
             self._walk_rows(head, parts, places, outside)
             if sums:
                 with self.writer.block(head):
                     for r in sums:
-                        self.writer(f"{self._element(r.var, places[r])} = {self._rounded(self.totals[r])}")
+                        self.writer(f"{self._element(r.var, places[r])} = {self.totals[r].rounded()}")
             self.writer(f"{b} = {e}")
 
     def _walk_rows(
@@ -206,7 +173,7 @@ class ReductionEmitter(Emitter):
                     add()
                 with self.writer.block(head):
                     for r, part in parts.items():
-                        self._add_partial(self.totals[r], part)
+                        self.totals[r].add(part, self.writer)
 
         if parts:
             self._loops(rows[:-1], add_partials)
