@@ -189,7 +189,8 @@ def _variance(xp, x, axis, keepdims, correction):
         if found is not None:
             return xp.reshape(found, shape=(1,) * x.ndim if keepdims else ())
     centred = x - xp.sum(x, axis=axis, keepdims=True) / n
-    return xp.sum(centred * centred, axis=axis, keepdims=keepdims) / degrees
+    squares = xp.sum(centred * centred, axis=axis, keepdims=keepdims)
+    return squares / degrees if degrees else squares * math.inf
 
 
 def _variance_vjp(xp, g, x, axis, keepdims, correction):
