@@ -1,8 +1,8 @@
 """What the accuracy table computes: programs that run in jtorch and PyTorch alike, and what is exact.
 
 Inputs are drawn in float64 and rounded to the dtype in question; the exact result is computed in float64 from
-the rounded inputs, so that an error is the library's alone. Sums of float64 over 10^7 elements are off by less
-than 1e-9 of a float32's last bit times that count, which no figure shows.
+the rounded inputs, so that an error is the library's alone. (In float64 a sum of 10^7 is off by 1e-13 where it
+is added up row by row: a millionth of a unit in the last place of float32.)
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Case:
-    """``inputs(random, n)`` are float64 arrays of about ``n`` elements in all, ``program(T, *tensors)`` is run
-    with the module of each library, ``exact(*arrays)`` is what it should give."""
+    """``inputs(random, n)`` are float64 arrays of about ``n`` elements each, ``program(T, *tensors)`` is run
+    with the module of each library, ``exact(*arrays)`` is what it should give. ``bound`` is how many times as
+    large as PyTorch's an error may be."""
 
     name: str
     inputs: Callable[[np.random.Generator, int], tuple[Array, ...]]
     program: Callable[..., Any]
     exact: Callable[..., Array]
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    bound: float = 4.0
 
 
 def _positive(random: np.random.Generator, n: int) -> tuple[Array, ...]:
@@ -84,25 +86,26 @@ def _cross_entropy(T: Any, x: Any) -> Any:
 
 
 _FLOAT32 = ("float32",)
-_HALVES_TOO = ("float32", "float16", "bfloat16")
 
 CASES = (
     Case("sum", _small_sum, lambda T, x: x.sum(), np.sum),
     Case("mean", _positive, lambda T, x: x.mean(), np.mean),
-    Case("mean of 0.1", lambda random, n: (np.full(n, 0.1),), lambda T, x: x.mean(), np.mean),
+    Case("mean-of-equals", lambda random, n: (np.full(n, 0.1),), lambda T, x: x.mean(), np.mean),
     Case("var", _positive, lambda T, x: x.var(), lambda x: np.var(x, ddof=1)),
     Case("std", _positive, lambda T, x: x.std(), lambda x: np.std(x, ddof=1)),
-    Case("var, mean 1000", _far_from_zero, lambda T, x: x.var(), lambda x: np.var(x, ddof=1), _FLOAT32),
+    Case("var-far-from-0", _far_from_zero, lambda T, x: x.var(), lambda x: np.var(x, ddof=1), _FLOAT32, 2.0),
     Case("norm", _positive, lambda T, x: x.norm(), lambda x: np.sqrt(np.sum(x * x))),
     Case("dot", _two, lambda T, x, y: x.dot(y), lambda x, y: np.sum(x * y), _FLOAT32),
-    Case("mean over axis 0, tall", _tall, lambda T, x: x.mean(0), lambda x: x.mean(0)),
-    Case("mean over axis 1, wide", _wide, lambda T, x: x.mean(1), lambda x: x.mean(1)),
-    Case("mean over axis 0, transposed", _wide, lambda T, x: x.t().mean(0), lambda x: x.mean(1)),
-    Case("mean over axis 1, transposed", _tall, lambda T, x: x.t().mean(1), lambda x: x.mean(0)),
-    Case("var over axis 0, tall", _tall, lambda T, x: x.var(0), lambda x: x.var(0, ddof=1)),
-    Case("bias gradient", _tall, _bias_gradient, lambda g: g.sum(0), ("float32", "bfloat16")),
-    Case("logsumexp", _positive, lambda T, x: x.logsumexp(0), special.logsumexp),
+    Case("mean-of-rows", _tall, lambda T, x: x.mean(0), lambda x: x.mean(0)),
+    Case("mean-of-columns", _wide, lambda T, x: x.mean(1), lambda x: x.mean(1)),
+    Case("mean-transposed", _wide, lambda T, x: x.t().mean(0), lambda x: x.mean(1)),
+    Case("var-of-rows", _tall, lambda T, x: x.var(0), lambda x: x.var(0, ddof=1)),
+    Case("bias-gradient", _tall, _bias_gradient, lambda g: g.sum(0), ("float32", "bfloat16")),
+    Case("logsumexp", _positive, lambda T, x: x.logsumexp(0), special.logsumexp, ("float32", "bfloat16")),
     Case("softmax", _positive, lambda T, x: x.softmax(0), special.softmax, _FLOAT32),
-    Case("cross_entropy", _logits, _cross_entropy, lambda x: np.mean(special.logsumexp(x, 1) - x[:, 0])),
-    Case("batch_norm, mean 1000", _images_far_from_zero, _batch_norm, _normalized, _FLOAT32),
-)
+    Case(
+        "cross-entropy", _logits, _cross_entropy,
+        lambda x: np.mean(special.logsumexp(x, 1) - x[:, 0]), ("float32", "bfloat16"),
+    ),
+    Case("batch-norm-far-from-0", _images_far_from_zero, _batch_norm, _normalized, _FLOAT32, 2.0),
+)  # fmt: skip

@@ -1,13 +1,13 @@
 """Sums of many terms over any axes, whose error does not grow with their number.
 
 NumPy adds neighbours in pairs, but rows one after the other: 10^6 rows of 4 are off by 99 units in the last
-place, and 2 * 10^7 ones by a sixth. Here rows are added in partials (``jtorch.partials`` says why) by products
-with ones, and the partials in float64. On one core (us, NumPy / here; PyTorch):
+place, and 2 * 10^7 ones by a sixth. Here rows are added in partials (``jtorch.partials`` says why) by
+products with ones, and the partials in float64. On one core (us, NumPy / here; PyTorch):
 
     rows and columns
-    (512, 64)                14 / 2.6           5
-    (2500000, 4)          51900 / 2000       5500
-    (10000, 1000)          1860 / 1500       2200
+    (2048, 64)               51 / 8             11
+    (10000, 1000)          4250 / 2900        2200
+    (2500000, 4)          38500 / 3100        5500
 """
 
 from __future__ import annotations

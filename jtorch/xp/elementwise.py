@@ -36,7 +36,7 @@ def floor_divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array) -> Array:
-    """The remainder with the sign of ``y``; 0 with that of ``x``, as in PyTorch, where NumPy's has that of y."""
+    """The remainder with the sign of ``y``; 0 has that of ``x``, as in PyTorch (in NumPy that of ``y``)."""
     _check_divisor(x, y)
     found = np.asarray(np.remainder(x, y))
     return np.copysign(found, x, out=found, where=found == 0) if found.dtype.kind in "fV" else found

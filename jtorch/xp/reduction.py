@@ -75,12 +75,12 @@ def _sum_by_product(x: Array, axis: Shape, ones: Array) -> Array | None:
 
 
 def _in_rows(x: Array, axis: Shape) -> bool:
-    """Whether NumPy would add so many terms one after the other that it shows: neighbours it adds in pairs."""
+    """Whether NumPy would add more terms one after the other than is good; neighbours it adds in pairs."""
     k, ndim = len(axis), x.ndim
-    if axis[0] == ndim - k and x.flags.c_contiguous or axis[-1] == k - 1 and x.flags.f_contiguous:
+    if (axis[0] == ndim - k and x.flags.c_contiguous) or (axis[-1] == k - 1 and x.flags.f_contiguous):
         return False
     count = math.prod([x.shape[a] for a in axis])
-    return count > _ROWS or count > partials.ROWS and x.size > _SMALL
+    return count > _ROWS or (count > partials.ROWS and x.size > _SMALL)
 
 
 def prod(x: Array, *, axis: Shape, keepdims: bool) -> Array:

@@ -1,9 +1,10 @@
 """CUDA kernels that reduce: rows and columns, softmax and its kin, sums of everything.
 
 A *team* of threads shares one result. Each lane accumulates every ``lanes``-th element, sums of floats in
-partials (``jtorch.partials``); a tree over the team, in shared memory, combines the lanes. Where few results would leave most of the device idle, several blocks
-(*splits*) share each result: one phase leaves their parts in scratch memory and the next one begins by
-combining them. So the order of a sum follows from the launch alone.
+partials (``jtorch.partials``); a tree over the team, in shared memory, combines the lanes. Where few results
+would leave most of the device idle, several blocks (*splits*) share each result: one phase leaves their parts
+in scratch memory and the next one begins by combining them. So the order of a sum follows from the launch
+alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The total of a sum of floats, as text: where the partials of ``jtorch.partials`` are added up.
 
-A total has twice the digits of its dtype: a float64 for float32, and for float64 a float64 with what its rounding
-has lost.
+A total has twice the digits of its dtype: a float64 for float32, and for float64 a float64 with what its
+rounding has lost.
 """
 
 from __future__ import annotations
