@@ -2,8 +2,8 @@
 
 A running sum of n terms is off by up to n roundings, and stands still when it is 2^24 times its terms. So
 the terms are cut into *partials*, contiguous runs of a length that this file says; each is added up in the
-dtype itself, and the partials, in their order, with twice the digits. The error then does not grow with n, and
-the result does not depend on threads: whoever computes a partial, it is the same.
+dtype itself, and the partials, in their order, with twice the digits. The error then does not grow with n,
+and the result does not depend on threads: whoever computes a partial, it is the same.
 
 Terms that lie side by side are added in the lanes of vector registers, 16 to 64 of them, so a partial may be
 longer than where each result has a column of its own and every term waits for the one before. With these

@@ -4,7 +4,6 @@ import pytest
 
 from jtorch import partials
 
-
 RULES = [(partials.line, partials.LINE), (partials.rows, partials.ROWS)]
 
 

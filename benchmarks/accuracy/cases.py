@@ -1,8 +1,8 @@
 """What the accuracy table computes: programs that run in jtorch and PyTorch alike, and what is exact.
 
 Inputs are drawn in float64 and rounded to the dtype in question; the exact result is computed in float64 from
-the rounded inputs, so that an error is the library's alone. (In float64 a sum of 10^7 is off by 1e-13 where it
-is added up row by row: a millionth of a unit in the last place of float32.)
+the rounded inputs, so that an error is the library's alone. (In float64 a sum of 10^7 is off by 1e-13 where
+it is added up row by row: a millionth of a unit in the last place of float32.)
 """
 
 from __future__ import annotations

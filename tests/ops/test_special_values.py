@@ -45,7 +45,8 @@ BINARY = {
 INTEGERS = {
     "pow": lambda m, x, y: x**y, "number": lambda m, x, y: 2**y, "square": lambda m, x, y: x**2,
     "large power": lambda m, x, y: x**41, "remainder": lambda m, x, y: x % y,
-    "fmod": lambda m, x, y: m.fmod(x, y), "floor_divide": lambda m, x, y: x // y, "mul": lambda m, x, y: x * y, "neg": lambda m, x, y: -x,
+    "fmod": lambda m, x, y: m.fmod(x, y), "floor_divide": lambda m, x, y: x // y,
+    "mul": lambda m, x, y: x * y, "neg": lambda m, x, y: -x,
     "abs": lambda m, x, y: x.abs(), "relu": lambda m, x, y: x.relu(), "clamp": lambda m, x, y: x.clamp(-3, 7),
     "sign": lambda m, x, y: x.sign(), "maximum": lambda m, x, y: m.maximum(x, y),
 }  # fmt: skip

@@ -69,7 +69,8 @@ def test_half_precisions_are_added_up_in_float32(name, mode):
     exact = x.double().numpy()
     for program, result in {
         lambda x: x.mean(): exact.mean(), lambda x: x.mean(0): exact.mean(0),
-        lambda x: x.mean(1): exact.mean(1), lambda x: x.var(0): exact.var(0, ddof=1), lambda x: x.norm(): np.sqrt((exact * exact).sum()),
+        lambda x: x.mean(1): exact.mean(1), lambda x: x.var(0): exact.var(0, ddof=1),
+        lambda x: x.norm(): np.sqrt((exact * exact).sum()),
     }.items():  # fmt: skip
         assert units(MODES[mode](program)(x), np.asarray(result)) <= 1.0
 
