@@ -133,7 +133,7 @@ bmm = _named_product("bmm", 3, "BmmBackward0", " and input._data.shape[::2] == m
 @composite(public=None, grad_name="DotBackward0", saved_for=_CROSSED)
 def dot(xp, x, y):
     """The sum of the products of two vectors: as a matrix product, BLAS would add up millions in 32 lanes."""
-    found = direct(xp, "_linear", "dot", x, y)
+    found = direct(xp, "_products", "inner", x, y)
     return xp.sum(x * y, axis=(0,), keepdims=False) if found is None else found
 
 

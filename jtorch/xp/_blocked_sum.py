@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from jtorch import partials
+from jtorch.xp._products import matmul, vector_dot
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -78,7 +79,7 @@ def _add_lines(x: Array) -> Array:
     """(m, n) to (m,)"""
     n = x.shape[1]
     if len(x) > 1 and 0 < n <= partials.LINE:
-        return x.dot(ONES[x.dtype][:n])
+        return vector_dot(x, ONES[x.dtype][:n])
     return np.add.reduce(x, 1)  # in pairs
 
 
@@ -90,7 +91,7 @@ def _add_middle(x: Array) -> Array:
     if n <= partials.ROWS:
         return np.add.reduce(x, 1)
     if n <= DIRECT:
-        return np.matmul(ONES[x.dtype][:n], x)
+        return matmul(ONES[x.dtype][None, :n], x)[:, 0]
     return np.stack([add_rows(each) for each in x])
 
 
@@ -99,30 +100,30 @@ def fold(x: Array) -> Array:
     (n, c), ones = x.shape, ONES[x.dtype]
     m = n >> 2
     wide = x.reshape(m, 4 * c) if n == 4 * m else x[: 4 * m].reshape(m, 4 * c)
-    out = ones[:4].dot(ones[:m].dot(wide).reshape(4, c))
-    return out if n == 4 * m else out + ones[: n & 3].dot(x[4 * m :])
+    out = vector_dot(ones[:4], vector_dot(ones[:m], wide).reshape(4, c))
+    return out if n == 4 * m else out + vector_dot(ones[: n & 3], x[4 * m :])
 
 
 def add_rows(x: Array) -> Array:
     """(n, c) to (c,), in float64 where there are many"""
     (n, c), ones = x.shape, ONES[x.dtype]
     if n <= DIRECT:
-        return ones[:n].dot(x)
+        return vector_dot(ones[:n], x)
     k = 1  # rows that are laid side by side, where they are short
     while 2 * k * c <= _WIDE and n >= 2 * k * partials.ROWS:
         k *= 2
     m = n // k
     wide = x[: m * k].reshape(m, k * c)
-    out = ones[:m].dot(wide) if m <= DIRECT else _add_partials(wide)
+    out = vector_dot(ones[:m], wide) if m <= DIRECT else _add_partials(wide)
     if k > 1:
-        out = ONES[out.dtype][:k].dot(out.reshape(k, c))
-    return out if m * k == n else out + ones[: n - m * k].dot(x[m * k :])
+        out = vector_dot(ONES[out.dtype][:k], out.reshape(k, c))
+    return out if m * k == n else out + vector_dot(ones[: n - m * k], x[m * k :])
 
 
 def _add_partials(x: Array) -> Array:
     n, c = x.shape
     count = n // _PARTIAL
     end, ones = count * _PARTIAL, ONES[x.dtype]
-    parts = np.matmul(ones[:_PARTIAL], x[:end].reshape(count, _PARTIAL, c))
-    out = add_rows(parts.astype(_FLOAT64, copy=False))
-    return out if end == n else out + ones[: n - end].dot(x[end:])
+    parts = matmul(ones[None, :_PARTIAL], x[:end].reshape(count, _PARTIAL, c))
+    out = add_rows(parts[:, 0].astype(_FLOAT64, copy=False))
+    return out if end == n else out + vector_dot(ones[: n - end], x[end:])

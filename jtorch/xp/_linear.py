@@ -49,20 +49,6 @@ def for_weight(g: Array, x: Array) -> Array:
     return _dot(_rows(g).T, _rows(x))
 
 
-_RUN = 1 << 12  # elements of vectors that BLAS multiplies and adds up by itself
-
-
-def dot(x: Array, y: Array) -> Array:
-    """The sum of the products of two vectors, for any length with the error of a run and no more."""
-    n = len(x)
-    if n <= 2 * _RUN or x.dtype.kind != "f":
-        return np.asarray(x.dot(y))
-    end = n // _RUN * _RUN
-    runs = np.vecdot(x[:end].reshape(-1, _RUN), y[:end].reshape(-1, _RUN))
-    total = np.add.reduce(runs, None, np.float64) + float(x[end:].dot(y[end:]))
-    return np.asarray(total.astype(x.dtype))
-
-
 def _rows(x: Array) -> Array:
     """All axes but the last as one: a vector is one row."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
