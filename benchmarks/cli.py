@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.timing import Effort
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
-SOUNDNESS, GUARDS, BUSY = "soundness", "guards", "busy"
+SOUNDNESS, GUARDS, BUSY, ACCURACY = "soundness", "guards", "busy", "accuracy"
 EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
@@ -34,7 +34,8 @@ def parser() -> argparse.ArgumentParser:
         f"line; the groups are {', '.join(EAGER_GROUPS)}. '{SOUNDNESS} [NUMBER...]' runs the cases in which "
         "compiled code could differ from eager code, and gives each library's verdicts. "
         f"'{GUARDS}' gives what the checks before a compiled call cost, by reads and by parameters. "
-        f"'{BUSY}' times a training step alone, and beside two busy processes a core.",
+        f"'{BUSY}' times a training step alone, and beside two busy processes a core. "
+        f"'{ACCURACY} [CASE...]' gives how far sums are off in both modes, beside PyTorch.",
     )
     p.add_argument(
         "workloads",
@@ -76,6 +77,8 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
         _needs_rich(p)
         with _environment(thread_variables(options.threads)):
             return _run_busy(p, options, compiler)
+    if options.workloads[:1] == [ACCURACY]:
+        return _run_accuracy(p, options)
     options.eager = options.workloads[:1] == [EAGER]
     known = EAGER_GROUPS if options.eager else NAMES
     unknown = [name for name in options.workloads[options.eager :] if name not in known]
@@ -109,6 +112,20 @@ def _run_soundness(p: argparse.ArgumentParser, options: argparse.Namespace) -> i
     if not all(n.isdecimal() and 1 <= int(n) <= 44 for n in numbers):
         p.error(f"{SOUNDNESS} takes numbers from 1 to 44, not {' '.join(numbers)}")
     return run([int(n) for n in numbers], _peer_names(p, options.peers), options.json)
+
+
+def _run_accuracy(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    peers = _peer_names(p, options.peers)
+    if options.peers is not None and set(peers) - {"torch"}:
+        p.error(f"{ACCURACY} is measured against PyTorch alone: --peers torch")
+    with _environment(thread_variables(options.threads)), _empty_cache():
+        from benchmarks.accuracy.section import chosen, run
+
+        try:
+            cases = chosen(options.workloads[1:])
+        except ValueError as unknown:
+            p.error(str(unknown))
+        return run(cases, options.quick, "torch" in peers, options.json)
 
 
 def _run_eager(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:

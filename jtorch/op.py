@@ -71,6 +71,8 @@ class Op:
         self.ordered: bool = facts.pop("ordered", False)  # compares: complex numbers can't
         # the sentence of the error for tensors of bools, see ``messages.check_bools``
         self.refuses_bools: str | None = facts.pop("refuses_bools", None)
+        # (xp, *values) -> what is computed instead where numbers stand among the values, or None
+        self.beside_numbers: Callable | None = facts.pop("beside_numbers", None)
         self.holomorphic: bool = facts.pop("holomorphic", True)  # see ``node.complex_class``
         self.aliases: bool = facts.pop("aliases", kind is Kind.VIEW)  # the result shares memory
         # how eager mode lays a result out: "operands" as a loop over them, "copy" as the one, "rows" in order

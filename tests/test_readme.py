@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cli import BUSY, EAGER, NAMES, parser
+from benchmarks.cli import ACCURACY, BUSY, EAGER, NAMES, parser
 from jtorch.config import SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -75,7 +75,7 @@ def test_settings_and_workloads_exist(document):
     settings = set(re.findall(r"JTORCH_([A-Z]+)", text))
     assert settings <= set(SETTINGS)
     for command in re.findall(r"python -m benchmarks((?: [\w.,-]+)*)", text):
-        assert set(parser().parse_args(command.split()).workloads) <= {*NAMES, EAGER, BUSY}
+        assert set(parser().parse_args(command.split()).workloads) <= {*NAMES, EAGER, BUSY, ACCURACY}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -129,6 +129,10 @@ class Tracer(Evaluator):
             return self._view(op, self.lift(values[0]), statics)
         if op.kind is Kind.ELEMENTWISE:
             values = tuple(map(self._number_or_lift, values))
+            if op.beside_numbers is not None:
+                found = op.beside_numbers(self.xp, *values)
+                if found is not None:
+                    return found
             scalars = [v for v in values if isinstance(v, Scalar)]
             numbers = scalars and op.dtype != "static" and not any(isinstance(v, Sym) for v in values)
             if numbers and any(isinstance(v, Item) for v in scalars):

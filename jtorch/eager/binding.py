@@ -131,36 +131,32 @@ def shares_memory(value: Any, out: Any) -> bool:
     return value.storage is out.storage
 
 
-def any_bfloat16(*values: Any) -> bool:
-    return any(getattr(v, "dtype", None) is dt.BFLOAT16 for v in values)
+def any_half(*values: Any) -> bool:
+    return any(getattr(v, "dtype", None) in _HALVES for v in values)
 
 
 def is_half(x: Any, *others: Any) -> bool:
-    """Whether ``x`` is bfloat16, or float16 beside float32."""
-    found = getattr(x, "dtype", None)
-    if found is dt.BFLOAT16:
-        return True
-    return found == np.float16 and any(getattr(v, "dtype", None) == np.float32 for v in others)
+    """Whether ``x`` has 16 bits: a layer's parameters may be wider."""
+    return getattr(x, "dtype", None) in _HALVES
 
 
 def through_float32(apply: Callable, arguments: tuple, statics: dict[str, Any], like_first: bool) -> Any:
-    """An op on bfloat16, computed in float32 and rounded once, as PyTorch does.
+    """An op on bfloat16 or float16, computed in float32 and rounded once, as PyTorch does.
 
     To the common dtype, or with ``like_first`` to that of the first argument: a layer's parameters are wider.
     """
     tensors = [t for t in arguments if isinstance(t, Tensor)]
     target = dt.promote((t._data.dtype, t._data.ndim) for t in tensors[: 1 if like_first else None])
     wide = [t.float() if isinstance(t, Tensor) and t._data.dtype in _HALVES else t for t in arguments]
-    asked = statics.get("dtype") is dt.BFLOAT16
-    if asked:
-        statics = statics | {"dtype": np.dtype(np.float32)}
+    asked = statics.get("dtype")
+    if asked in _HALVES:
+        statics, target = statics | {"dtype": np.dtype(np.float32)}, asked
     out = apply(*wide, **statics)
-    if not (like_first or asked or target is dt.BFLOAT16):
+    if target not in _HALVES:
         return out  # something wider was among them
-    narrow = target if like_first else dt.BFLOAT16
     if isinstance(out, tuple):
-        return tuple(_cast_float32(t, narrow) for t in out)
-    return _cast_float32(out, narrow)
+        return tuple(_cast_float32(t, target) for t in out)
+    return _cast_float32(out, target)
 
 
 def _cast_float32(t: Tensor, dtype: np.dtype) -> Tensor:
@@ -178,8 +174,8 @@ _NAMESPACE = {
     "UNCHANGED": UNCHANGED,
     "weak_reference": weakref.ref, "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead,
     "shares_memory": shares_memory,
-    "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_bfloat16": any_bfloat16,
-    "is_half": is_half, "HALVES": _HALVES, "FLOAT32": np.dtype(np.float32),
+    "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,
+    "is_half": is_half, "HALVES": _HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "on_tape": results.on_tape, "off_tape": results.off_tape,
 }  # fmt: skip

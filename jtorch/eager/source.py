@@ -139,7 +139,7 @@ def _cast_lines(op: Op) -> list[str]:
     inner = [f"{values} = cast_all(op, context, ({values}), ({_listed([f'{n}_is' for n in names])}))"]
     if _rounds_in_between(op):
         arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
-        test16 = f"is_half({values})" if op.like_first else f"any_bfloat16({values})"
+        test16 = f"is_half({values})" if op.like_first else f"any_half({values})"
         inner = [
             f"if {test16}:",
             f"    return through_float32(apply, {arguments}, {op.like_first})",
@@ -172,7 +172,7 @@ def needs_floats(op: Op) -> bool:
 
 
 def _rounds_in_between(op: Op) -> bool:
-    """Whether computing in bfloat16 would round more than the result: PyTorch computes these in float32."""
+    """Whether computing in 16 bits would round more than the result: PyTorch computes these in float32."""
     return op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and op.dtype != "compare"
 
 
@@ -186,15 +186,18 @@ def _all_fit(op: Op) -> str:
         same = [f"({n} is None or {s})" for n, s in zip(names[1:], same, strict=True)]
     fit += same
     if needs_floats(op):
-        fit.append(_is_floating(first))
+        fit.append(_is_floating(op, first))
     elif refuses_two_bools(op):
         fit.append(f"{first}_value.dtype.kind != 'b'")
     return " and ".join(fit)
 
 
-def _is_floating(name: str) -> str:
-    """The test of a real floating-point dtype. Nearly always it is the one that costs least to ask for."""
-    return f"({name}_value.dtype is FLOAT32 or {name}_value.dtype.kind == 'f')"
+def _is_floating(op: Op, name: str) -> str:
+    """The test of a real floating-point dtype to compute in. Nearly always it is the one that costs least to
+    ask for."""
+    dtype = f"{name}_value.dtype"
+    other = f"{dtype} is FLOAT64" if _rounds_in_between(op) else f"{dtype}.kind == 'f'"
+    return f"({dtype} is FLOAT32 or {other})"
 
 
 def refuses_two_bools(op: Op) -> bool:
@@ -208,7 +211,7 @@ def _numbers_fit(op: Op) -> str:
     first = names[0]
     fit = [f"{first}_is"]
     if needs_floats(op):
-        fit.append(_is_floating(first))
+        fit.append(_is_floating(op, first))
     no_bools = f" and {first}_value.dtype.kind != 'b'" if refuses_two_bools(op) else ""
     for n in names[1:]:
         same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"

@@ -115,7 +115,7 @@ def _(input, beta=1.0, threshold=20.0):
 @_activation("LogSigmoidBackward0")
 def logsigmoid(xp, x):
     """log(sigmoid(x)) without overflow: min(x, 0) - log(1 + exp(-|x|))"""
-    return -(xp.clamp_min(-x, 0.0) + xp.log1p(xp.exp(-xp.abs(x))))
+    return xp.clamp_max(x, 0.0) - xp.log1p(xp.exp(-xp.abs(x)))
 
 
 @logsigmoid.vjp

@@ -130,6 +130,18 @@ mm = _named_product("mm", 2, "MmBackward0", "")  # the product itself refuses ot
 bmm = _named_product("bmm", 3, "BmmBackward0", " and input._data.shape[::2] == mat2._data.shape[:2]")
 
 
+@composite(public=None, grad_name="DotBackward0", saved_for=_CROSSED)
+def dot(xp, x, y):
+    """The sum of the products of two vectors: as a matrix product, BLAS would add up millions in 32 lanes."""
+    found = direct(xp, "_products", "inner", x, y)
+    return xp.sum(x * y, axis=(0,), keepdims=False) if found is None else found
+
+
+@dot.vjp
+def _(xp, g, x, y, needs):
+    return g * y if needs[0] else None, g * x if needs[1] else None
+
+
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED)
 def addmm(xp, input, x, y, *, beta, alpha):
     product = xp.matmul(x, y)

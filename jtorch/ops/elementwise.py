@@ -59,12 +59,22 @@ def _(xp, g):
     return -g
 
 
+def _root(xp, x, y):
+    """Beside the number 0.5 or -0.5 a power is a root, as in PyTorch: NaN for -inf, where C's pow has inf."""
+    numbers = [isinstance(v, (int, float)) or hasattr(v, "as_runtime_scalar") for v in (x, y)]
+    if numbers != [False, True]:
+        return None
+    if y == 0.5:
+        return xp.sqrt(x)
+    return xp.rsqrt(x) if y == -0.5 else None
+
+
 @elementwise(
     text="pow_{t}({x}, {y})",
-    integer_text="{x} ** {y}",
-    check=("{y} < 0", "Integers to negative integer powers are not allowed."),
+    integer_text="{kind}(integer_power(int64({x}), int64({y})))",
     in_place=True,
     refuses_bools="\"pow\" not implemented for 'Bool'",
+    beside_numbers=_root,
 )
 def pow(xp, x, y):
     return xp.pow(x, y)
@@ -129,7 +139,7 @@ def sign(xp, x):
 # -- selection -------------------------------------------------------------------------------------
 
 
-@elementwise(text="maximum({x}, {kind}(0))", integer_text="max({x}, 0)", in_place=True)
+@elementwise(text="maximum({kind}(0), {x})", integer_text="max({x}, 0)", in_place=True)  # -0.0 stays
 def relu(xp, x):
     return xp.relu(x)
 
@@ -290,14 +300,14 @@ def iota(xp, *, shape, axis, dtype):
     return xp.iota(shape=shape, axis=axis, dtype=dtype)
 
 
-# -- limits: with a tie the gradient goes to the input, as in PyTorch's clamp ----------------------
+# -- limits: with a tie the input stays (-0.0 beside 0.0) and gets the gradient, as in PyTorch's clamp --
 
 
 @elementwise(
-    text="maximum({x}, {low})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True
+    text="maximum({low}, {x})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True
 )
 def clamp_min(xp, x, low):
-    return xp.maximum(x, low)
+    return xp.clamp_min(x, low)
 
 
 @clamp_min.vjp
@@ -307,10 +317,10 @@ def _(xp, g, x, low, needs):
 
 
 @elementwise(
-    text="minimum({x}, {high})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True
+    text="minimum({high}, {x})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True
 )
 def clamp_max(xp, x, high):
-    return xp.minimum(x, high)
+    return xp.clamp_max(x, high)
 
 
 @clamp_max.vjp

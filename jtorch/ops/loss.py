@@ -14,7 +14,7 @@ def reduced(xp, losses, reduction):
     if reduction == "none":
         return losses
     total = xp.sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
-    return total if reduction == "sum" else total * _over(losses.shape)
+    return total if reduction == "sum" else total / (float(math.prod(losses.shape)) or math.nan)
 
 
 def scaled(g, shape, reduction):

@@ -123,12 +123,21 @@ def batch_norm(xp, x, weight, bias, *, eps):
     Source: Ioffe and Szegedy 2015, https://arxiv.org/abs/1502.03167
     """
     axes = _others(x)
-    over = 1.0 / max(math.prod(x.shape[a] for a in axes), 1)
-    mean = xp.sum(x, axis=axes, keepdims=False) * over
+    n = max(math.prod(x.shape[a] for a in axes), 1.0)
+    mean = xp.sum(x, axis=axes, keepdims=False) / n
     centred = x - _per_channel(xp, mean, x)
-    variance = xp.sum(centred * centred, axis=axes, keepdims=False) * over
+    if bias is None and len(x.shape) > 2:  # taking off more from so many would cost another pass
+        variance = xp.sum(centred * centred, axis=axes, keepdims=False) / n
+        scale = xp.rsqrt(variance + eps)
+        return _affine(xp, centred, scale if weight is None else scale * weight, None), mean, variance
+    total, squares = _channel_sums(xp, centred, centred)
+    # what rounding did to the mean: beside a deviation of 1, half a unit in the last place of 1000 is 3e-5
+    apart = total / n
+    variance = squares / n - apart * apart
     scale = xp.rsqrt(variance + eps)
-    return _affine(xp, centred, scale if weight is None else scale * weight, bias), mean, variance
+    slope = scale if weight is None else scale * weight
+    offset = -apart * slope if bias is None else bias - apart * slope
+    return _affine(xp, centred, slope, offset), mean + apart, variance
 
 
 @batch_norm.vjp

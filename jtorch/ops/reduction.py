@@ -163,7 +163,7 @@ def all(xp, x, *, axis, keepdims):
 
 @composite(dtype="floating")
 def mean(xp, x, *, axis, keepdims):
-    return xp.sum(x, axis=axis, keepdims=keepdims) * (1.0 / _count(x.shape, axis))
+    return xp.sum(x, axis=axis, keepdims=keepdims) / _count(x.shape, axis)
 
 
 @mean.vjp
@@ -178,26 +178,24 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
 
 def _count(shape, axis):
     n = math.prod(shape[a] for a in axis)
-    return n if n else math.nan
+    return float(n) if n else math.nan
 
 
 def _variance(xp, x, axis, keepdims, correction):
-    mean = xp.sum(x, axis=axis, keepdims=True) * (1.0 / _count(x.shape, axis))
-    return _squared_deviations(xp, x, mean, axis, keepdims) * _over(_count(x.shape, axis) - correction)
-
-
-def _squared_deviations(xp, x, mean, axis, keepdims):
-    """The sum of (x - mean)^2 over ``axis``, by the routine that NumPy's namespace has for large arrays."""
-    total = direct(xp, "_variance", "squared_deviations", x, mean) if len(axis) == x.ndim else None
-    if total is not None:
-        return xp.reshape(total, shape=mean.shape if keepdims else ())
-    centred = x - mean
-    return xp.sum(centred * centred, axis=axis, keepdims=keepdims)
+    n = _count(x.shape, axis)
+    degrees = 0.0 if n < correction else n - correction  # of none: infinite, or NaN where nothing varies
+    if len(axis) == x.ndim:
+        found = direct(xp, "_variance", "variance", x, degrees)
+        if found is not None:
+            return xp.reshape(found, shape=(1,) * x.ndim if keepdims else ())
+    centred = x - xp.sum(x, axis=axis, keepdims=True) / n
+    squares = xp.sum(centred * centred, axis=axis, keepdims=keepdims)
+    return squares / degrees if degrees else squares * math.inf
 
 
 def _variance_vjp(xp, g, x, axis, keepdims, correction):
     n = _count(x.shape, axis)
-    centred = x - xp.sum(x, axis=axis, keepdims=True) * (1.0 / n)
+    centred = x - xp.sum(x, axis=axis, keepdims=True) / n
     return restore(xp, g * (2.0 * _over(n - correction)), x.shape, axis, keepdims) * centred
 
 

@@ -9,9 +9,11 @@ tuples of non-negative ints, shapes are tuples, and dtypes are NumPy's.
 import warnings
 
 # routines for what a composite would compute slower; no part of the dialect
+from jtorch.xp import _blocked_sum as _blocked_sum
 from jtorch.xp import _convolution as _convolution
 from jtorch.xp import _linear as _linear
 from jtorch.xp import _pooling as _pooling
+from jtorch.xp import _products as _products
 from jtorch.xp import _softmax as _softmax
 from jtorch.xp import _variance as _variance
 

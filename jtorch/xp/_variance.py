@@ -1,30 +1,49 @@
-"""The sum of squared deviations over a large array, block by block.
+"""The variance of all elements of a large array, block by block.
 
-As a difference, a product and a sum it walks three times through memory; a block stays in the cache. The
-sums of the blocks are added up in float64, so the result is no further off than NumPy's.
+As a difference, a product and a sum it walks three times through memory; a block stays in the cache. What
+blocks give is added up in float64, and the mean is known to more digits than the one that is subtracted: what
+rounding that one does to the sum of squares is taken off again. So data far from 0 lose nothing.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from jtorch.xp._products import inner as _inner
-
 Array = np.ndarray
-_BLOCK = 1 << 14  # elements: 64 KB of float32; 2.2 ms for 4M floats, where blocks of 1 << 12 take 3.2
+_BLOCK = 1 << 15  # elements: 128 KB of float32; half as many take 1.2 times as long
+_RUN = 256  # of which BLAS adds the squares: over whole blocks its sums are off to one side by 1e-7
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def squared_deviations(x: Array, mean: Array) -> Array | None:
-    """The sum of (x - mean)^2 over all elements, for one mean; None if they are few or not in order."""
+def variance(x: Array, degrees: float) -> Array | None:
+    """The squared deviations from the mean, summed, over ``degrees``; None for few, or out of order."""
     n = x.size
-    if n < 4 * _BLOCK or x.dtype not in _FLOATS or not x.flags.c_contiguous:
+    if n < 2 * _BLOCK or x.dtype not in _FLOATS or not x.flags.c_contiguous:
         return None
-    flat, middle = x.reshape(-1), mean.reshape(())
+    flat = x.reshape(-1)
+    mean = _total(flat) / n
+    middle = x.dtype.type(mean)
+    apart = mean - float(middle)
+    total = _sum_of_squares(flat, middle) - n * apart * apart
+    with np.errstate(all="ignore"):
+        return np.array(np.float64(total) / degrees, x.dtype)
+
+
+def _sum_of_squares(x: Array, middle: np.generic) -> float:
+    """Of the differences from ``middle``."""
     buffer = np.empty(_BLOCK, x.dtype)
-    total = 0.0
-    for begin in range(0, n, _BLOCK):
-        block = flat[begin : begin + _BLOCK]
-        deviations = np.subtract(block, middle, buffer[: block.size])
-        total += float(_inner(deviations, deviations))
-    return np.array(total, x.dtype)
+    runs = buffer.reshape(-1, _RUN)
+    found = np.empty(len(runs), x.dtype)
+    total, end = 0.0, x.size // _BLOCK * _BLOCK
+    for begin in range(0, end, _BLOCK):
+        np.subtract(x[begin : begin + _BLOCK], middle, buffer)
+        total += float(np.add.reduce(np.vecdot(runs, runs, found)))
+    rest = np.subtract(x[end:], middle, buffer[: x.size - end])
+    return total + float(np.add.reduce(rest * rest))
+
+
+def _total(x: Array) -> float:
+    """The sum of a vector: NumPy adds each block in pairs."""
+    end = x.size // _BLOCK * _BLOCK
+    blocks = np.add.reduce(x[:end].reshape(-1, _BLOCK), 1)
+    return float(np.add.reduce(blocks, None, np.float64)) + float(np.add.reduce(x[end:]))

@@ -15,7 +15,7 @@ _ALWAYS_SERIAL = _products.ALWAYS_SERIAL  # here and in `_linear.py`: even a cal
 
 def matmul(x: Array, y: Array) -> Array:
     dtype, ndim = x.dtype, x.ndim
-    if dtype is not _FLOAT32 and dtype.kind == "V":  # bfloat16 is added up in float32 and rounded once
+    if dtype is not _FLOAT32 and dtype.itemsize == 2 and dtype.kind in "fV":  # in float32, rounded once
         return np.asarray(matmul(x.astype(np.float32), y.astype(np.float32)).astype(dtype))
     if y.ndim != 2 or ndim < 2:
         return _products.matmul(x, y) if ndim > 1 < y.ndim else np.matmul(x, y)

@@ -10,6 +10,8 @@ Array = np.ndarray
 
 
 def cumsum(x: Array, *, axis: int) -> Array:
+    if x.dtype == np.float32:  # in float64, as PyTorch: a running sum of 2 * 10^7 ones stands still at 2^24
+        return np.cumsum(x.astype(np.float64), axis).astype(np.float32)
     return np.cumsum(x, axis, x.dtype)
 
 

@@ -19,7 +19,6 @@ asin, acos, atan, atan2, hypot = np.arcsin, np.arccos, np.arctan, np.arctan2, np
 asinh, acosh, atanh = np.arcsinh, np.arccosh, np.arctanh
 copysign, nextafter = np.copysign, np.nextafter
 maximum, minimum = np.maximum, np.minimum
-clamp_min, clamp_max = np.maximum, np.minimum
 eq, ne, lt, le, gt, ge = (
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
 )  # fmt: skip
@@ -37,8 +36,10 @@ def floor_divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array) -> Array:
+    """The remainder with the sign of ``y``; 0 has that of ``x``, as in PyTorch (in NumPy that of ``y``)."""
     _check_divisor(x, y)
-    return np.remainder(x, y)
+    found = np.asarray(np.remainder(x, y))
+    return np.copysign(found, x, out=found, where=found == 0) if found.dtype.kind in "fV" else found
 
 
 def fmod(x: Array, y: Array) -> Array:
@@ -79,12 +80,20 @@ def sign(x: Array) -> Array:
 def pow(x: Any, y: Any) -> Array:
     if y.__class__ is bool:  # bools stay bools beside this one, where NumPy makes int8 of them
         return clone(x) if y else np.ones_like(x)
+    if y.__class__ is float and y == -0.5:
+        return rsqrt(x)
+    if y.__class__ is np.ndarray and not y.ndim and y.dtype.kind == "f" and y == 0.5:
+        return np.where(x == -np.inf, np.inf, np.sqrt(x + 0.0)).astype(x.dtype, copy=False)  # as C's pow
     try:
         return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares
     except ValueError as error:
         if "negative integer powers" not in str(error):
             raise
-        raise RuntimeError("Integers to negative integer powers are not allowed.") from None
+    if y.__class__ is not np.ndarray:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    of_minus_one = 1 - 2 * (y & 1)
+    inverse = np.where(x == 1, 1, np.where(x == -1, of_minus_one, 0))  # what PyTorch makes of 1 / x^-y
+    return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0))).astype(y.dtype)
 
 
 def reciprocal(x: Array) -> Array:
@@ -106,15 +115,24 @@ def rsqrt(x: Array) -> Array:
     return x.dtype.type(1) / np.sqrt(x)
 
 
+def clamp_min(x: Any, low: Any) -> Array:
+    """The larger; of equal ones, NumPy gives its second argument: -0.0 stays beside 0.0, as in PyTorch."""
+    return np.maximum(low, x)
+
+
+def clamp_max(x: Any, high: Any) -> Array:
+    return np.minimum(high, x)
+
+
 def relu(x: Array) -> Array:
     """Many elements by blocks beside as many zeros: beside one NumPy takes 50 us for 131,072, not 23."""
     n = x.size
     if not 4096 <= n <= _MANY or not x.flags.c_contiguous:
-        return np.maximum(x, _zeros(x.dtype, 0))
+        return np.maximum(_zeros(x.dtype, 0), x)
     flat, out, zeros = x.reshape(-1), np.empty(n, x.dtype), _zeros(x.dtype, _BLOCK)
     for begin in range(0, n, _BLOCK):
         block = flat[begin : begin + _BLOCK]
-        np.maximum(block, zeros[: block.size], out=out[begin : begin + _BLOCK])
+        np.maximum(zeros[: block.size], block, out=out[begin : begin + _BLOCK])
     return out.reshape(x.shape)
 
 

@@ -23,7 +23,7 @@ from numba.cuda.cudaimpl import registry as lowering_registry
 from numba.cuda.typing.templates import AbstractTemplate, signature
 
 from jtorch import philox
-from jtorch.compile.codegen import vecmath
+from jtorch.compile.codegen import exact, vecmath
 from jtorch.compile.codegen.intrinsics import PRIMITIVES
 from jtorch.compile.codegen.llvm_values import LLVM_TYPES, LLVMValue
 
@@ -189,5 +189,5 @@ def _stand_in(function: Callable[..., Any]) -> Any:
 @functools.cache
 def stand_ins() -> dict[Callable[..., Any], Callable[..., Any]]:
     """What a kernel's module must have in place of every primitive, math function and generator."""
-    tables = (PRIMITIVES, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS)
+    tables = (PRIMITIVES, exact.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS)
     return {f: _stand_in(f) for f in dict.fromkeys(f for table in tables for f in table.values())}

@@ -1,21 +1,26 @@
 """CUDA kernels that reduce: rows and columns, softmax and its kin, sums of everything.
 
-A *team* of threads shares one result. Each lane accumulates every ``lanes``-th element; a tree over the team,
-in shared memory, combines the lanes. Where few results would leave most of the device idle, several blocks
-(*splits*) share each result: one phase leaves their parts in scratch memory and the next one begins by
-combining them. So the order of a sum follows from the launch alone.
+A *team* of threads shares one result. Each lane accumulates every ``lanes``-th element, sums of floats in
+partials (``jtorch.partials``); a tree over the team, in shared memory, combines the lanes. Where few results
+would leave most of the device idle, several blocks (*splits*) share each result: one phase leaves their parts
+in scratch memory and the next one begins by combining them. So the order of a sum follows from the launch
+alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from jtorch import partials
 from jtorch.compile.codegen.cuda_emitter import CudaEmitter
 from jtorch.compile.codegen.cuda_launch import Phase, Scratch, Work, splits_for
 from jtorch.compile.codegen.emitter import I64
+from jtorch.compile.codegen.totals import Total, is_sum
 from jtorch.compile.ir import short
 from jtorch.compile.loops import Load, Reduce, Store, Value
 
@@ -161,8 +166,42 @@ class ReductionEmitter(CudaEmitter):
 
     def _walk(self, stage: int, scope: dict[Value, str]) -> None:
         first, step = ("split * lanes + lane", "splits * lanes") if self.split else ("lane", "lanes")
-        with self._strided(self.inner, first, step):
-            self._pass(stage, dict(scope))
+        sums = [r for r in self.nest.sinks_of(stage)[0] if is_sum(r)]
+        if not sums:
+            with self._strided(self.inner, first, step):
+                self._pass(stage, dict(scope))
+            return
+        names = {r: iter((f"{scope[r]}_sum", f"{scope[r]}_rest")) for r in sums}
+        totals = {r: Total.of(r, names[r].__next__) for r in sums}
+        for total in totals.values():
+            total.clear(self.writer)
+        with self._partials(first, step):
+            for r in sums:
+                self.writer(f"{scope[r]} = {self._identity(r)}")
+            with self._turns(step):
+                self._pass(stage, dict(scope))
+            for r, total in totals.items():
+                total.add(scope[r], self.writer)
+        for r, total in totals.items():
+            self.writer(f"{scope[r]} = {total.rounded()}")
+
+    @contextmanager
+    def _partials(self, first: str, step: str) -> Iterator[None]:
+        """Partials of what a lane visits, one after the other: each up to ``stop``."""
+        total = self._total(self.inner)
+        terms = self.number(partials.ROWS, I64, "partial", "terms")  # each waits for the one before
+        self.writer(f"j = {first}")
+        with self.writer.block(f"while j < {total}:"):
+            self.writer(f"stop = min(j + {terms} * {step}, {total})")
+            yield
+
+    @contextmanager
+    def _turns(self, step: str) -> Iterator[None]:
+        """The positions of a partial."""
+        with self.writer.block("while j < stop:"):
+            self._decompose("j", self.inner)
+            yield
+            self.writer(f"j += {step}")
 
     def _scratch(self, part: _Part) -> tuple[str, ...]:
         """Arguments for what the blocks leave of one reduction."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from jtorch import philox
 from jtorch.compile.access import Affine
-from jtorch.compile.codegen import intrinsics, vecmath
+from jtorch.compile.codegen import exact, intrinsics, vecmath
 from jtorch.compile.codegen.order import Loop, loops_of, stride_along
 from jtorch.compile.codegen.writer import Writer
 from jtorch.compile.ir import Literal, Var, eqn_text, short
@@ -423,7 +423,8 @@ def imports(body: str) -> list[str]:
     words = set(_WORD.findall(body))
     homes: tuple[tuple[str, Any], ...] = (
         ("numpy", _NUMPY_NAMES),
-        ("jtorch.compile.codegen.intrinsics", intrinsics.PRIMITIVES),
+        ("jtorch.compile.codegen.intrinsics", {**intrinsics.PRIMITIVES, **intrinsics.STACKS}),
+        ("jtorch.compile.codegen.exact", exact.FUNCTIONS),
         ("jtorch.compile.codegen.vecmath", vecmath.FUNCTIONS),
         ("jtorch.philox", philox.KERNEL_FUNCTIONS),
     )

@@ -358,3 +358,21 @@ as_pointer_bool = _pointer("bool", np.bool_)
 POINTERS: dict[str, Callable[..., Any]] = {
     suffix: globals()[f"as_pointer_{suffix}"] for suffix in POINTER_DTYPES
 }
+
+# --- stack memory --------------------------------------------------------------------------------
+
+
+def _stack(suffix: str, dtype: Any) -> Callable[..., Any]:
+    def twin(count: int) -> np.ndarray:
+        return np.empty(count, dtype)
+
+    twin.__name__ = twin.__qualname__ = f"stack_{suffix}"
+    twin.__doc__ = f"""Memory for `count` (a literal) items of {np.dtype(dtype).name}, as long as the
+    kernel runs; nothing is in it yet."""
+    return twin
+
+
+stack_f32 = _stack("f32", np.float32)
+stack_f64 = _stack("f64", np.float64)
+
+STACKS: dict[str, Callable[..., Any]] = {"stack_f32": stack_f32, "stack_f64": stack_f64}

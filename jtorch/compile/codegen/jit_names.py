@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.datamodel.models import PointerModel, register_default
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
@@ -25,8 +25,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.np.numpy_support import from_dtype
 
 from jtorch import philox
-from jtorch.compile.codegen import vecmath
-from jtorch.compile.codegen.intrinsics import POINTER_DTYPES, POINTERS, PRIMITIVES
+from jtorch.compile.codegen import exact, vecmath
+from jtorch.compile.codegen.intrinsics import POINTER_DTYPES, POINTERS, PRIMITIVES, STACKS
 from jtorch.compile.codegen.llvm_values import LLVM_TYPES, SCOPES, LLVMValue, mark_scope
 
 _KINDS: dict[types.Type, str] = {
@@ -109,6 +109,21 @@ def _register_as_pointer(function: Callable[..., Any], dtype: types.Type) -> Non
     _register(function, result, lower, literal=True)
 
 
+def _register_stack(function: Callable[..., Any], dtype: types.Type) -> None:
+    def result(args: tuple[types.Type, ...]) -> types.Type:
+        if len(args) != 1 or not isinstance(args[0], types.IntegerLiteral):
+            raise TypingError(f"{function.__name__} takes a literal number of items")
+        return types.CPointer(dtype)
+
+    def lower(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        items = ir.ArrayType(context.get_data_type(dtype), sig.args[0].literal_value)
+        memory = cgutils.alloca_once(builder, items)  # in the entry block: once per call of the kernel
+        memory.align = 64  # a cache line: a vector across two of them costs twice
+        return builder.bitcast(memory, context.get_value_type(sig.return_type))
+
+    _register(function, result, lower, literal=True)
+
+
 # --- registration --------------------------------------------------------------------------------
 
 
@@ -167,6 +182,8 @@ def _register_math(function: Callable[..., Any]) -> None:
 def register() -> None:
     """Make Numba know every primitive, pointer, math function and generator; idempotent."""
     _register_pointers()
-    for table in (PRIMITIVES, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS):
+    for name, function in STACKS.items():
+        _register_stack(function, _TYPES[name.removeprefix("stack_")])
+    for table in (PRIMITIVES, exact.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS):
         for function in table.values():
             _register_math(function)

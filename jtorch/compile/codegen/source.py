@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jtorch.compile.codegen.emitter import I64, Emitter, Failure, Number, Pointer, Same, kernel_name
-from jtorch.compile.loops import Nest, Reduce, Scatter, Value
+from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
+from jtorch.compile.codegen.emitter import I64, Failure, Number, Pointer, Same, kernel_name
+from jtorch.compile.loops import Nest, Scatter, Value
 
 __all__ = ["Kernel", "Number", "Pointer", "write_kernel"]
 
@@ -40,7 +41,7 @@ def write_kernel(nest: Nest, same: Same) -> Kernel:
     return _CpuEmitter(nest, same).kernel()
 
 
-class _CpuEmitter(Emitter):
+class _CpuEmitter(ReductionEmitter):
     """One thread runs all loops. A status is the kernel's result; of several errors the last one stays."""
 
     def kernel(self) -> Kernel:
@@ -60,57 +61,6 @@ class _CpuEmitter(Emitter):
         scope: dict[Value, str] = {}
         self._emit(self._outside(self.nest.values()), scope)
         self._loops(self.loops, lambda: self._stores(self.nest.stores, dict(scope)))
-
-    def _row(self) -> None:
-        kept = [loop for loop in self.loops if not loop.reduced]
-        scope: dict[Value, str] = {}
-        self._emit(self._outside(self.nest.values()), scope)
-        self._loops(kept, lambda: self._one_row(len(kept), dict(scope)))
-
-    def _one_row(self, n_kept: int, scope: dict[Value, str]) -> None:
-        rows = [v for v in self.nest.values() if v.level == 1]
-        for stage in range(max([self.nest.last_stage, *(v.stage for v in rows)]) + 1):
-            self._emit((v for v in rows if v.stage == stage and not isinstance(v, Reduce)), scope)
-            reductions, stores = self.nest.sinks_of(stage)
-            for r in reductions:
-                scope[r] = self._start(r)
-            if reductions or stores:
-                inner = self.loops[n_kept:]
-                self._loops(inner, lambda s=stage: self._pass(s, dict(scope)))  # type: ignore[misc]
-        self._stores([s for s in self.nest.stores if s.level < 2], scope)
-
-    def _column(self) -> None:
-        kept = [loop for loop in self.loops if not loop.reduced]
-        places = dict(zip(self.nest.reductions, self.nest.result_places(), strict=True))
-
-        def start() -> None:
-            for r in self.nest.reductions:
-                self.writer(f"{self._element(r.var, places[r])} = {self._identity(r)}")
-
-        def add() -> None:
-            scope = dict(outside)
-            wanted = [r.arg for r in self.nest.reductions]
-            wanted += [s.value for s in self.nest.stores if s.level == 2]
-            self._emit(self._needed(wanted), scope)
-            for r in self.nest.reductions:
-                place = self._element(r.var, places[r])
-                self.writer(f"{place} = {self._combined(r, place, scope[r.arg])}")
-            self._stores([s for s in self.nest.stores if s.level == 2], scope)
-
-        def finish() -> None:
-            scope = dict(outside)
-            for r in self.nest.reductions:
-                scope[r] = self._assign(self._element(r.var, places[r]))
-            self._emit(self._needed([s.value for s in rest]), scope)
-            self._stores(rest, scope)
-
-        rest = [s for s in self.nest.stores if s.level < 2]
-        outside: dict[Value, str] = {}
-        self._loops(kept, start)
-        self._emit(self._outside(self.nest.values()), outside)
-        self._loops(self.loops, add)
-        if rest:
-            self._loops(kept, finish)
 
     def _scatter(self) -> None:
         (target,) = self.nest.scatters

@@ -2,7 +2,7 @@
 (`<op>_f32`, `<op>_f64`).
 
 `remainder` and `floor_divide` follow NumPy's `npy_divmod` step for step, so that both modes agree
-in every bit.
+in every bit; a remainder of 0 has the sign of `x`, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _divmod(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
     zero, one, half = dtype(0.0), dtype(1.0), dtype(0.5)
     cut = fmod(x, y)
     shift = (cut != zero) & ((y < zero) ^ (cut < zero))
-    remainder = select(shift, cut + y, select(cut == zero, copysign(zero, y), cut))
+    remainder = select(shift, cut + y, cut)
     quotient = (x - cut) / y
     quotient = select(shift, quotient - one, quotient)
     whole = floor(quotient)
@@ -66,13 +66,13 @@ def _divmod(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
 
 @quiet
 def remainder_f32(x: Any, y: Any) -> Any:
-    """x - y * floor(x / y), with the sign of y."""
+    """x - y * floor(x / y), with the sign of y; 0 has that of x."""
     return _divmod(x, y, f32)[1]
 
 
 @quiet
 def remainder_f64(x: Any, y: Any) -> Any:
-    """x - y * floor(x / y), with the sign of y."""
+    """x - y * floor(x / y), with the sign of y; 0 has that of x."""
     return _divmod(x, y, f64)[1]
 
 

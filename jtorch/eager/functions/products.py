@@ -16,10 +16,11 @@ from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
-from jtorch.ops.contraction import check_expands
+from jtorch.ops.contraction import check_dtypes, check_expands
 
 _mm_unchecked = APPLY["mm"]
 _mm = public_function(BY_NAME["mm"])
+_dot = APPLY["dot"]
 _bmm = public_function(BY_NAME["bmm"])
 
 
@@ -79,7 +80,9 @@ def _check_vectors(name: str, x: Tensor, y: Tensor) -> None:
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors."""
     _check_vectors("dot", input, tensor)
-    return _mm(input.unsqueeze(0), tensor.unsqueeze(1)).reshape(())
+    if input._data.dtype.kind == "b":
+        check_dtypes(input, tensor)
+    return _dot(input, tensor)
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:

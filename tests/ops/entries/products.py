@@ -30,6 +30,11 @@ def _(draw):
     ]
 
 
+@entry("dot")
+def _(draw):
+    return [Sample((draw.floats(n), draw.floats(n))) for n in (5, 1, 0)]
+
+
 @entry("addmm")
 def _(draw):
     arrays = draw.floats(4), draw.floats(2, 3), draw.floats(3, 4)

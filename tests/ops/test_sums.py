@@ -1,0 +1,155 @@
+"""The error of sums does not grow with the number of terms: over any axis, in any layout, in both modes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import jtorch
+import jtorch.nn.functional as F
+
+MANY = 2 * 10**6
+MODES = {"eager": lambda f: f, "compiled": jtorch.compile}
+DTYPES = {"float32": jtorch.float32, "float16": jtorch.float16, "bfloat16": jtorch.bfloat16}
+DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8, "float64": 53}
+
+
+def floats(*shape: int, mean: float = 0.5) -> np.ndarray:
+    return np.random.default_rng(0).uniform(mean - 0.5, mean + 0.5, shape).astype(np.float32)
+
+
+def units(got: jtorch.Tensor, exact: np.ndarray) -> float:
+    """The largest error in units in the last place at the largest exact value."""
+    _, exponent = np.frexp(np.abs(exact).max())
+    worst = np.abs(got.detach().double().numpy() - exact).max()
+    return math.ldexp(float(worst), DIGITS[got.dtype.name] - int(exponent))
+
+
+SUMS = {
+    "all": (lambda x: x.mean(), (MANY,), None),
+    "all of a matrix": (lambda x: x.mean(), (MANY // 8, 8), None),
+    "rows": (lambda x: x.mean(0), (MANY // 4, 4), 0),
+    "many columns": (lambda x: x.mean(0), (2048, 1000), 0),
+    "odd rows": (lambda x: x.mean(0), (MANY // 3 + 1, 3), 0),
+    "columns": (lambda x: x.mean(1), (4, MANY // 4), 1),
+    "an axis between": (lambda x: x.mean(1), (3, MANY // 12, 4), 1),
+    "two axes apart": (lambda x: x.mean((0, 2)), (MANY // 64, 4, 16), (0, 2)),
+    "transposed columns": (lambda x: x.t().mean(1), (MANY // 4, 4), 0),
+    "transposed rows": (lambda x: x.t().mean(0), (4, MANY // 4), 1),
+    "part of each row": (lambda x: x[:, :3].sum() / 3, (MANY // 4, 4), "part"),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", SUMS)
+def test_any_axis(name, mode):
+    program, shape, axis = SUMS[name]
+    x = floats(*shape)
+    wide = x.astype(np.float64)
+    exact = wide[:, :3].sum() / 3 if axis == "part" else wide.mean(axis)
+    # two roundings, and of 1000 columns the worst
+    assert units(MODES[mode](program)(jtorch.from_numpy(x)), exact) <= 2.5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_float64(mode):
+    x = np.random.default_rng(0).random((200_000, 3))
+    exact = [math.fsum(column) for column in x.T]
+    assert units(MODES[mode](lambda x: x.sum(0))(jtorch.from_numpy(x)), np.array(exact)) <= 2.0
+    assert units(MODES[mode](lambda x: x.sum())(jtorch.from_numpy(x)), np.array(math.fsum(x.ravel()))) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("float16", "eager"), ("float16", "compiled"), ("bfloat16", "eager")]
+)
+def test_half_precisions_are_added_up_in_float32(name, mode):
+    x = jtorch.from_numpy(floats(100_000, 4)).to(DTYPES[name])
+    exact = x.double().numpy()
+    for program, result in {
+        lambda x: x.mean(): exact.mean(), lambda x: x.mean(0): exact.mean(0),
+        lambda x: x.mean(1): exact.mean(1), lambda x: x.var(0): exact.var(0, ddof=1),
+        lambda x: x.norm(): np.sqrt((exact * exact).sum()),
+    }.items():  # fmt: skip
+        assert units(MODES[mode](program)(x), np.asarray(result)) <= 1.0
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_saturation(mode):
+    n = 2**24 + 64
+    ones = jtorch.ones(n, 1)
+    w = jtorch.ones(1, requires_grad=True)
+
+    def gradient(ones, w):
+        (w.grad,) = jtorch.autograd.grad((ones * w).sum(), w)
+        return w.grad
+
+    assert MODES[mode](lambda x: x.sum(0))(ones).tolist() == [n]
+    assert MODES[mode](gradient)(ones, w).tolist() == [n]
+
+
+def test_a_sum_over_expanded_axes_is_a_product():
+    x = jtorch.tensor([0.1, 0.2]).expand(10**7, 2)
+    assert units(x.sum(0), 1e7 * x[0].double().numpy()) <= 0.5
+    assert jtorch.ones(1).expand(2**40).sum().item() == 2.0**40
+
+
+def test_bias_gradient_of_bfloat16():
+    g = jtorch.from_numpy(floats(100_000, 4)).to(jtorch.bfloat16)
+    bias = jtorch.zeros(4, dtype=jtorch.bfloat16, requires_grad=True)
+    (g + bias).backward(g)
+    assert units(bias.grad, g.double().numpy().sum(0)) <= 0.5
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("n", [1000, 10**6])
+def test_variance_of_data_far_from_zero(n, mode):
+    x = np.random.default_rng(0).normal(1000.0, 1.0, n).astype(np.float32)
+    exact = x.astype(np.float64).var(ddof=1)
+    assert units(MODES[mode](lambda x: x.var())(jtorch.from_numpy(x)), np.asarray(exact)) <= 1.5
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", [(500, 3), (64, 3, 8, 8), (1000, 3, 16, 16)], ids=str)
+def test_batch_norm_of_data_far_from_zero(shape, mode):
+    x = np.random.default_rng(0).normal(1000.0, 1.0, shape).astype(np.float32)
+    wide, axes = x.astype(np.float64), (0, *range(2, len(shape)))
+    mean, var = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
+    got = MODES[mode](lambda x: F.batch_norm(x, None, None, training=True))(jtorch.from_numpy(x))
+    assert units(got, (wide - mean) / np.sqrt(var + 1e-5)) <= 4.0  # PyTorch: 90
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_dot(mode):
+    x, y = floats(MANY), floats(MANY, mean=1.0)
+    exact = np.asarray(x.astype(np.float64) @ y.astype(np.float64))
+    assert units(MODES[mode](jtorch.dot)(jtorch.from_numpy(x), jtorch.from_numpy(y)), exact) <= 1.0
+
+
+def test_running_sums_do_not_stand_still():
+    x = jtorch.ones(11)
+    x[0] = 2.0**24
+    assert x.cumsum(0)[-1].item() == 2**24 + 10
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64])
+def test_infinities_and_nan(dtype, mode):
+    inf, nan = math.inf, math.nan
+    x = jtorch.tensor([[1.0, inf, inf, nan], [2.0, 1.0, -inf, inf]], dtype=dtype).repeat(2000, 1)
+    rows = MODES[mode](lambda x: x.sum(0))(x)
+    assert rows[0].item() == 6000.0 and rows[1].item() == inf
+    assert rows[2].isnan() and rows[3].isnan()
+    assert MODES[mode](lambda x: x[:, :2].sum())(x).item() == inf
+    assert MODES[mode](lambda x: x.sum())(x).isnan()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)], ids=str)
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float16])
+def test_of_nothing(shape, dtype, mode):
+    x = jtorch.zeros(*shape, dtype=dtype)
+    for axis in (0, 1, (0, 1)):
+        got = MODES[mode](lambda x, axis=axis: x.sum(axis))(x)
+        assert got.dtype is dtype and got.tolist() == np.zeros(shape).sum(axis).tolist()
