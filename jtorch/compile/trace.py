@@ -152,13 +152,14 @@ class Tracer(Evaluator):
 
     def _laid_out(self, op: Op, var: Var, values: tuple, statics: dict[str, Any]) -> Sym:
         """A result as traced memory, in the order in which eager mode has it: see ``layouts``."""
-        if op.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION) or op.layout == "rows":
+        along_axes = op.kind is Kind.REDUCTION and "axis" in statics
+        if not (op.kind is Kind.ELEMENTWISE or along_axes) or op.layout == "rows":
             return self.fresh(var)
         operands = [v for v in map(self.lift, values) if isinstance(v, Sym)]
         if all(v.in_order for v in operands):
             return self.fresh(var)
-        reduced = statics["axis"] if op.kind is Kind.REDUCTION else ()
-        shape = operands[0].shape if op.kind is Kind.REDUCTION else var.shape
+        reduced = statics["axis"] if along_axes else ()
+        shape = operands[0].shape if along_axes else var.shape
         if op.layout == "copy":
             order = order_of_copy(operands[0].element_strides)
         else:
