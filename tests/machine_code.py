@@ -11,7 +11,7 @@ from jtorch import config
 from jtorch.compile import cache_files
 
 kernels = (
-    bool(config.get("JIT"))
+    config.jitted()
     and sys.implementation.name == "cpython"
     and importlib.util.find_spec("numba") is not None
     and cache_files.open_folder(warn=False) is not None

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jtorch.compile.runtime import elf, native
+from jtorch.compile.runtime import native, objects
 
 FAILED = 255
 """Status of a kernel whose body raised; real status codes are smaller."""
@@ -314,7 +314,7 @@ def _make_internal(module: Any, symbol: str, body_name: str) -> None:
 
 
 def _check_undefined(code: bytes, symbol: str) -> None:
-    unexpected = sorted(set(elf.undefined_symbols(code)) - ALLOWED_SYMBOLS)
+    unexpected = sorted(set(objects.undefined_symbols(code)) - ALLOWED_SYMBOLS)
     if unexpected:
         raise KernelBuildError(
             f"kernel {symbol} needs symbols that cached code may not use: {', '.join(unexpected)}. "
