@@ -11,7 +11,7 @@ from pathlib import Path
 import nox
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tools.interpreters import found, versions  # noqa: E402
+from tools.interpreters import found, versions
 
 nox.options.error_on_missing_interpreters = False
 nox.options.default_venv_backend = "venv"
@@ -19,7 +19,7 @@ nox.options.default_venv_backend = "venv"
 os.environ["PATH"] = os.pathsep.join([*(str(path.parent) for path in found().values()), os.environ["PATH"]])
 
 # two processes share the machine, see pyproject.toml
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @nox.session(python=versions())

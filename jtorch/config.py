@@ -33,8 +33,10 @@ SETTINGS = {
         Setting("LOG", str, "", f"comma list of {','.join(STAGES)}", words=STAGES),
         Setting("DUMP", str, "", "folder that gets every stage of every compilation as numbered files"),
         Setting("COMPILE", bool, True, "0 runs compiled functions eagerly"),
-        Setting("JIT", str, "1", "0 runs generated source as plain Python; llvm has LLVM load what 1 links itself",
-                choices=("0", "1", "llvm")),
+        Setting(
+            "JIT", str, "1", "0 runs the generated source as plain Python; llvm has LLVM load compiled code",
+            choices=("0", "1", "llvm"),
+        ),
         Setting("CHECK", bool, False, "1 checks the graph after each pass"),
         Setting("FUEL", int, -1, "at most this many fusions and rewrites: bisects a miscompile", True),
         Setting("CACHE", str, "", "folder of compiled kernels; 0 switches the cache off"),
@@ -57,7 +59,8 @@ def get(name: str) -> str | int | bool:
     if unknown:
         raise ValueError(f"{setting.variable}={text!r}: no {', '.join(map(repr, unknown))}: {setting.help}")
     if setting.choices and text not in setting.choices:
-        raise ValueError(f"{setting.variable}={text!r}: not one of {', '.join(setting.choices)}: {setting.help}")
+        known = ", ".join(setting.choices)
+        raise ValueError(f"{setting.variable}={text!r}: not one of {known}: {setting.help}")
     try:
         return bool(int(text)) if setting.type is bool else setting.type(text)
     except ValueError:

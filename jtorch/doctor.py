@@ -1,7 +1,7 @@
 """``python -m jtorch.doctor``: what this machine has, and what it lacks. The first thing to ask a user for.
 
-Plain text, of no use to anybody but a reader; it needs nothing installed and ends with 0. What cannot be found
-out is said in its place, so that one failure hides nothing else.
+Plain text for a reader; it needs nothing installed and ends with 0. What cannot be found out is said in its
+place, so that one failure hides nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 _OPTIONAL = {
     "numba": "nothing compiles: @jtorch.compile cannot work, and eager pooling is NumPy's",
     "llvmlite": "nothing compiles: @jtorch.compile cannot work, and eager ops take Python's way",
-    "scipy_openblas32": "compiled products run on SciPy's BLAS, whose kernels and threads nobody here chooses",
+    "scipy_openblas32": "compiled products run on SciPy's BLAS, with the kernels and threads it has",
     "threadpoolctl": "what NumPy's BLAS is and how many threads it has is not known below",
     "PIL": "no images in other formats than PNG, no transforms of Pillow's images",
     "tqdm": "examples show no progress",
@@ -37,6 +37,7 @@ _OPTIONAL = {
     "sklearn": "the benchmarks and tests that read its digits do not run",
     "numba_cuda": "kernels for CUDA are written, but neither simulated nor translated",
 }
+_COST = "every process compiles all of its kernels again"
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "asimd", "sve")
 _VECTORS = (("avx512f", 64), ("avx2", 32), ("avx", 32), ("sse2", 16), ("asimd", 16))
 
@@ -54,7 +55,7 @@ def python() -> Rows:
     yield "version", f"{name} {platform.python_version()}, {platform.architecture()[0]}, {_switched(gil)} GIL"
     yield "program", sys.executable
     yield "system", platform.platform()
-    yield "tested", f"jtorch is tested on CPython {', '.join(_tested()) or 'the versions that its wheel names'}"
+    yield "tested", f"on CPython {', '.join(_tested())}" if _tested() else "not known: it was not installed"
     yield "compiling", _compiles()
 
 
@@ -67,8 +68,8 @@ def _tested() -> list[str]:
         classifiers = metadata.metadata(DISTRIBUTION).get_all("Classifier") or []
     except metadata.PackageNotFoundError:
         return []
-    versions = (c.rpartition(" :: ")[2] for c in classifiers if c.startswith("Programming Language :: Python"))
-    return [version for version in versions if version.startswith("3.")]
+    start = "Programming Language :: Python :: 3."
+    return [f"3.{c.removeprefix(start)}" for c in classifiers if c.startswith(start)]
 
 
 def _compiles() -> str:
@@ -84,7 +85,7 @@ def _compiles() -> str:
         told = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"]
         return f"FAILS: {told[-1]}"
     right, seconds = json.loads(done.stdout.splitlines()[-1])
-    return f"works: x * 2 + 1 in {seconds:.2f} s" if right else "FAILS: x * 2 + 1 gives other numbers than eager mode"
+    return f"works: x * 2 + 1 in {seconds:.2f} s" if right else "FAILS: x * 2 + 1 gives other numbers"
 
 
 def libraries() -> Rows:
@@ -160,11 +161,11 @@ def threads() -> Rows:
 def cache() -> Rows:
     root = cache_files.root_folder()
     if root is None:
-        yield "folder", "none (JTORCH_CACHE=0): every process compiles all of its kernels again"
+        yield "folder", f"none (JTORCH_CACHE=0): {_COST}"
         return
     folder, refused = cache_files.try_folder()
     yield "folder", str(root)
-    yield "trusted", f"NO, so every process compiles all of its kernels again: {refused}" if refused else "yes"
+    yield "trusted", f"NO: {refused}; {_COST}" if refused else "yes"
     entries = list(cache_files.entries(root))
     own = sum(path.parent == folder for path in entries)
     size = sum(path.stat().st_size for path in entries)

@@ -3,8 +3,8 @@
     python -m tools.interpreters            # version and path of each one found, a line each
     python -m tools.interpreters --newest   # the path of the newest that is not the one running this
 
-The versions are the classifiers of ``pyproject.toml``. Looked for on PATH and among pyenv's; one that does not
-start (pyenv's shim of a version that is not switched on) is not there.
+The versions are the classifiers of ``pyproject.toml``. They are looked for on PATH and among pyenv's; one
+that does not start (pyenv's shim of a version that is not switched on) is not there.
 """
 
 from __future__ import annotations

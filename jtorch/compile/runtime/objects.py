@@ -28,7 +28,7 @@ class Name(NamedTuple):
 
 
 def defined_symbols(code: bytes) -> list[str]:
-    """Global names that the object defines, in its order. Raises elf.UnsupportedError for what is no object."""
+    """Global names that the object defines. Raises elf.UnsupportedError for what is no object."""
     return [symbol.name for symbol in _names(code) if symbol.is_defined]
 
 

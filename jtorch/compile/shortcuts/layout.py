@@ -3,9 +3,9 @@
 Slots lie behind an object's header in the order of their names. It is tried on real objects before any is
 read or made by way of it.
 
-What cannot be tried is how references are counted: the machine code adds to the count itself, as CPython 3.11
-does. From 3.12 on some objects are immortal, and their count must not be touched; 3.14 borrows references that
-3.11 counts. So it runs on the versions in `KNOWN` alone, and all others take Python's way.
+What cannot be tried is how references are counted: the machine code adds to the count itself, as CPython
+3.11 does. From 3.12 on some objects are immortal, and their count must not be touched; 3.14 borrows
+references that 3.11 counts. So it runs on the versions in `KNOWN` alone, and all others take Python's way.
 """
 
 from __future__ import annotations
