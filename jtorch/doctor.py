@@ -18,7 +18,7 @@ from pathlib import Path
 
 import jtorch
 from jtorch import config
-from jtorch.compile import cache_files
+from jtorch.compile import cache_files, frames
 
 Rows = Iterator[tuple[str, str]]
 
@@ -55,21 +55,12 @@ def python() -> Rows:
     yield "version", f"{name} {platform.python_version()}, {platform.architecture()[0]}, {_switched(gil)} GIL"
     yield "program", sys.executable
     yield "system", platform.platform()
-    yield "tested", f"on CPython {', '.join(_tested())}" if _tested() else "not known: it was not installed"
+    yield "known", f"functions are recorded on CPython {frames.KNOWN}"
     yield "compiling", _compiles()
 
 
 def _switched(on: bool) -> str:
     return "with" if on else "without"
-
-
-def _tested() -> list[str]:
-    try:
-        classifiers = metadata.metadata(DISTRIBUTION).get_all("Classifier") or []
-    except metadata.PackageNotFoundError:
-        return []
-    start = "Programming Language :: Python :: 3."
-    return [f"3.{c.removeprefix(start)}" for c in classifiers if c.startswith(start)]
 
 
 def _compiles() -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from jtorch.compile import frames
 from tools import interpreters
 
 ROOT = Path(__file__).parents[1]
@@ -52,6 +53,10 @@ def test_what_compiles_is_asked_for_where_it_exists():
     marker = f"implementation_name == 'cpython' and python_version < '3.{int(last[2:]) + 1}'"
     conditional = {_name(r): r.partition("; ")[2] for r in PROJECT["dependencies"] if ";" in r}
     assert conditional == {"numba": marker, "llvmlite": marker}
+
+
+def test_the_versions_are_those_that_compile():
+    assert [f"{major}.{minor}" for major, minor in frames.LAYOUTS] == interpreters.versions()
 
 
 def test_the_versions_are_those_of_the_readme():
