@@ -1,8 +1,9 @@
-"""Where eager mode must have machine code: a test of it that skips anywhere else would hide that it broke."""
+"""Where there must be machine code, and which: a test that skips anywhere else would hide that it broke."""
 
 from __future__ import annotations
 
 import importlib.util
+import platform
 import sys
 
 import pytest
@@ -24,4 +25,8 @@ needs_kernels = pytest.mark.skipif(
 )
 needs_machine_code = pytest.mark.skipif(
     not expected, reason="no machine code of ops here: not CPython 3.11, or nothing that makes kernels"
+)
+needs_own_linker = pytest.mark.skipif(
+    config.get("JIT") == "llvm" or (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="LLVM loads kernels here: not Linux on x86-64, or JTORCH_JIT=llvm",
 )

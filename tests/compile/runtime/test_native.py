@@ -14,6 +14,7 @@ import pytest
 
 from jtorch.compile.codegen.build import build
 from jtorch.compile.runtime import elf, native, objects
+from tests.machine_code import needs_own_linker
 
 # Constants in .rodata, an aligned vector table, calls to libm, a switch (jump table), another
 # function of the module.
@@ -201,6 +202,7 @@ def test_missing_symbol_and_bad_text_are_named():
         native.compile_ir("define i64 @broken(")
 
 
+@needs_own_linker
 def test_a_stored_object_runs_without_numba_or_llvm(tmp_path):
     path = tmp_path / "stored.o"
     path.write_bytes(native.compile_ir(PROGRAM.replace("NAME", "stored")))
