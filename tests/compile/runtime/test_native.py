@@ -79,7 +79,7 @@ def run(address: int, choice: int, x: float) -> tuple[int, float]:
     return int(status), float(block[2:].view(np.float64)[0])
 
 
-@pytest.mark.parametrize("loader", ["ours", "llvm"])
+@pytest.mark.parametrize("loader", [pytest.param("ours", marks=needs_own_linker), "llvm"])
 def test_both_loaders_run_the_same_program(loader):
     code = native.compile_ir(PROGRAM.replace("NAME", f"program_{loader}"))
     if loader == "ours":
@@ -151,6 +151,7 @@ def test_code_memory_is_never_writable_and_executable():
     raise AssertionError("the function's address is in no mapping")
 
 
+@needs_own_linker
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

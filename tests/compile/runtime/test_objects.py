@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 
 import pytest
 
@@ -73,8 +74,8 @@ def test_cut_short_or_foreign_is_an_error_that_says_so(system):
 
 
 def test_an_object_of_macos_is_loaded_by_llvm(monkeypatch):
-    """On x86-64 it calls functions as Linux does, so that one without calls of libm runs here, too."""
-    system = "x86_64-apple-darwin"
+    """It calls functions as Linux does there, so that one without calls of libm runs here, too."""
+    system = "arm64-apple-darwin" if platform.machine() == "aarch64" else "x86_64-apple-darwin"
     machine = machine_for(system)
     engine = native.binding().create_mcjit_compiler(module_for(system, machine, ""), machine)
     monkeypatch.setattr(native, "_engine", lambda: engine)
