@@ -80,8 +80,9 @@ def build(
     `module_globals` are names given to the module before it runs (tests use it; cached kernels must
     spell their imports). Returns an ObjectCode whose symbol is `symbol_name(source, entry)`. Raises
     KernelBuildError where the text does not run, Numba cannot type it, or the result would need a
-    symbol other than libm's and the memory functions.
+    symbol other than libm's and the memory functions; ImportError where Numba is not installed.
     """
+    _require_numba()
     symbol = symbol_name(source, entry)
     function, arguments = _load_entry(source, entry, symbol, module_globals or {})
     try:
@@ -94,6 +95,16 @@ def build(
     code = native.optimise(module)
     _check_undefined(code, symbol)
     return ObjectCode(symbol, code, str(module) if keep_ir else "")
+
+
+def _require_numba() -> None:
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "compiled functions need Numba and llvmlite, which make their kernels: pip install numba. With "
+            f"JTORCH_COMPILE=0 decorated functions run eagerly. ({error})"
+        ) from error
 
 
 def _load_entry(
