@@ -44,6 +44,8 @@ ALLOWED_SYMBOLS = (
     frozenset(_LIBM)
     | {name + "f" for name in _LIBM}
     | {"memcpy", "memmove", "memset", "memcmp", "bcmp"}
+    # what LLVM makes of loops that fill memory on macOS, and its mark on Windows that floats are used
+    | {"bzero", "__bzero", "memset_pattern16", "_fltused"}
 )
 
 

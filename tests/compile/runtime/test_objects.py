@@ -7,6 +7,7 @@ import platform
 
 import pytest
 
+from jtorch.compile.codegen.build import ALLOWED_SYMBOLS
 from jtorch.compile.runtime import elf, native, objects
 
 TEXT = """
@@ -84,3 +85,32 @@ def test_an_object_of_macos_is_loaded_by_llvm(monkeypatch):
         elf.load([code], native._outside_symbol)
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(native.load(code, "plus_five"))
     assert function(7) == 12
+
+
+FILL = """
+define void @NAME(ptr noalias %out, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %place = getelementptr float, ptr %out, i64 %i
+  store float VALUE, ptr %place
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_kernels_may_use_what_llvm_makes_of_loops_that_fill_memory(system):
+    llvm, machine = native.binding(), machine_for(system)
+    zeros, ones = (FILL.replace("NAME", f"fill{x}").replace("VALUE", f"{x}.0") for x in (0, 1))
+    module = module_for(system, machine, zeros + ones)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(module, builder)
+    needed = objects.undefined_symbols(bytes(machine.emit_object(module)))
+    assert set(needed) <= ALLOWED_SYMBOLS
+    assert {"memset", "bzero", "__bzero"} & set(needed)
