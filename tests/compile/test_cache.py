@@ -112,6 +112,7 @@ def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(fo
     assert outputs[1].strip() == "0 []"
 
 
+@pytest.mark.slow
 def test_two_processes_fill_it_at_once(folder, fresh):
     program = (
         "import sys\nfrom jtorch.compile import cache\n"

@@ -13,6 +13,8 @@ from tests.compile.chain import assert_chain
 from tests.ops.samples import samples
 from tests.ops.support import CASES, DIFFERENTIABLE, call
 
+DTYPES = [pytest.param("float64", marks=pytest.mark.slow), "float32"]
+
 
 def _program(name, sample):
     """(a function of the sample's tensors alone, those tensors)"""
@@ -40,7 +42,7 @@ def _compiles(k, dtype):
     return dtype == "float32" or k == 0
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("name", "k"), CASES)
 def test_forward(name, k, dtype):
     sample = samples(name)[k].cast(np.dtype(dtype))
@@ -49,7 +51,7 @@ def test_forward(name, k, dtype):
         assert_chain(lambda *t: [o.clone() for o in function(*t)], _leaves(arrays), _compiles(k, dtype))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("name", "k"), DIFFERENTIABLE)
 def test_backward(name, k, dtype):
     sample = samples(name)[k].cast(np.dtype(dtype))
