@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 import jtorch
-from jtorch import config
+from jtorch import config, version
 from jtorch.compile import cache_files, frames
 
 Rows = Iterator[tuple[str, str]]
@@ -80,7 +80,7 @@ def _compiles() -> str:
 
 
 def libraries() -> Rows:
-    yield "jtorch", f"{jtorch.__version__} in {Path(jtorch.__file__).parent}"
+    yield "jtorch", f"{version.__version__} in {Path(jtorch.__file__).parent}"
     for name in (DISTRIBUTION, "numpy", "scipy", "numba", "llvmlite", "safetensors", "ml_dtypes"):
         try:
             yield name, metadata.version(name)
