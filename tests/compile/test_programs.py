@@ -168,6 +168,7 @@ def check_step(step: Step, compiled: Callable) -> None:
             compare(f"{step}, call {k}: {name}", [value], [b[name]], value.dtype.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["interpret", "unjitted", "numba"])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_steps(seed, mode, monkeypatch):
