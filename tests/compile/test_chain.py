@@ -18,8 +18,10 @@ DTYPES = [pytest.param("float64", marks=pytest.mark.slow), "float32"]
 
 
 def _quick_first(cases):
-    slow = pytest.mark.slow
-    return [c if c.values[1] == 0 else pytest.param(*c.values, id=c.id, marks=[*c.marks, slow]) for c in cases]
+    def slow(case):
+        return pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.slow])
+
+    return [case if case.values[1] == 0 else slow(case) for case in cases]
 
 
 def _program(name, sample):
