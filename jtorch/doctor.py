@@ -30,7 +30,6 @@ _OPTIONAL = {
     "numba": "nothing compiles: @jtorch.compile cannot work, and eager pooling is NumPy's",
     "llvmlite": "nothing compiles: @jtorch.compile cannot work, and eager ops take Python's way",
     "scipy_openblas32": "compiled products run on SciPy's BLAS, with the kernels and threads it has",
-    "threadpoolctl": "what NumPy's BLAS is and how many threads it has is not known below",
     "PIL": "no images in other formats than PNG, no transforms of Pillow's images",
     "tqdm": "examples show no progress",
     "rich": "python -m benchmarks does not run",
@@ -131,9 +130,6 @@ def blas() -> Rows:
     from jtorch.compile.runtime import blas as compiled
 
     yield "compiled code", compiled.describe()
-    if importlib.util.find_spec("threadpoolctl") is None:
-        return
-    import numpy.linalg  # noqa: F401 - loads the library that is asked for
     import threadpoolctl
 
     for pool in threadpoolctl.threadpool_info():
