@@ -1,8 +1,10 @@
 """Settings: a value that would be ignored is an error."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +56,10 @@ def test_the_device_of_new_tensors(device, says):
     )  # fmt: skip
     assert (done.returncode == 0) == (device == "cpu")
     assert says in (done.stdout + done.stderr).splitlines()[-1]
+
+
+def test_nobody_takes_the_text_of_the_setting_for_a_truth():
+    """``JTORCH_JIT=0`` is the text "0", which is true: ``jitted()`` is the question."""
+    package = Path(config.__file__).parent
+    asked = [p for p in package.rglob("*.py") if re.search(r'(?<!== )get\("JIT"\)(?! [!=]=)', p.read_text())]
+    assert asked == []
