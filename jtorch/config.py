@@ -18,6 +18,7 @@ class Setting:
     help: str
     in_cache_key: bool = False
     words: tuple[str, ...] = ()  # of a comma list: what may be in it
+    choices: tuple[str, ...] = ()  # one of these
 
     @property
     def variable(self) -> str:
@@ -32,7 +33,10 @@ SETTINGS = {
         Setting("LOG", str, "", f"comma list of {','.join(STAGES)}", words=STAGES),
         Setting("DUMP", str, "", "folder that gets every stage of every compilation as numbered files"),
         Setting("COMPILE", bool, True, "0 runs compiled functions eagerly"),
-        Setting("JIT", bool, True, "0 runs the generated source as plain Python"),
+        Setting(
+            "JIT", str, "1", "0 runs the generated source as plain Python; llvm has LLVM load compiled code",
+            choices=("0", "1", "llvm"),
+        ),
         Setting("CHECK", bool, False, "1 checks the graph after each pass"),
         Setting("FUEL", int, -1, "at most this many fusions and rewrites: bisects a miscompile", True),
         Setting("CACHE", str, "", "folder of compiled kernels; 0 switches the cache off"),
@@ -54,12 +58,20 @@ def get(name: str) -> str | int | bool:
     unknown = [word for word in text.split(",") if setting.words and word not in setting.words]
     if unknown:
         raise ValueError(f"{setting.variable}={text!r}: no {', '.join(map(repr, unknown))}: {setting.help}")
+    if setting.choices and text not in setting.choices:
+        known = ", ".join(setting.choices)
+        raise ValueError(f"{setting.variable}={text!r}: not one of {known}: {setting.help}")
     try:
         return bool(int(text)) if setting.type is bool else setting.type(text)
     except ValueError:
         raise ValueError(
             f"{setting.variable}={text!r} is not of type {setting.type.__name__}: {setting.help}"
         ) from None
+
+
+def jitted() -> bool:
+    """Whether kernels become native code."""
+    return get("JIT") != "0"
 
 
 def table() -> str:

@@ -13,4 +13,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 from jtorch.eager import shortcuts
 
+
+def pytest_collection_modifyitems(items):
+    """Long runs are slow ones, too: ``-m "not slow"`` takes the place of pyproject's ``-m "not soak"``."""
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker("slow")
+
+
 shortcuts.prepare()  # the first op of all may compile them, into the cache folder of a test

@@ -1,8 +1,9 @@
-"""Where eager mode must have machine code: a test of it that skips anywhere else would hide that it broke."""
+"""Where there must be machine code, and which: a test that skips anywhere else would hide that it broke."""
 
 from __future__ import annotations
 
 import importlib.util
+import platform
 import sys
 
 import pytest
@@ -10,12 +11,22 @@ import pytest
 from jtorch import config
 from jtorch.compile import cache_files
 
-expected = (
-    bool(config.get("JIT"))
+kernels = (
+    config.jitted()
     and sys.implementation.name == "cpython"
     and importlib.util.find_spec("numba") is not None
     and cache_files.open_folder(warn=False) is not None
 )
+# of ops and the engine: made for the one version whose way of counting references it knows
+expected = kernels and sys.version_info[:2] == (3, 11)
+
+needs_kernels = pytest.mark.skipif(
+    not kernels, reason="no kernels here: Numba is not installed, JTORCH_JIT is 0 or there is no cache"
+)
 needs_machine_code = pytest.mark.skipif(
-    not expected, reason="no machine code here: Numba is not installed, JTORCH_JIT is 0 or there is no cache"
+    not expected, reason="no machine code of ops here: not CPython 3.11, or nothing that makes kernels"
+)
+needs_own_linker = pytest.mark.skipif(
+    config.get("JIT") == "llvm" or (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="LLVM loads kernels here: not Linux on x86-64, or JTORCH_JIT=llvm",
 )

@@ -68,28 +68,30 @@ def open_folder(warn: bool = True) -> Path | None:
     """The folder for this build and CPU, made if need be; None (with one warning, unless `warn` is
     false) where it cannot be trusted or made.
     """
+    folder, refused = try_folder()
+    if refused and warn:
+        _warn_once(str(root_folder()), "%s", refused)
+    return folder
+
+
+def try_folder() -> tuple[Path | None, str]:
+    """(`open_folder`'s folder, why there is none); "" where it is switched off."""
     root = root_folder()
     if root is None:
-        return None
+        return None, ""
     folder = root / fingerprint()
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         untrusted = next((place for place in (root, folder) if not _is_ours(os.lstat(place))), None)
     except OSError as error:
-        if warn:
-            _warn_once(str(root), "no kernel cache: %s", error)
-        return None
+        return None, f"no kernel cache: {error}"
     if untrusted is not None:
-        if warn:
-            _warn_once(
-                str(root),
-                "kernel cache not used: others can write to %s (want: a folder of your own, "
-                "mode 700); set JTORCH_CACHE",
-                untrusted,
-            )
-        return None
-    return folder
+        return None, (
+            f"kernel cache not used: others can write to {untrusted} (want: a folder of your own, mode 700); "
+            "set JTORCH_CACHE"
+        )
+    return folder, ""
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -255,17 +257,22 @@ def _list(root: Path) -> int:
     return 0
 
 
-def _verify(root: Path) -> int:
-    faults = 0
+def faults(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every entry below `root` that would not be used, and why."""
     for path in entries(root):
         fault = find_fault(path.read_bytes()) or (
             "" if _is_ours(path.lstat()) else "others can write it"
         )
         if fault:
-            faults += 1
-            print(f"{path}: {fault}")
-    print(f"{faults} bad entries in {root}")
-    return 1 if faults else 0
+            yield path, fault
+
+
+def _verify(root: Path) -> int:
+    bad = list(faults(root))
+    for path, fault in bad:
+        print(f"{path}: {fault}")
+    print(f"{len(bad)} bad entries in {root}")
+    return 1 if bad else 0
 
 
 def _clear(root: Path) -> int:

@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +87,14 @@ def is_users(cls: type) -> bool:
     return root not in _LIBRARIES
 
 
-def _folder(module: Any) -> str:
-    return str(Path(module.__file__ or "").resolve().parent) + os.sep
+def _spelt(folders: Iterable[str]) -> tuple[str, ...]:
+    """As modules found there say it, and with links followed: environments link lib64 to lib."""
+    return tuple({each + os.sep for folder in folders for each in (folder, os.path.realpath(folder))})
 
 
-_STANDARD = tuple({os.path.realpath(sysconfig.get_path(k)) + os.sep for k in ("stdlib", "platstdlib")})
-_OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", _folder(jtorch), _folder(np), _folder(scipy))
+_STANDARD = _spelt(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib"))
+_LIBRARY_FOLDERS = _spelt(str(Path(module.__file__ or "").parent) for module in (jtorch, np, scipy))
+_OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", *_LIBRARY_FOLDERS)
 
 
 def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:

@@ -63,7 +63,7 @@ def compile_graph(
         if interpreted:
             replay = Interpreted(recorded, plan, fixed, dynamic, numbers)
         else:
-            runner = Replay if config.get("JIT") else Unjitted
+            runner = Replay if config.jitted() else Unjitted
             replay = runner(plan, fixed, dynamic, n_arguments, numbers)
         timings.kernels_compiled += replay.compiled
     return Program(graph, plan, replay)

@@ -89,7 +89,7 @@ def _kernel(
 @functools.cache
 def _compiled(entry: str, dtype: str, window: Window) -> Callable | None:
     """The kernel as a C function of its block of arguments; None where none can be compiled or kept."""
-    if not config.get("JIT") or cache_files.open_folder(warn=False) is None:
+    if not config.jitted() or cache_files.open_folder(warn=False) is None:
         return None
     source = {"max_pool": _max_pool_source, "max_unpool": _max_unpool_source}[entry](dtype, window)
     try:

@@ -39,7 +39,7 @@ def runner(dtype: np.dtype) -> Callable[[Array, Array, Array], int] | None:
 
 @functools.cache
 def _runners() -> dict[str, Callable[..., int]]:
-    if not config.get("JIT") or cache_files.open_folder(warn=False) is None or not _layout_is_known():
+    if not config.jitted() or cache_files.open_folder(warn=False) is None or not _layout_is_known():
         return {}
     try:
         if not blas.is_private():  # SciPy's copy is no better than NumPy's

@@ -81,6 +81,7 @@ def test_usage_errors_exit_with_2(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_as_a_user_gives_it(tmp_path):
     """Nothing stubbed, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks", "toy", "mlp", "--quick", "--peers", ""]

@@ -3,6 +3,7 @@ import pytest
 from benchmarks.first_call import STAGES, measure
 
 
+@pytest.mark.slow
 def test_the_second_process_finds_the_kernels_of_the_first():
     found = measure("toy")
     assert set(found.stages) == set(STAGES)

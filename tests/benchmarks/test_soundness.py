@@ -10,6 +10,7 @@ from benchmarks.soundness.section import breaks
 from benchmarks.soundness.table import CASES, Verdict
 
 
+@pytest.mark.slow
 def test_some_cases_in_processes_of_their_own(tmp_path, capsys):
     file = tmp_path / "verdicts.json"
     assert main(["soundness", "16", "44", "--peers", "", "--json", str(file)]) == 0

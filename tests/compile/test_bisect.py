@@ -17,6 +17,8 @@ from jtorch.compile.passes import Fuel
 from jtorch.compile.repro import Recorder
 from jtorch.compile.runtime.unjitted import Unjitted
 
+pytestmark = pytest.mark.slow
+
 # What a repro script gets at its end by these tests: the fault to plant, named by an environment variable.
 PLANT = """
 import os

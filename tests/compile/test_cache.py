@@ -18,6 +18,7 @@ import pytest
 
 import jtorch
 from jtorch.compile import cache, cache_files
+from tests.machine_code import needs_own_linker
 
 ROOT = str(Path(cache.__file__).parents[2])
 
@@ -91,6 +92,7 @@ def test_hand_written_ir_is_cached_too(folder, fresh):
     assert the_entry(folder).with_suffix(".ll").read_text() == text
 
 
+@needs_own_linker
 def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(folder):
     program = (
         "import sys\nfrom jtorch.compile import cache\n"
@@ -110,6 +112,7 @@ def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(fo
     assert outputs[1].strip() == "0 []"
 
 
+@pytest.mark.slow
 def test_two_processes_fill_it_at_once(folder, fresh):
     program = (
         "import sys\nfrom jtorch.compile import cache\n"

@@ -12,6 +12,8 @@ import pytest
 
 from jtorch.compile import cache, cache_files
 
+pytestmark = pytest.mark.slow
+
 ROOT = str(Path(cache.__file__).parents[2])
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes are POSIX's")
 

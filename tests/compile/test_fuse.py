@@ -180,6 +180,7 @@ def test_sizes_decide_nothing(name, width):
 # -- fused graphs are sound --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(programs(max_size=20))
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_steps_are_complete_and_in_order(program: Program):

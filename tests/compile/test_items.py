@@ -155,6 +155,7 @@ def test_what_needs_the_digits_is_refused_with_the_line(f):
         jtorch.compile(f)(INPUTS[0])
 
 
+@pytest.mark.slow
 def test_a_number_that_leaked_is_an_error():
     kept = []
 

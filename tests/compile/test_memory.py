@@ -69,6 +69,7 @@ def _assert_nothing_shared(plan, turn, writer):
         assert not (in_memory and in_time), f"{a} and {b} share bytes while both live"
 
 
+@pytest.mark.slow
 @given(programs(max_size=20, in_place=True))
 @settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_plans_of_random_programs_are_sound(program: Program):

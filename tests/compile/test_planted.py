@@ -25,6 +25,8 @@ from tests.compile.chain import assert_chain
 from tests.compile.programs import of_seed
 from tests.compile.programs_check import RefusedError, check_program
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = 150  # how many are tried until one fails
 
 

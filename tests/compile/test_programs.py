@@ -70,6 +70,7 @@ def test_training_equals_eager(name):
 NOT_GENERIC = {("contrastive", 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_other_batch_sizes_compile_no_kernel(name, monkeypatch, tmp_path):
     monkeypatch.setenv("JTORCH_CACHE", str(tmp_path))
@@ -119,11 +120,13 @@ def _fails(program: Program, grad: bool, jit: bool) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
 def test_random_programs(block):
     check_block(block * BLOCK, BLOCK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(5))
 def test_random_programs_on_numba(block):
     check_block(block * 2 * BLOCK, 40, jit=True)
@@ -145,6 +148,7 @@ def test_programs_that_hypothesis_draws(program: Program):
         check_program(program, grad=False)
 
 
+@pytest.mark.slow
 @given(programs(grad=True))
 @settings(max_examples=60, **_SETTINGS)
 def test_gradients_of_programs_that_hypothesis_draws(program: Program):
@@ -164,6 +168,7 @@ def check_step(step: Step, compiled: Callable) -> None:
             compare(f"{step}, call {k}: {name}", [value], [b[name]], value.dtype.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["interpret", "unjitted", "numba"])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_steps(seed, mode, monkeypatch):

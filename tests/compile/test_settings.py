@@ -52,6 +52,7 @@ def _burned(monkeypatch, name):
     return int(10**9 - amounts[0].left)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp_adam", "normed_adamw"])
 def test_every_amount_of_fuel_gives_the_same(name, monkeypatch, plain_python):
     most = _burned(monkeypatch, name)

@@ -335,7 +335,6 @@ def in_child(work):
 
 
 @forks
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_replays_records_and_trains():
     _, step = _make_step(0)
     _, expected = _make_step(0)
@@ -357,7 +356,6 @@ def test_a_forked_child_replays_records_and_trains():
 
 
 @forks
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_while_other_threads_record_and_replay():
     """The child has none of those threads, whose locks would stay closed."""
     done = threading.Event()
@@ -392,7 +390,6 @@ def _in_a_worker(queue, f, x):
 
 
 @forks
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_multiprocessing_by_fork():
     w = jtorch.ones(3)
     f = jtorch.compile(lambda x: x * w + jtorch.rand(3))

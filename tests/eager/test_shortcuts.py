@@ -360,6 +360,7 @@ class Finalizer:
         self.function()
 
 
+@pytest.mark.slow
 def test_a_finalizer_may_change_the_argument_at_any_allocation():
     base = jtorch.ones(3, requires_grad=True)
     (base * 1).exp().sum().backward()

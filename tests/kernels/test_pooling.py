@@ -9,9 +9,9 @@ import jtorch
 import jtorch.nn.functional as F
 from jtorch.kernels import pooling
 from jtorch.xp import _pooling
-from tests.machine_code import needs_machine_code
+from tests.machine_code import needs_kernels
 
-pytestmark = needs_machine_code
+pytestmark = needs_kernels
 INF = float("inf")
 
 

@@ -215,6 +215,7 @@ def test_running_statistics_while_compiled(momentum):
     assert compiled.num_batches_tracked.item() == 3
 
 
+@pytest.mark.slow
 def test_a_compiled_training_step_equals_eager():
     def build():
         jtorch.manual_seed(3)

@@ -33,6 +33,7 @@ def test_there_are_seven():
     assert len(PROGRAMS) == 7
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_prints_what_pytorch_prints(program):

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jtorch.compile.runtime import elf, native
+from jtorch.compile.runtime import native, objects
 
 FAILED = 255
 """Status of a kernel whose body raised; real status codes are smaller."""
@@ -44,6 +44,8 @@ ALLOWED_SYMBOLS = (
     frozenset(_LIBM)
     | {name + "f" for name in _LIBM}
     | {"memcpy", "memmove", "memset", "memcmp", "bcmp"}
+    # what LLVM makes of loops that fill memory on macOS, and its mark on Windows that floats are used
+    | {"bzero", "__bzero", "memset_pattern16", "_fltused"}
 )
 
 
@@ -80,8 +82,9 @@ def build(
     `module_globals` are names given to the module before it runs (tests use it; cached kernels must
     spell their imports). Returns an ObjectCode whose symbol is `symbol_name(source, entry)`. Raises
     KernelBuildError where the text does not run, Numba cannot type it, or the result would need a
-    symbol other than libm's and the memory functions.
+    symbol other than libm's and the memory functions; ImportError where Numba is not installed.
     """
+    _require_numba()
     symbol = symbol_name(source, entry)
     function, arguments = _load_entry(source, entry, symbol, module_globals or {})
     try:
@@ -94,6 +97,16 @@ def build(
     code = native.optimise(module)
     _check_undefined(code, symbol)
     return ObjectCode(symbol, code, str(module) if keep_ir else "")
+
+
+def _require_numba() -> None:
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "compiled functions need Numba and llvmlite, which make their kernels: pip install numba. With "
+            f"JTORCH_COMPILE=0 decorated functions run eagerly. ({error})"
+        ) from error
 
 
 def _load_entry(
@@ -314,7 +327,7 @@ def _make_internal(module: Any, symbol: str, body_name: str) -> None:
 
 
 def _check_undefined(code: bytes, symbol: str) -> None:
-    unexpected = sorted(set(elf.undefined_symbols(code)) - ALLOWED_SYMBOLS)
+    unexpected = sorted(set(objects.undefined_symbols(code)) - ALLOWED_SYMBOLS)
     if unexpected:
         raise KernelBuildError(
             f"kernel {symbol} needs symbols that cached code may not use: {', '.join(unexpected)}. "

@@ -55,6 +55,14 @@ class Symbol(NamedTuple):
     section: int
     value: int
 
+    @property
+    def is_local(self) -> bool:
+        return self.info >> 4 == _LOCAL
+
+    @property
+    def is_defined(self) -> bool:
+        return self.section != _UNDEFINED
+
 
 def sections(code: bytes) -> list[Section]:
     """The section table. Raises UnsupportedError for anything but a little-endian ELF64 file."""
@@ -80,20 +88,6 @@ def symbols(code: bytes) -> list[Symbol]:
             end = code.index(b"\0", names + name)
             found.append(Symbol(code[names + name : end].decode(), info, index, value))
     return found
-
-
-def undefined_symbols(code: bytes) -> list[str]:
-    """Names that the object needs from outside."""
-    return [s.name for s in symbols(code) if s.section == _UNDEFINED and s.name]
-
-
-def defined_symbols(code: bytes) -> list[str]:
-    """Global names that the object defines."""
-    return [
-        s.name
-        for s in symbols(code)
-        if s.section != _UNDEFINED and s.name and s.info >> 4 != _LOCAL
-    ]
 
 
 def _align(offset: int, alignment: int) -> int:
@@ -164,7 +158,7 @@ class _Image:
         return {
             s.name: address + self.places[s.section] + s.value
             for s in self.symbols
-            if s.section in self.places and s.name and s.info >> 4 != _LOCAL
+            if s.section in self.places and s.name and not s.is_local
         }
 
     def _relocate(
@@ -211,6 +205,8 @@ def load(objects: list[bytes], resolve: Callable[[str], int]) -> list[dict[str, 
     executable after, never both. Raises UnsupportedError where an object needs more than this linker
     does, OSError where the system forbids.
     """
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        raise UnsupportedError("not a system with mmap and mprotect")
     images = [_Image(code, resolve) for code in objects]
     offsets, size = [], 0
     for image in images:

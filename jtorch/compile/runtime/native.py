@@ -1,20 +1,24 @@
 """Object code in, callable addresses out; LLVM only where something is compiled.
 
-Numba is needed to *make* a kernel, never to *load* one, and LLVM neither: `elf` links the common
-case by itself in about 0.1 ms. What it refuses goes to llvmlite's MCJIT, chosen over LLJIT by
-measurement: adding one small object costs 52 us against 270-370 us.
+Numba is needed to *make* a kernel, never to *load* one, and on Linux on x86-64 LLVM neither: `elf`
+links the common case by itself in about 0.1 ms. What it refuses, objects of other systems and
+processors included, goes to llvmlite's MCJIT, chosen over LLJIT by measurement: adding one small object
+costs 52 us against 270-370 us. `JTORCH_JIT=llvm` sends everything there.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 import os
 import threading
 from typing import Any
 
-from jtorch.compile.runtime import elf
+from jtorch import config
+from jtorch.compile.runtime import elf, objects
 
+_log = logging.getLogger("jtorch.cache")
 _lock = threading.RLock()
 _keep_alive: list[Any] = []
 
@@ -98,27 +102,31 @@ def load(code: bytes, symbol: str) -> int:
     return addresses[symbol]
 
 
-def load_many(objects: list[bytes]) -> list[dict[str, int]]:
+def load_many(codes: list[bytes]) -> list[dict[str, int]]:
     """Load several objects at once: for each, the addresses of the global symbols it defines."""
-    if not objects:
+    if not codes:
         return []
     with _lock:
+        if config.get("JIT") == "llvm":
+            return load_with_llvm(codes)
         try:
-            return elf.load(objects, _outside_symbol)
-        except (elf.UnsupportedError, OSError):
-            return load_with_llvm(objects)
+            return elf.load(codes, _outside_symbol)
+        except (elf.UnsupportedError, OSError) as why:
+            _log.info("LLVM loads %d objects: %s", len(codes), why)
+            return load_with_llvm(codes)
 
 
-def load_with_llvm(objects: list[bytes]) -> list[dict[str, int]]:
+def load_with_llvm(codes: list[bytes]) -> list[dict[str, int]]:
     """`load_many` by MCJIT."""
     llvm, engine = binding(), _engine()
-    for code in objects:
+    for code in codes:
         reference = llvm.ObjectFileRef.from_data(code)
         engine.add_object_file(reference)
         _keep_alive.append((reference, code))
     engine.finalize_object()
     return [
-        {s: engine.get_function_address(s) for s in elf.defined_symbols(code)} for code in objects
+        {s: engine.get_function_address(s) for s in objects.defined_symbols(code)}
+        for code in codes
     ]
 
 

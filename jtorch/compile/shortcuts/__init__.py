@@ -55,7 +55,7 @@ def engine_loops() -> tuple[Callable, Callable] | None:
 @functools.cache
 def _addresses() -> dict[str, int]:
     """Where each function is; nothing where there are none."""
-    if not config.get("JIT") or cache_files.open_folder(warn=False) is None:
+    if not config.jitted() or cache_files.open_folder(warn=False) is None:
         return {}
     places = layout.places()
     if places is None:

@@ -2,11 +2,16 @@
 
 Slots lie behind an object's header in the order of their names. It is tried on real objects before any is
 read or made by way of it.
+
+What cannot be tried is how references are counted: the machine code adds to the count itself, as CPython
+3.11 does. From 3.12 on some objects are immortal, and their count must not be touched; 3.14 borrows
+references that 3.11 counts. So it runs on the versions in `KNOWN` alone, and all others take Python's way.
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
 from typing import Any, NamedTuple
 
@@ -20,6 +25,10 @@ TYPE, SIZE = 8, 16  # in the header of every object, and of those with a length
 LIST_ITEMS = TUPLE_ITEMS = object.__basicsize__ + 8  # a pointer to them, and they themselves
 ARRAY_NDIM, ARRAY_DIMS, ARRAY_BASE, ARRAY_DTYPE = 24, 32, 48, 56
 
+KNOWN = ((3, 11),)  # versions of CPython
+
+_log = logging.getLogger("jtorch.shortcuts")
+
 Slots = dict[str, int]
 
 
@@ -32,12 +41,27 @@ class Places(NamedTuple):
 
 
 def places() -> Places | None:
-    """None where objects are laid out otherwise, or threads run side by side."""
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    if sys.implementation.name != "cpython" or not gil or not _is_as_expected():
+    """None, and a line in the log, where objects are laid out or counted otherwise, or threads run side by
+    side.
+    """
+    unusual = _unusual()
+    if unusual:
+        _log.info("eager ops take Python's way, without machine code: %s", unusual)
         return None
-    found = [_slots(cls) for cls in (Tensor, Node, Context)]
-    return Places(*found) if all(found) else None
+    return Places(_slots(Tensor), _slots(Node), _slots(Context))
+
+
+def _unusual() -> str:
+    """What is not as the machine code takes it to be; "" where all is."""
+    version = sys.version_info[:2]
+    if sys.implementation.name != "cpython" or version not in KNOWN:
+        return f"it is made for CPython 3.11, and this is {sys.implementation.name} {version[0]}.{version[1]}"
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "threads run side by side"
+    if not _is_as_expected():
+        return "objects of Python or NumPy are laid out otherwise"
+    moved = [cls.__name__ for cls in (Tensor, Node, Context) if not _slots(cls)]
+    return f"the slots of {', '.join(moved)} lie elsewhere" if moved else ""
 
 
 def _slots(cls: Any) -> Slots:

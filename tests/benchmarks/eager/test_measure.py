@@ -78,6 +78,7 @@ def test_a_program_that_fails_is_an_error_of_its_line():
     assert line.error == "NotImplementedError: not here"
 
 
+@pytest.mark.slow
 @TORCH
 def test_pytorch_takes_turns_in_its_own_process():
     with Peer("torch", threads=1) as peer:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 import jtorch.compile.codegen.build as build_module
 from jtorch.compile.codegen.build import FAILED, KernelBuildError, build, symbol_name
-from jtorch.compile.runtime import elf, native
+from jtorch.compile.runtime import native, objects
 
 SCALE = """
 ARGUMENTS = ("f32*", "f32*", "i64", "f32")
@@ -151,7 +152,7 @@ def exps(out, x, n):
     assert call(source, "exps", [out.ctypes.data, x.ctypes.data, x.size]) == 0
     np.testing.assert_allclose(out, np.exp(x.astype(float)), rtol=2e-7)
     built = build(source, "exps", keep_ir=True)
-    assert "x float>" in built.llvm_ir and not elf.undefined_symbols(built.code)
+    assert "x float>" in built.llvm_ir and not objects.undefined_symbols(built.code)
 
 
 def test_written_pointers_need_no_alias_checks():
@@ -196,8 +197,8 @@ def f(x, n):
         x[i] = math.exp(x[i])
 """
     built = build(source, "f")
-    assert set(elf.undefined_symbols(built.code)) <= {"exp"}
-    assert elf.defined_symbols(built.code) == [built.symbol]
+    assert set(objects.undefined_symbols(built.code)) <= {"exp"}
+    assert objects.defined_symbols(built.code) == [built.symbol]
 
 
 @pytest.mark.parametrize(
@@ -216,3 +217,28 @@ def test_refusals_name_the_kernel_and_the_cause(source, message):
     with pytest.raises(KernelBuildError, match=message) as caught:
         build(source, "k")
     assert "jtorch_k_" in str(caught.value)
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules.update(numba=None, llvmlite=None)
+import jtorch
+x = jtorch.ones(3, requires_grad=True)
+(x * x).sum().backward()
+print(jtorch.nn.functional.max_pool2d(jtorch.rand(2, 3, 64, 64), 2).shape == (2, 3, 32, 32), x.grad.tolist())
+try:
+    jtorch.compile(lambda x: x * 5 + 3)(x)
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_numba_eager_mode_runs_and_compiling_says_what_it_needs(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "JTORCH_CACHE": str(tmp_path)}, cwd=Path(build_module.__file__).parents[3],
+    )  # fmt: skip
+    eager, compiled = done.stdout.splitlines()
+    assert (eager, done.stderr) == ("True [2.0, 2.0, 2.0]", "")
+    assert compiled.startswith("compiled functions need Numba and llvmlite")
+    assert "JTORCH_COMPILE=0" in compiled

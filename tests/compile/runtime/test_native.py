@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from jtorch.compile.codegen.build import build
-from jtorch.compile.runtime import elf, native
+from jtorch.compile.runtime import elf, native, objects
+from tests.machine_code import needs_own_linker
 
 # Constants in .rodata, an aligned vector table, calls to libm, a switch (jump table), another
 # function of the module.
@@ -78,14 +79,14 @@ def run(address: int, choice: int, x: float) -> tuple[int, float]:
     return int(status), float(block[2:].view(np.float64)[0])
 
 
-@pytest.mark.parametrize("loader", ["ours", "llvm"])
+@pytest.mark.parametrize("loader", [pytest.param("ours", marks=needs_own_linker), "llvm"])
 def test_both_loaders_run_the_same_program(loader):
     code = native.compile_ir(PROGRAM.replace("NAME", f"program_{loader}"))
     if loader == "ours":
         (addresses,) = elf.load([code], native._outside_symbol)
     else:
         (addresses,) = native.load_with_llvm([code])
-    assert sorted(addresses) == ["lookup", f"program_{loader}"] == sorted(elf.defined_symbols(code))
+    assert sorted(addresses) == ["lookup", f"program_{loader}"] == sorted(objects.defined_symbols(code))
     address = addresses[f"program_{loader}"]
     x = 2.0
     expected = [math.exp(x), x**3.7, 100.0, x + math.pi, x * 1.4426950408889634, -x]
@@ -150,6 +151,7 @@ def test_code_memory_is_never_writable_and_executable():
     raise AssertionError("the function's address is in no mapping")
 
 
+@needs_own_linker
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -181,9 +183,16 @@ def test_other_files_are_refused(content):
 def test_an_object_for_another_cpu_is_read_but_not_linked():
     code = bytearray(native.compile_ir("define i64 @here(ptr %a) {\n  ret i64 0\n}\n"))
     code[18:20] = struct.pack("<H", 183)  # EM_AARCH64
-    assert elf.defined_symbols(bytes(code)) == ["here"]
+    assert objects.defined_symbols(bytes(code)) == ["here"]
     with pytest.raises(elf.UnsupportedError, match="another CPU"):
         elf.load([bytes(code)], native._outside_symbol)
+
+
+def test_a_setting_sends_every_object_to_llvm(monkeypatch):
+    code = native.compile_ir("define i64 @by_llvm(ptr %a) {\n  ret i64 6\n}\n")
+    monkeypatch.setenv("JTORCH_JIT", "llvm")
+    monkeypatch.setattr(elf, "load", lambda *_: pytest.fail("the own linker ran"))
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(native.load(code, "by_llvm"))(None) == 6
 
 
 def test_missing_symbol_and_bad_text_are_named():
@@ -194,6 +203,7 @@ def test_missing_symbol_and_bad_text_are_named():
         native.compile_ir("define i64 @broken(")
 
 
+@needs_own_linker
 def test_a_stored_object_runs_without_numba_or_llvm(tmp_path):
     path = tmp_path / "stored.o"
     path.write_bytes(native.compile_ir(PROGRAM.replace("NAME", "stored")))
