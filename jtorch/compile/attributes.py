@@ -170,10 +170,11 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
 
 def _place(owner: Any, name: str, value: Any) -> Place | None:
     """An attribute that a replay can write: the object's own, set in the usual way."""
-    cls, kind, facts = type(owner), kind_of(type(owner)), instance_facts(owner)
+    cls, kind = type(owner), kind_of(type(owner))
     if value is MISSING or not (kind in (Kind.OBJECT, Kind.MODULE) or cls is types.SimpleNamespace):
         return None
-    if kind is Kind.MODULE:
+    facts = instance_facts(owner)
+    if kind is Kind.MODULE and facts is not None:
         registered = any(name in facts.get(place, ()) for place in ("_parameters", "_buffers", "_modules"))
         if registered or name == "training" or type(value).__name__ in ("Parameter", "Buffer"):
             return None

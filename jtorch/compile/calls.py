@@ -145,7 +145,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
 def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
     """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
     name = callee.__name__
-    owner = args[0] if args else None
+    owner: Any = args[0] if args else None
     if callee.__module__ in _SETTINGS:
         if name.startswith(("set_", "use_")):
             raise observer.error(

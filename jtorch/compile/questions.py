@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.guards import AttributeRead, Read, contents
-from jtorch.compile.observe import Observer, source_of
+from jtorch.compile.observe import Observer, Question, source_of
 from jtorch.compile.trace import ArgumentReached
 from jtorch.eager.tensor import Tensor
 
@@ -94,11 +94,16 @@ def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, ot
         second = observer.places.get(id(b))
         if second is not None:
             first, second = sorted((place, second))
-            observer.ask(("is", first, second), lambda _, k=first, j=second: f"a{k} is not a{j}")
+            observer.ask(("is", first, second), _apart(f"a{first}", f"a{second}"))
             return
         if observer.leaves[place] is b:
             raise ArgumentReached(place)
-        observer.ask(("is", place, id(b)), lambda name, k=place, b=b: f"a{k} is not {name('T', b)}")
+        observer.ask(("is", place, id(b)), _apart(f"a{place}", b))
+
+
+def _apart(argument: str, other: Any) -> Question:
+    """That an argument is not ``other``: another argument, by its name, or a tensor from outside."""
+    return lambda name: f"{argument} is not {other if isinstance(other, str) else name('T', other)}"
 
 
 def see_search(observer: Observer, frame: types.FrameType | None, container: Any, value: Any) -> bool:
