@@ -33,10 +33,10 @@ ONES = {d: np.ones(max(DIRECT, 2 * partials.LINE), d) for d in (_FLOAT32, _FLOAT
 def total(x: Array, axis: Shape, keepdims: bool) -> Array:
     """The sum of floats over ``axis``, whatever their layout; bfloat16 and float16 are added in float32."""
     dtype = x.dtype
-    if not x.size:
-        return np.add.reduce(x, axis, dtype, None, keepdims)
-    out = _in_order(x if dtype.itemsize > 2 else x.astype(_FLOAT32), axis)
     shape = [1 if k in axis else n for k, n in enumerate(x.shape) if keepdims or k not in axis]
+    if not x.size:
+        return np.zeros(shape, dtype)
+    out = _in_order(x if dtype.itemsize > 2 else x.astype(_FLOAT32), axis)
     return np.asarray(out.reshape(shape).astype(dtype, copy=False))
 
 
