@@ -125,7 +125,7 @@ def _run_accuracy(p: argparse.ArgumentParser, options: argparse.Namespace) -> in
             cases = chosen(options.workloads[1:])
         except ValueError as unknown:
             p.error(str(unknown))
-        return run(cases, options.quick, "torch" in peers, options.json)
+        return run(cases, options.quick, "torch" in peers, options.json, options.threads)
 
 
 def _run_eager(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ than a fiftieth of what its terms do.
 
 from __future__ import annotations
 
-LINE = 1024  # terms of a partial that lie side by side
+LINE = 512  # terms of a partial that lie side by side
 ROWS = 64  # terms of a partial that lie rows apart
 
 

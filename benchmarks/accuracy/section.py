@@ -53,7 +53,9 @@ def chosen(names: Sequence[str]) -> list[Case]:
     return [known[name] for name in names or known]
 
 
-def run(cases: Sequence[Case], quick: bool, with_torch: bool, file: Path | None = None) -> int:
+def run(
+    cases: Sequence[Case], quick: bool, with_torch: bool, file: Path | None = None, threads: int | None = None
+) -> int:
     """Print the table; 1 if an error is beyond its bound."""
     print("errors in units in the last place (in units of PyTorch's error)")
     print(f"{'case':22} {'dtype':8} {'elements':>9} {'eager':>17} {'compiled':>17} {'PyTorch':>8}")
@@ -62,7 +64,7 @@ def run(cases: Sequence[Case], quick: bool, with_torch: bool, file: Path | None 
         lines.append(line)
         print(_text(line), flush=True)
     if file is not None:
-        content = {"machine": describe(1), "lines": [asdict(line) for line in lines]}
+        content = {"machine": describe(threads), "lines": [asdict(line) for line in lines]}
         file.write_text(json.dumps(content, indent=2) + "\n")
     return int(any(line.beyond for line in lines))
 

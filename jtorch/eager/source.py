@@ -196,7 +196,9 @@ def _is_floating(op: Op, name: str) -> str:
     """The test of a real floating-point dtype to compute in. Nearly always it is the one that costs least to
     ask for."""
     dtype = f"{name}_value.dtype"
-    other = f"{dtype} is FLOAT64" if _rounds_in_between(op) else f"{dtype}.kind == 'f'"
+    # sums of float16 are made in float32 by their own body, and extremes are exact
+    own = op.kind is Kind.REDUCTION and op.combine != "mul"
+    other = f"{dtype} is FLOAT64" if _rounds_in_between(op) and not own else f"{dtype}.kind == 'f'"
     return f"({dtype} is FLOAT32 or {other})"
 
 

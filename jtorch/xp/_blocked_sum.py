@@ -24,19 +24,20 @@ Shape = tuple[int, ...]
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _PARTIAL = 4 * partials.ROWS  # rows: BLAS adds four of them before it adds to the sum
+_MOST = 2048  # terms that one product with ones adds up: neighbours, in 16 to 64 lanes, or some rows
 DIRECT = 2 * _PARTIAL  # so many rows are no worse as one partial
 _FEWER = 16  # times fewer elements than there were
 _WIDE = 512  # elements of a row from which on BLAS is at its best
-ONES = {d: np.ones(max(DIRECT, 2 * partials.LINE), d) for d in (_FLOAT32, _FLOAT64)}
+ONES = {d: np.ones(_MOST, d) for d in (_FLOAT32, _FLOAT64)}
 
 
 def total(x: Array, axis: Shape, keepdims: bool) -> Array:
     """The sum of floats over ``axis``, whatever their layout; bfloat16 and float16 are added in float32."""
     dtype = x.dtype
-    if not x.size:
-        return np.add.reduce(x, axis, dtype, None, keepdims)
-    out = _in_order(x if dtype.itemsize > 2 else x.astype(_FLOAT32), axis)
     shape = [1 if k in axis else n for k, n in enumerate(x.shape) if keepdims or k not in axis]
+    if not x.size:
+        return np.zeros(shape, dtype)
+    out = _in_order(x if dtype.itemsize > 2 else x.astype(_FLOAT32), axis)
     return np.asarray(out.reshape(shape).astype(dtype, copy=False))
 
 
@@ -78,7 +79,7 @@ def _contiguous(x: Array, axis: Shape) -> Array:
 def _add_lines(x: Array) -> Array:
     """(m, n) to (m,)"""
     n = x.shape[1]
-    if len(x) > 1 and 0 < n <= partials.LINE:
+    if len(x) > 1 and 0 < n <= _MOST:
         return vector_dot(x, ONES[x.dtype][:n])
     return np.add.reduce(x, 1)  # in pairs
 

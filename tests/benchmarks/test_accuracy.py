@@ -28,9 +28,10 @@ def test_the_command(tmp_path, capsys):
 def test_every_case_runs_in_every_mode(case):
     for dtype in case.dtypes:
         line = measure(case, 4000, dtype, with_torch=False)
-        assert line.eager < 8.0  # of so few elements a partial is the whole sum
+        most = 200.0 if case.name == "batch-norm-far-from-0" else 8.0  # PyTorch: 90 and more
+        assert line.eager < most  # of so few elements a partial is the whole sum
         assert (line.compiled is None) == (dtype == "bfloat16")
-        assert line.compiled is None or line.compiled < 8.0
+        assert line.compiled is None or line.compiled < most
 
 
 def test_an_error_beyond_the_bound_makes_the_exit_status_1(monkeypatch, capsys):

@@ -355,7 +355,7 @@ WRITTEN = {
     ),
     "product starts at zero": (_combines_wrongly("prod"), lambda x: (x.prod(1),), [floats(3, 4)], {}),
     "NaN is lost": (
-        _text_of("relu", "maximum({x}, {kind}(0))", "({x} if {x} > {kind}(0) else {kind}(0))"),
+        _text_of("relu", "maximum({kind}(0), {x})", "({x} if {x} > {kind}(0) else {kind}(0))"),
         lambda x: (x.relu(),), [jtorch.tensor([1.0, float("nan"), -2.0])], {},
     ),
     "float32 where float64": (

@@ -174,11 +174,11 @@ class ReductionEmitter(Emitter):
         with self.writer.block(f"while {b} < {n}:"):
             self.writer(f"{e} = min({b} + {TILE}, {n})")
             with self.writer.block(head):
-                for r, at in places.items():
+                for r, place in places.items():
                     if r in sums:
                         self.totals[r].clear(self.writer)
                     else:
-                        self.writer(f"{self._element(r.var, at)} = {self._identity(r)}")
+                        self.writer(f"{self._element(r.var, place)} = {self._identity(r)}")
             self._walk_rows(head, parts, places, outside)
             if sums:
                 with self.writer.block(head):
