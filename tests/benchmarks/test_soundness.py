@@ -16,10 +16,10 @@ def test_some_cases_in_processes_of_their_own(tmp_path, capsys):
     assert main(["soundness", "16", "44", "--peers", "", "--json", str(file)]) == 0
     printed = capsys.readouterr()
     assert "no tensor op at all" in printed.out and "jtorch.compile" in printed.out
-    assert "44 `self.step += 1` inside, jtorch.compile: CompileError: " in printed.out
+    assert "44 `scheduler.step()` inside, jtorch.compile: CompileError: " in printed.out
     rows = json.loads(file.read_text())
     assert [row["number"] for row in rows] == [16, 44, 44]
-    assert rows[0]["jtorch"] == ["correct", ""] and rows[1]["jtorch"][0] == "loud error"
+    assert rows[0]["jtorch"] == rows[1]["jtorch"] == ["correct", ""] and rows[2]["jtorch"][0] == "loud error"
 
 
 def test_numbers_that_are_no_case(capsys):
