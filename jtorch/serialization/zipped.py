@@ -91,7 +91,8 @@ class Archive:
         if 0xFFFF in (here, total) or 0xFFFFFFFF in (size, begin):  # zip64: a larger record before this one
             here, total, size, begin = self._large_end(tail, at)
         ends = self._zip.start_dir + size - self._start
-        if disk or index_disk or here != total or total != count or self._zip.start_dir != self._start + begin:
+        elsewhere = self._zip.start_dir != self._start + begin
+        if disk or index_disk or here != total or total != count or elsewhere:
             raise self.bad(f"its end record tells of {total} records at {begin}; its index has {count}")
         if ends > self.size or (count == 0 and self.size != _END.size + comment):
             raise self.bad("an index that is not where its end record says")

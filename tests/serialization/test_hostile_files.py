@@ -227,6 +227,6 @@ def test_the_elements_of_an_archive_are_in_memory_once(order):
 def test_other_byte_orders_and_odd_headers_have_the_same_elements():
     given = np.arange(6, dtype=">i4").reshape(2, 3, order="F")
     assert jtorch.load(io.BytesIO(npz(a=given)))["a"].tolist() == given.tolist()
-    text_ = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}\n".encode()
+    text_ = b"{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}\n"
     file = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text_)) + text_ + np.float64([1, 2]).tobytes()
     assert (10 + len(text_)) % 8 and jtorch.load(io.BytesIO(file)).tolist() == [1, 2]

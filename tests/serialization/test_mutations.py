@@ -22,7 +22,8 @@ import jtorch
 from jtorch.errors import DataError
 
 kind, count = sys.argv[1], int(sys.argv[2])
-state = {"w": jtorch.arange(12.0).reshape(3, 4), "t": jtorch.arange(12.0).reshape(3, 4).T, "n": 3, "f": [1.5, None],
+state = {"w": jtorch.arange(12.0).reshape(3, 4), "t": jtorch.arange(12.0).reshape(3, 4).T, "n": 3,
+         "f": [1.5, None],
          "h": jtorch.ones(2, dtype=jtorch.bfloat16), "step": (1, True, "text"), "c": jtorch.ones(2) * 1j}
 
 def written():
@@ -32,7 +33,8 @@ def written():
     elif kind == "safetensors":
         jtorch.save(state, file, format="safetensors")
     else:
-        arrays = {"a": np.arange(9.0).reshape(3, 3), "b": np.ones(4, ">i4"), "c": np.asfortranarray(np.ones((2, 3)))}
+        arrays = {"a": np.arange(9.0).reshape(3, 3), "b": np.ones(4, ">i4"),
+                  "c": np.asfortranarray(np.ones((2, 3)))}
         np.savez_compressed(file, **arrays)
     return file.getvalue()
 
@@ -56,7 +58,8 @@ def mutated(content):
         action = rng.randrange(6)
         if action == 0: content[at] ^= 1 << rng.randrange(8)
         elif action == 1: content[at] = rng.randrange(256)
-        elif action == 2: content[at : at + 4] = rng.choice([b"\\0" * 4, b"\\xff" * 4, b"\\xff\\xff\\xff\\x7f"])
+        elif action == 2: content[at : at + 4] = rng.choice(
+            [b"\\0" * 4, b"\\xff" * 4, b"\\xff\\xff\\xff\\x7f"])
         elif action == 3: del content[at : at + rng.randrange(1, 40)]
         elif action == 4: content[at:at] = content[at : at + rng.randrange(1, 40)]
         else: del content[at:]
@@ -65,7 +68,8 @@ def mutated(content):
 
 events = []
 sys.addaudithook(lambda name, args: events.append(name) if name in (
-    "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "pickle.find_class", "socket.connect", "exec"
+    "os.system", "subprocess.Popen", "os.exec", "os.posix_spawn",
+    "pickle.find_class", "socket.connect", "exec"
 ) and watching else None)
 counts, longest, watching = collections.Counter(), 0.0, False
 for k in range(200 if count > 200 else 0):  # what is imported on the first use is imported before the watch

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_permissions_stay(tmp_path, mode):
 @pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
 def test_a_device_and_a_pipe_are_written_to(tmp_path):
     write_atomically(os.devnull, b"new")
-    assert not os.path.isfile(os.devnull)
+    assert not Path(os.devnull).is_file()
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

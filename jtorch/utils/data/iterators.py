@@ -58,12 +58,13 @@ class _BaseDataLoaderIter:
         return len(self._loader._index_sampler)
 
     def _resume(self) -> None:
-        """What remains to do where a pass is resumed: of a stream the batches that were given are passed by."""
+        """What remains to do where a pass is resumed: of a stream, pass by the batches that were given."""
         if isinstance(self._loader.dataset, IterableDataset):
             for _ in range(self._progress.skip):
                 next(self)
             self._progress.given = self._progress.skip
-        elif isinstance(self, _SingleProcessDataLoaderIter):  # draw the order now, while the generators stand so
+        elif isinstance(self, _SingleProcessDataLoaderIter):
+            # draw the order now, while the generators stand so
             first = list(itertools.islice(self._indices, 1))
             self._indices = itertools.chain(first, self._indices)
 
@@ -212,7 +213,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._feed(task.worker)
 
     def _feed(self, worker: int) -> None:
-        """Send a worker what it is to do, as far as its hands are free: neither side may ever wait in send."""
+        """Send a worker its tasks, as far as its hands are free: neither side may ever wait in send."""
         waiting = self._to_send[worker]
         most = max(2, min(_IN_HAND, _ALL_IN_HAND // len(self._busy)))
         while waiting and self._in_hand[worker] < most:

@@ -35,11 +35,11 @@ def innermost(loader: Any) -> Any:
 def check_replayable(loader: Any) -> None:
     """Raise for a sampler that draws during the pass from the generator that all the program draws from."""
     sampler = innermost(loader)
-    if not isinstance(sampler, RandomSampler) or (sampler.generator or default_generator) is not default_generator:
+    if not isinstance(sampler, RandomSampler) or sampler.generator not in (None, default_generator):
         return
     if sampler.replacement or sampler.num_samples > len(sampler.data_source):
         raise RuntimeError(
-            "DataLoader.state_dict: this RandomSampler draws again and again during a pass, from the program's "
-            "generator, so that its order depends on what else is drawn. Give it one of its own: "
+            "DataLoader.state_dict: this RandomSampler draws again and again during a pass, from the "
+            "program's generator, so that its order depends on what else is drawn. Give it one of its own: "
             "RandomSampler(..., generator=jtorch.Generator())"
         )
