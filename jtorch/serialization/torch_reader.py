@@ -337,7 +337,7 @@ def _not_called(*arguments: Any) -> Any:
     raise ValueError("a call of a type")
 
 
-_STATES = ([], ["_metadata"])  # what the state of an OrderedDict may have in it
+_STATES: tuple[list[str], ...] = ([], ["_metadata"])  # what the state of an OrderedDict may have in it
 # A pickle is never compressed by who saves it, but may be by who sends it; an opcode of one byte takes
 # a microsecond.
 _PICKLE_UNPACKED = 2 << 20

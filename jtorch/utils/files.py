@@ -46,7 +46,7 @@ def write_atomically(path: str | os.PathLike, content: bytes) -> None:
 
 
 def _stem(name: str) -> str:
-    """What the names of a file's temporary files begin with: short, for the file's own may be of full length."""
+    """What the names of a file's temporary files begin with: short, whatever the file's own is."""
     return f".jtorch-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}."
 
 
