@@ -54,14 +54,29 @@ def root_folder() -> Path | None:
         return None
     if chosen:
         return Path(chosen).expanduser().absolute()
-    home = Path("~").expanduser()
+    if sys.platform not in ("win32", "darwin") and os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "jtorch" / "kernels"
+    home = _home()
+    if home is None:
+        return None
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", home))
     elif sys.platform == "darwin":
         base = home / "Library" / "Caches"
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        base = home / ".cache"
     return base / "jtorch" / "kernels"
+
+
+def _home() -> Path | None:
+    """The user's folder; None, with one warning, for a user who has none (a container's number without
+    an entry among the passwords): kernels are then compiled in each process.
+    """
+    try:
+        return Path("~").expanduser()
+    except RuntimeError:
+        _warn_once("home", "no kernel cache: this user has no home folder; set JTORCH_CACHE to a folder")
+        return None
 
 
 def open_folder(warn: bool = True) -> Path | None:
@@ -172,10 +187,16 @@ def read(folder: Path, symbol: str, key: bytes) -> bytes | None:
     path = folder / (symbol + SUFFIX)
     try:
         descriptor = os.open(
-            path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+            path,
+            # a pipe without a writer would wait for one: not blocked, it is seen to be no file
+            os.O_RDONLY
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_NONBLOCK", 0)
+            | getattr(os, "O_BINARY", 0),
         )
         with os.fdopen(descriptor, "rb") as file:
-            if not _is_ours(os.fstat(descriptor)):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or not _is_ours(status):
                 _warn_once("entry", "kernel cache: %s is not used: others can write it", path)
                 return None
             content = file.read()
@@ -260,9 +281,12 @@ def _list(root: Path) -> int:
 def faults(root: Path) -> Iterator[tuple[Path, str]]:
     """Every entry below `root` that would not be used, and why."""
     for path in entries(root):
-        fault = find_fault(path.read_bytes()) or (
-            "" if _is_ours(path.lstat()) else "others can write it"
-        )
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            fault = "no plain file"
+        else:
+            ours = "" if _is_ours(status) else "others can write it"
+            fault = find_fault(path.read_bytes()) or ours
         if fault:
             yield path, fault
 

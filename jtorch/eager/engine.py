@@ -76,9 +76,10 @@ class Run:
         self, tensors: Sequence[Tensor], gradients: Sequence[Any], wanted: Sequence[Tensor] | None
     ) -> list[Any]:
         """Run backward from ``tensors``; the gradients of ``wanted`` where that is given."""
-        token = op_module.CONTEXT.set(self.context.replace(grad=self.create_graph))
-        outer = _RUN.set(self)
-        try:
+        before, outer = op_module.CONTEXT.get(), _RUN.get()
+        try:  # before the change: Ctrl-C may come right after it
+            op_module.CONTEXT.set(self.context.replace(grad=self.create_graph))
+            _RUN.set(self)
             roots = [t._node or t for t in tensors]
             for k, t in enumerate(tensors):
                 if not t._requires_grad:
@@ -95,8 +96,8 @@ class Run:
             self._work()
             return self.captured
         finally:
-            _RUN.reset(outer)
-            op_module.CONTEXT.reset(token)
+            _RUN.set(outer)
+            op_module.CONTEXT.set(before)
 
     def reaches(self, target: Any) -> bool:
         """Whether this pass shows the gradient of that node or leaf to its hooks."""

@@ -27,7 +27,12 @@ class _Mode:
 
     def __enter__(self) -> None:
         context = op_module.CONTEXT.get()
-        self._tokens = [*getattr(self, "_tokens", ()), op_module.CONTEXT.set(context.replace(**self.changes))]
+        tokens = getattr(self, "_tokens", ())
+        try:
+            self._tokens = [*tokens, op_module.CONTEXT.set(context.replace(**self.changes))]
+        except BaseException:  # Ctrl-C, right after the change: nobody would call __exit__
+            op_module.CONTEXT.set(context)
+            raise
 
     def __exit__(self, *exception: Any) -> None:
         op_module.CONTEXT.reset(self._tokens.pop())
@@ -38,8 +43,14 @@ class _Mode:
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self.fresh():
+            changed = self.fresh()
+            before = op_module.CONTEXT.get()
+            # Not ``with``: Ctrl-C may come between the end of its block and the first line of __exit__.
+            try:
+                changed.__enter__()
                 return function(*args, **kwargs)
+            finally:
+                op_module.CONTEXT.set(before)
 
         return wrapped
 

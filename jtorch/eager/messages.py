@@ -36,7 +36,10 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
         if refused is not None:
             return refused
     dtypes = [str(v.dtype) for v in values if hasattr(v, "dtype")]
-    return type(error)(f"{op.name}: {error} (shapes {shapes}, dtypes {dtypes})")
+    sentence = f"{op.name}: {error} (shapes {shapes}, dtypes {dtypes})"
+    if isinstance(error, MemoryError):  # NumPy's own kind takes a shape and a dtype
+        return MemoryError(sentence)
+    return type(error)(sentence)
 
 
 def check_bools(op: Op, values: tuple, target: np.dtype) -> None:

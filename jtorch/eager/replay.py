@@ -54,8 +54,8 @@ def repeated_draws(notes: list[tuple[Any, Any]]) -> Iterator[None]:
 @contextmanager
 def _under(evaluator: Any) -> Iterator[None]:
     context = op_module.CONTEXT.get()
-    token = op_module.CONTEXT.set(context.replace(evaluator=evaluator))
     try:
+        op_module.CONTEXT.set(context.replace(evaluator=evaluator))
         yield
     finally:
-        op_module.CONTEXT.reset(token)
+        op_module.CONTEXT.set(context)

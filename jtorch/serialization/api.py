@@ -20,6 +20,8 @@ _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled number s
 def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = None) -> None:
     """Write ``obj`` to the file ``f``, whole or not at all; to an open file, at its position.
 
+    A file keeps its permissions, a link stays a link, and a device or pipe is written to as it is.
+
     Plain data is a tensor, number, string, None, dtype, device, Size, or a dict, OrderedDict, Counter, list
     or tuple of such; dict keys are strings, numbers, bools or None. Tensors come back equal, those that were
     one object come back as one and those of one memory as such; a view is stored as its own elements. Any
@@ -81,7 +83,8 @@ def load(
 
     Raises FileNotFoundError where there is no file, DataError (where a class is refused, also an
     UnpicklingError) for one that is cut off, malformed or no plain data,
-    NotImplementedError for a dtype that jtorch lacks.
+    NotImplementedError for what jtorch lacks, such as a dtype, RuntimeError for tensors of a device that is
+    not here, without ``map_location``. What a small file unfolds to in memory is bounded, too.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.load.html
     """
     if pickle_module is not None:

@@ -21,6 +21,7 @@ from jtorch.eager.tensor import Size, Tensor
 from jtorch.errors import DataError
 from jtorch.nn.parameter import Parameter
 from jtorch.serialization.memory import Memories, key_refusal, refusal
+from jtorch.serialization.unpickle import Keys, told
 
 VERSION = 1
 _DEEPEST = 100  # nesting; a state dict has about five levels
@@ -120,6 +121,7 @@ class Reader:
         self.where = where
         self.arrays = arrays
         self.made: dict[tuple[str, Any], Tensor] = {}
+        self._keys = Keys()
 
     def read(self, text: str) -> Any:
         try:
@@ -129,7 +131,7 @@ class Reader:
         if not isinstance(structure, dict) or "object" not in structure:
             raise self._bad("its structure has no object")
         if structure.get("version") != VERSION:
-            raise self._bad(f"it has format version {structure.get('version')!r}, expected {VERSION}")
+            raise self._bad(f"it has format version {told(structure.get('version'))}, expected {VERSION}")
         return self._build(structure["object"], 0)
 
     def _bad(self, reason: str) -> DataError:
@@ -150,10 +152,16 @@ class Reader:
             return self._sequence(kind, [self._build(v, depth + 1) for v in content])
         if kind in _MAPPING_TYPES and isinstance(content, list):
             pairs = [self._pair(item, depth + 1) for item in content]
-            return _MAPPING_TYPES[kind](dict(pairs))
+            return _MAPPING_TYPES[kind](self._filled(pairs))
         if isinstance(content, str):
             return self._plain(kind, content)
-        raise self._bad(f"unknown kind of value {kind!r}")
+        raise self._bad(f"unknown kind of value {told(kind)}")
+
+    def _filled(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        try:
+            return {self._keys.checked(key): value for key, value in pairs}
+        except ValueError as error:
+            raise self._bad(str(error)) from None
 
     def _sequence(self, kind: str, values: list[Any]) -> Any:
         if kind == "size" and not all(type(n) is int for n in values):
@@ -162,7 +170,7 @@ class Reader:
 
     def _plain(self, kind: str, text: str) -> Any:
         if kind not in _PLAIN:
-            raise self._bad(f"unknown value {text[:40]!r} of kind {kind!r}")
+            raise self._bad(f"unknown value {text[:40]!r} of kind {told(kind)}")
         try:
             return _PLAIN[kind](text)
         except (ValueError, OverflowError, KeyError, StopIteration, RuntimeError):
@@ -178,13 +186,13 @@ class Reader:
 
     def _tensor(self, kind: str, name: Any, node: dict[str, Any]) -> Tensor:
         if not isinstance(name, str) or name not in self.arrays:
-            raise self._bad(f"the structure names the tensor {str(name)[:80]!r}, which is not in the file")
+            raise self._bad(f"the structure names the tensor {told(name)}, which is not in the file")
         requires_grad, number = node.get("requires_grad"), node.get("object")
         array = self.arrays[name]
         if not isinstance(requires_grad, bool) or (requires_grad and not _differentiable(array)):
-            raise self._bad(f"requires_grad of tensor {name!r} is {requires_grad!r}")
-        if number is not None and type(number) is not int:
-            raise self._bad(f"the number of tensor {name!r} is {str(number)[:40]!r}")
+            raise self._bad(f"requires_grad of tensor {told(name)} is {told(requires_grad)}")
+        if number is not None and (type(number) is not int or not 0 <= number < 1 << 48):
+            raise self._bad(f"the number of tensor {told(name)} is {told(number)}")
         if (name, number) not in self.made:
             tensor = from_numpy(array)
             if kind == "parameter":

@@ -56,9 +56,11 @@ def read(file: IO[bytes], path: Path | None, where: str, mmap: bool) -> Any:
             arrays[name] = arrays[name].view(np.complex128)[..., 0]
     except NotImplementedError as error:
         raise NotImplementedError(f"{where}: {error}") from None
-    except (SafetensorError, ValueError, TypeError, KeyError, MemoryError, OSError, RecursionError) as error:
+    except (
+        SafetensorError, ValueError, TypeError, LookupError, MemoryError, OSError, RecursionError,
+    ) as error:  # fmt: skip
         told = f" ({size} bytes)" if size >= 0 else ""
-        raise DataError(f"{where}: can not be read as a safetensors file{told}: {error}") from None
+        raise DataError(f"{where}: can not be read as a safetensors file{told}: {str(error)[:500]}") from None
     if _KEY not in metadata:
         return {name: from_numpy(array) for name, array in arrays.items()}
     return Reader(where, arrays).read(metadata[_KEY])

@@ -22,7 +22,14 @@ from jtorch.serialization import whole_reader
 from jtorch.serialization.allowed import listed
 from jtorch.serialization.placing import place
 from jtorch.serialization.torch_names import DTYPES, STORAGES, dtype_named
-from jtorch.serialization.unpickle import Constructor, UnsafeGlobalError, hashable, loads
+from jtorch.serialization.unpickle import (
+    Budget,
+    Constructor,
+    Keys,
+    UnsafeGlobalError,
+    loads,
+    told,
+)
 from jtorch.serialization.zipped import Archive
 
 
@@ -64,6 +71,8 @@ class _Reader:
         self.map_location = map_location
         self.mmap = mmap
         self.storages: dict[str, _Storage] = {}
+        self.budget = Budget(archive.size)
+        self.changed: dict[tuple[str, np.dtype, str], np.ndarray] = {}
         self.root = ""
         self.safe = listed()
         self.safe_types = tuple(one for one in self.safe.values() if isinstance(one, type))
@@ -84,10 +93,13 @@ class _Reader:
             raise NotImplementedError(
                 f"{self.where}: its numbers are in another byte order than this machine's"
             )
+        packed, unpacked = self.archive.packed_size(pickles[0])
+        if unpacked > max(_PICKLE_UNPACKED, _PICKLE_RATIO * packed):
+            raise self.archive.bad(f"its pickle unpacks from {packed} bytes to {unpacked}: a bomb?")
         pickle = bytes(self.archive.read(pickles[0]))
         if not weights_only:
             return whole_reader.loads(pickle, self.where, self._find_of_torch, self._persistent)
-        return loads(pickle, self.where, self._find, self._persistent, self._build)
+        return loads(pickle, self.where, self._find, self._persistent, self._build, self.budget)
 
     # -- globals -----------------------------------------------------------------------------------------
 
@@ -117,10 +129,10 @@ class _Reader:
                 "PyTorch can make. Save a state_dict() instead of a whole object"
             ) from None
 
-    def _persistent(self, told: Any) -> _Storage:
-        if not isinstance(told, tuple) or len(told) != 5 or told[0] != "storage":
+    def _persistent(self, given: Any) -> _Storage:
+        if not isinstance(given, tuple) or len(given) != 5 or given[0] != "storage":
             raise ValueError("a persistent id that is no storage")
-        _, kind, key, location, numel = told
+        _, kind, key, location, numel = given
         if not isinstance(kind, _StorageType) or not isinstance(key, str) or not isinstance(location, str):
             raise ValueError("a storage without type, key and location")
         itemsize = dtype_named(kind.dtype, f"{self.where}: storage {key!r}").itemsize if kind.dtype else 1
@@ -131,7 +143,7 @@ class _Reader:
             known = self.storages[key] = _Storage(key, content, kind.dtype)
             place(self.map_location, known, location)
         if type(numel) is not int or numel * itemsize != known.content.size:
-            raise ValueError(f"storage {key!r} of {numel!r} elements in {known.content.size} bytes")
+            raise ValueError(f"storage {told(key)} of {told(numel)} elements in {known.content.size} bytes")
         return known if known.dtype == kind.dtype else _Storage(key, known.content, kind.dtype)
 
     # -- tensors -----------------------------------------------------------------------------------------
@@ -157,13 +169,32 @@ class _Reader:
         self, storage: _Storage, offset: Any, size: Any, stride: Any, dtype: dt.dtype, requires_grad: Any,
         hooks: Any, metadata: Any,
     ) -> Tensor:  # fmt: skip
-        array = _strided(storage, offset, size, stride, dtype.numpy)
-        for fact, holds in (metadata or {}).items():
+        self.budget.spend(400)
+        facts = metadata or {}
+        for fact in facts:
             if fact not in ("conj", "neg"):
-                raise NotImplementedError(f"{self.where}: tensor metadata {fact!r}")
-            if holds:
-                array = np.conj(array) if fact == "conj" else np.negative(array)
+                raise NotImplementedError(f"{self.where}: tensor metadata {told(fact)}")
+        content = self._as_flagged(storage, dtype.numpy, tuple(fact for fact in facts if facts[fact]))
+        array = _strided(storage.key, content, offset, size, stride, dtype.numpy)
         return self._flagged(from_numpy(array), requires_grad, hooks)
+
+    def _as_flagged(self, storage: _Storage, dtype: np.dtype, facts: tuple[str, ...]) -> np.ndarray:
+        """The bytes of a storage, of the conjugate or negative numbers where a tensor is flagged so.
+
+        The storage, not the tensor: of a stride of 0 the tensor may have any number of elements.
+        """
+        content = storage.content
+        for fact in facts:
+            known = self.changed.get((storage.key, dtype, fact)) if len(facts) == 1 else None
+            if known is None:
+                self.budget.spend(content.size)
+                numbers = content[: content.size // dtype.itemsize * dtype.itemsize].view(dtype)
+                changed = np.conj(numbers) if fact == "conj" else np.negative(numbers)
+                known = np.ascontiguousarray(changed).view(np.uint8)
+                if len(facts) == 1:
+                    self.changed[storage.key, dtype, fact] = known
+            content = known
+        return content
 
     def _flagged(self, tensor: Any, requires_grad: Any, hooks: Any) -> Tensor:
         if not isinstance(tensor, Tensor) or type(requires_grad) is not bool:
@@ -176,13 +207,13 @@ class _Reader:
 
     def parameter(self, data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
         if state:
-            raise NotImplementedError(f"{self.where}: a Parameter with attributes: {str(state)[:80]}")
+            raise NotImplementedError(f"{self.where}: a Parameter with attributes: {told(state)}")
         self._flagged(data, False, hooks)
         return self._flagged(Parameter(data, requires_grad=False), requires_grad, hooks)
 
     def _build(self, target: Any, state: Any) -> None:
         """A state dict carries ``_metadata``, versions of modules; else only what is listed has a state."""
-        if type(target) is OrderedDict and isinstance(state, dict) and set(state) <= {"_metadata"}:
+        if type(target) is OrderedDict and isinstance(state, dict) and list(state)[:2] in _STATES:
             target.__dict__.update(state)
             return
         if type(target) not in self.safe_types:
@@ -207,25 +238,36 @@ def _as_bytes(record: bytearray) -> np.ndarray:
     return np.frombuffer(record, np.uint8)
 
 
-def _strided(storage: _Storage, offset: Any, size: Any, stride: Any, dtype: np.dtype) -> np.ndarray:
-    """A view of the storage's bytes, within their bounds."""
+def _strided(
+    key: str, content: np.ndarray, offset: Any, size: Any, stride: Any, dtype: np.dtype
+) -> np.ndarray:
+    """A view of the bytes ``content`` of storage ``key``, within their bounds."""
+    if not isinstance(size, (tuple, list)) or not isinstance(stride, (tuple, list)):
+        raise ValueError(f"a tensor of size {told(size)}, stride {told(stride)}")
     numbers = (offset, *size, *stride)
     if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
-        raise ValueError(f"a tensor of size {size}, stride {stride} at {offset}")
+        raise ValueError(f"a tensor of size {told(size)}, stride {told(stride)} at {told(offset)}")
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    if 0 not in size and (last + 1) * dtype.itemsize > storage.content.size:
+    if 0 not in size and (last + 1) * dtype.itemsize > content.size:
         raise ValueError(
-            f"a tensor of size {tuple(size)}, stride {tuple(stride)} at {offset} reaches beyond storage "
-            f"{storage.key!r}"
+            f"a tensor of size {told(size)}, stride {told(stride)} at {told(offset)} reaches beyond storage "
+            f"{told(key)}"
         )
     if 0 in size:
         return np.zeros(size, dtype)
     strides = tuple(s * dtype.itemsize for s in stride)
-    return np.ndarray(tuple(size), dtype, storage.content, offset * dtype.itemsize, strides)  # type: ignore[call-overload]
+    return np.ndarray(tuple(size), dtype, content, offset * dtype.itemsize, strides)  # type: ignore[call-overload]
+
+
+def _items(values: Any) -> Any:
+    """``values`` where they are a container: a tensor, too, can be iterated, and need have no end."""
+    if not isinstance(values, (list, tuple, dict, set, frozenset)):
+        raise ValueError(f"the items of {told(values)}")
+    return values
 
 
 def _size(numbers: Any = ()) -> Size:
-    if not all(type(n) is int for n in numbers):
+    if not all(type(n) is int for n in _items(numbers)):
         raise ValueError("a size of other things than ints")
     return Size(numbers)
 
@@ -243,18 +285,21 @@ def _bytearray(content: Any = b"") -> bytearray:
 
 
 def _device(kind: Any, index: Any = None) -> device:
+    if not isinstance(kind, str) or not (index is None or type(index) is int):
+        raise ValueError(f"a device named {told(kind)}, {told(index)}")
     try:
-        return device(str(kind) if index is None else f"{kind}:{index}")
+        return device(kind[:80] if index is None else f"{kind[:80]}:{index}")
     except RuntimeError as error:
         raise ValueError(f"a device: {error}") from None
 
 
 def _set(values: Any = ()) -> set:
-    return set(map(hashable, values))
+    return set(map(Keys().checked, _items(values)))
 
 
 def _pairs(values: Any = ()) -> OrderedDict:
-    return OrderedDict((hashable(k), v) for k, v in values)
+    checked = Keys().checked
+    return OrderedDict((checked(k), v) for k, v in map(_items, _items(values)))
 
 
 def _counts(values: Any = None) -> Counter:
@@ -263,13 +308,17 @@ def _counts(values: Any = None) -> Counter:
     return Counter(values or {})
 
 
-def _default_dict(factory: Any = None, kind: type[defaultdict] = defaultdict) -> defaultdict:
-    known = {"builtins.list": list, "builtins.dict": dict, "builtins.int": int, "builtins.float": float}
-    return kind() if factory is None else kind(known[factory.name])
+def _default_dict(factory: Any = None) -> defaultdict:
+    return defaultdict(_factory(factory))
 
 
 def _watched_default_dict(factory: Any = None) -> defaultdict:
-    return _default_dict(factory, watch.DefaultDict)
+    return watch.DefaultDict(_factory(factory))
+
+
+def _factory(factory: Any) -> Any:
+    known = {"builtins.list": list, "builtins.dict": dict, "builtins.int": int, "builtins.float": float}
+    return None if factory is None else known[factory.name]
 
 
 def _watched_dict() -> dict:
@@ -288,6 +337,11 @@ def _not_called(*arguments: Any) -> Any:
     raise ValueError("a call of a type")
 
 
+_STATES: tuple[list[str], ...] = ([], ["_metadata"])  # what the state of an OrderedDict may have in it
+# A pickle is never compressed by who saves it, but may be by who sends it; an opcode of one byte takes
+# a microsecond.
+_PICKLE_UNPACKED = 2 << 20
+_PICKLE_RATIO = 16
 _PYTHON_2 = {"__builtin__": "builtins"}
 _PLAIN: dict[str, Any] = {
     "collections.OrderedDict": _pairs, "collections.Counter": _counts,

@@ -11,9 +11,11 @@ from __future__ import annotations
 import pickle
 import pickletools
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from jtorch import dtypes as dt
 from jtorch.errors import DataError
 
 _MARK = object()
@@ -36,12 +38,34 @@ class UnsafeGlobalError(DataError, pickle.UnpicklingError):
     """A file needs a class or function that is no plain data."""
 
 
+class Budget:
+    """What reading may make in memory beside the storages: so that a small file stays a small load.
+
+    A pickle names one value any number of times, and a byte of it may stand for a set of 216: what the
+    opcodes make is counted before it can fill the memory.
+    """
+
+    LEAST = 1 << 27  # bytes that any file may make
+    PER_BYTE = 32  # and beyond those: per byte of the file. A pickled list of numbers makes 8
+
+    def __init__(self, file_size: int) -> None:
+        self.limit = max(self.LEAST, self.PER_BYTE * file_size)
+        self.left = self.limit
+
+    def spend(self, size: int) -> None:
+        """Raise ValueError where ``size`` bytes more are too many."""
+        self.left -= size
+        if self.left < 0:
+            raise ValueError(f"it unfolds to more than {self.limit} bytes")
+
+
 def loads(
     data: bytes,
     where: str,
     find: Callable[[str, str], Any],
     persistent: Callable[[Any], Any],
     build: Callable[[Any, Any], None],
+    budget: Budget | None = None,
 ) -> Any:
     """The object in ``data``.
 
@@ -49,7 +73,7 @@ def loads(
     pickle, ``build(object, state)`` sets an object's state. Raises DataError for damage and whatever these
     three raise.
     """
-    machine = _Machine(find, persistent, build)
+    machine = _Machine(find, persistent, build, budget or Budget(len(data)))
     position = 0
     try:
         for opcode, argument, at in pickletools.genops(data):
@@ -62,24 +86,29 @@ def loads(
         ValueError, TypeError, LookupError, AttributeError, ArithmeticError, struct.error,
         RecursionError, MemoryError,
     ) as error:  # fmt: skip
-        raise DataError(f"{where}: a malformed pickle, at byte {position}: {error}") from None
+        reason = str(error)[:500]
+        raise DataError(f"{where}: a malformed pickle, at byte {position}: {reason}") from None
 
 
 class _Machine:
-    def __init__(self, find: Callable, persistent: Callable, build: Callable) -> None:
+    def __init__(self, find: Callable, persistent: Callable, build: Callable, budget: Budget) -> None:
         self.find = find
         self.persistent = persistent
         self.build = build
+        self.budget = budget
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self.keys = Keys()
         self.finished = False
 
     def run(self, name: str, argument: Any) -> None:
         if name in _IGNORED:
             return
+        self.budget.spend(_COSTS.get(name, 16))
         if name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name]())
         elif name in _ARGUMENTS:
+            self.budget.spend(sys.getsizeof(argument))
             self.stack.append(argument)
         elif name in _ACTIONS:
             _ACTIONS[name](self, argument)
@@ -125,7 +154,7 @@ class _Machine:
         if len(flat) % 2:
             raise ValueError("a key without a value")
         for key, value in zip(flat[::2], flat[1::2], strict=True):
-            target[hashable(key)] = value
+            target[self.keys.checked(key)] = value
 
     def set_item(self) -> None:
         value, key = self.pop(), self.pop()
@@ -135,7 +164,16 @@ class _Machine:
         arguments, function = self.pop(), self.pop()
         if not isinstance(function, Constructor) or not isinstance(arguments, tuple):
             raise ValueError(f"a call of {_told(function)}")
+        # what goes in is looked at, and much of it copied, each time: it may be one memoised list
+        self.budget.spend(200 + sum(64 * len(a) for a in arguments if isinstance(a, _SIZED)))
         self.stack.append((function.new if new else function.make)(*arguments))
+
+    def add_items(self) -> None:
+        values = self.since_mark()
+        self.top(set).update(map(self.keys.checked, values))
+
+    def frozen_set(self) -> None:
+        self.stack.append(frozenset(map(self.keys.checked, self.since_mark())))
 
     def set_state(self) -> None:
         state = self.pop()
@@ -158,15 +196,68 @@ class _Machine:
         self.finished = True
 
 
+_PLAIN_KEYS = (str, bytes, int, float, complex, type(None))
+_SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+_LONGEST_KEY = 64  # parts of a tuple; and 64 bits for each of an int: their hashes are not kept
+_MOST_COLLISIONS = 64
+
+
 def hashable(key: Any) -> Any:
     """``key`` where it is a plain value or a tuple of such: deeper ones exhaust the stack in ``hash``."""
-    plain = (str, bytes, int, float, complex, type(None))
-    if isinstance(key, plain) or (isinstance(key, tuple) and all(isinstance(k, plain) for k in key)):
-        return key
-    if isinstance(key, (tuple, frozenset)):
-        raise ValueError("a key nested too deep")
+    if isinstance(key, tuple) and len(key) <= _LONGEST_KEY and all(isinstance(k, _PLAIN_KEYS) for k in key):
+        parts = key
+    elif isinstance(key, (tuple, frozenset)):
+        raise ValueError("a key nested too deep, or too long")
+    else:
+        parts = (key,)
+    if any(isinstance(part, int) and part.bit_length() > 64 * _LONGEST_KEY for part in parts):
+        raise ValueError("a key that is too long a number")
     hash(key)  # TypeError for what has none
     return key
+
+
+class Keys:
+    """The keys that were met, so that no dict is filled with those of one hash.
+
+    Python hashes text with a secret, numbers without one: 40,000 ints that are multiples of 2**61 - 1 take a
+    dict 20 seconds.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[int, Any] = {}
+        self._others: dict[int, list[Any]] = {}
+
+    def checked(self, key: Any) -> Any:
+        """``key``. Raises ValueError for one that cannot be, or that is one of too many of its hash."""
+        key = hashable(key)
+        if isinstance(key, (str, bytes)):
+            return key
+        first = self._first.setdefault(hash(key), key)
+        if first is not key and first != key:
+            others = self._others.setdefault(hash(key), [])
+            if key not in others:
+                others.append(key)
+            if len(others) > _MOST_COLLISIONS:
+                raise ValueError("keys that are made to collide")
+        return key
+
+
+def told(value: Any, most: int = 80) -> str:
+    """``value`` for a message: never more than a line of it, however it is nested and whatever it says.
+
+    A file of 600 bytes can hold a tuple whose text has 2**40 parts.
+    """
+    if isinstance(value, str):
+        return repr(value[:most])
+    if value is None or isinstance(value, (bool, float, dt.dtype)):
+        return repr(value)
+    if isinstance(value, int):
+        return repr(value) if value.bit_length() <= 64 else f"an int of {value.bit_length()} bits"
+    if isinstance(value, (tuple, list)) and len(value) <= 16 and all(
+        type(v) is int and v.bit_length() <= 64 for v in value
+    ):
+        return str(tuple(value))
+    return _told(value)
 
 
 def _told(value: Any) -> str:
@@ -174,6 +265,10 @@ def _told(value: Any) -> str:
 
 
 _IGNORED = frozenset({"PROTO", "FRAME"})
+_COSTS = {"EMPTY_LIST": 72, "EMPTY_DICT": 72, "EMPTY_SET": 224, "FROZENSET": 224, "TUPLE": 64, "TUPLE1": 64,
+    "TUPLE2": 64, "TUPLE3": 72, "MEMOIZE": 128, "BINPUT": 128, "LONG_BINPUT": 128, "GLOBAL": 128,
+    "STACK_GLOBAL": 128, "SETITEM": 256, "APPEND": 96}  # fmt: skip
+"""Bytes that an opcode makes, its place on the stack included; others take a place and no more."""
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_LIST": list,
     "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple, "EMPTY_SET": set, "MARK": lambda: _MARK,
@@ -194,8 +289,8 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
     "TUPLE3": lambda m, _: m.take(3),
     "APPEND": lambda m, _: (value := m.pop(), m.top(list).append(value)),
     "APPENDS": lambda m, _: (values := m.since_mark(), m.top(list).extend(values)),
-    "ADDITEMS": lambda m, _: (values := m.since_mark(), m.top(set).update(map(hashable, values))),
-    "FROZENSET": lambda m, _: m.stack.append(frozenset(map(hashable, m.since_mark()))),
+    "ADDITEMS": lambda m, _: m.add_items(),
+    "FROZENSET": lambda m, _: m.frozen_set(),
     "SETITEM": lambda m, _: m.set_item(),
     "SETITEMS": lambda m, _: m.set_items(m.since_mark()),
     "GLOBAL": lambda m, text: m.named_global(text),

@@ -20,6 +20,9 @@ _MOST_RECORDS = 1 << 20
 _UNPACKED = 1 << 28  # bytes that any archive may unpack to
 _RATIO = 100  # and beyond those: per byte of the file. Deflated zeros have 1032
 _LOCAL_HEADER = 30
+_END = struct.Struct("<4s4H2LH")
+_LARGE_LOCATOR = struct.Struct("<4sLQL")
+_LARGE_END = struct.Struct("<4sQ2H2L4Q")
 
 
 class Archive:
@@ -44,6 +47,8 @@ class Archive:
             EOFError,
         ) as error:
             raise self.bad(str(error)) from None
+        self._start = start
+        self._check_end(len(entries))
         self._entries = {entry.filename: entry for entry in entries}
         self.names = list(self._entries)
         self._check(entries)
@@ -71,14 +76,52 @@ class Archive:
         if unpacked > max(_UNPACKED, _RATIO * self.size):
             raise self.bad(f"its records unpack to {unpacked} bytes: a zip bomb?")
 
+    def _check_end(self, count: int) -> None:
+        """The end record says where the index is and how many it lists: zipfile believes any other index,
+        also an empty one.
+        """
+        self._file.seek(max(self._start, self._start + self.size - _END.size - 0xFFFF))
+        tail = self._file.read()
+        at = tail.rfind(b"PK\x05\x06")
+        if at < 0 or at + _END.size > len(tail):
+            raise self.bad("it has no end record")
+        _, disk, index_disk, here, total, size, begin, comment = _END.unpack_from(tail, at)
+        if at + _END.size + comment != len(tail):
+            raise self.bad("bytes after its end record")
+        if 0xFFFF in (here, total) or 0xFFFFFFFF in (size, begin):  # zip64: a larger record before this one
+            here, total, size, begin = self._large_end(tail, at)
+        ends = self._zip.start_dir + size - self._start
+        elsewhere = self._zip.start_dir != self._start + begin
+        if disk or index_disk or here != total or total != count or elsewhere:
+            raise self.bad(f"its end record tells of {total} records at {begin}; its index has {count}")
+        if ends > self.size or (count == 0 and self.size != _END.size + comment):
+            raise self.bad("an index that is not where its end record says")
+
+    def _large_end(self, tail: bytes, at: int) -> tuple[int, int, int, int]:
+        if at < _LARGE_LOCATOR.size:
+            raise self.bad("it has no end record")
+        magic, _, place, _ = _LARGE_LOCATOR.unpack_from(tail, at - _LARGE_LOCATOR.size)
+        if magic != b"PK\x06\x07" or place + _LARGE_END.size > self.size:
+            raise self.bad("it has no end record")
+        self._file.seek(self._start + place)
+        record = _LARGE_END.unpack(self._file.read(_LARGE_END.size))
+        if record[0] != b"PK\x06\x06":
+            raise self.bad("it has no end record")
+        return record[6:10]
+
     def _check_places(self, entries: list[zipfile.ZipInfo]) -> None:
-        end = 0
+        end = self._start
         for entry in sorted(entries, key=lambda e: e.header_offset):
             if entry.header_offset < end:
                 raise self.bad(f"the record {entry.filename!r} overlaps another")
             end = entry.header_offset + _LOCAL_HEADER + entry.compress_size
-        if end > self.size:
+        if end > self._start + self.size:
             raise self.bad("records beyond its end")
+
+    def packed_size(self, name: str) -> tuple[int, int]:
+        """Bytes of a record in the file, and unpacked."""
+        entry = self._entry(name)
+        return entry.compress_size, entry.file_size
 
     def read(self, name: str) -> bytearray:
         """The content of a record, in memory of its own."""

@@ -244,6 +244,31 @@ def test_entry_that_others_may_write_or_that_is_a_link_is_not_used(folder, fresh
 
 
 @posix
+def test_a_pipe_as_an_entry_is_no_entry_and_is_not_waited_for(folder, fresh, capsys):
+    cache.get_or_build(kernel_source(75), "answer")
+    path = the_entry(folder)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    fresh()
+    assert cache_files.main(["verify"]) == 1 and "no plain file" in capsys.readouterr().out
+    built = cache.get_or_build(kernel_source(75), "answer")
+    assert built.was_compiled and answer(built.address) == 75
+    assert path.is_file(), "replaced by an entry"
+
+
+@posix
+def test_a_user_without_a_home_compiles_without_a_cache(monkeypatch, fresh, caplog):
+    monkeypatch.delenv("JTORCH_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 987_654)
+    cache_files._warned.clear()
+    assert answer(cache.get_or_build(kernel_source(76), "answer").address) == 76
+    assert answer(cache.get_or_build(kernel_source(77), "answer").address) == 77
+    assert [r.message for r in caplog.records if "no home folder" in r.message] == [caplog.records[0].message]
+
+
+@posix
 def test_new_folders_are_private_whatever_the_umask(folder):
     previous = os.umask(0)
     try:

@@ -9,6 +9,7 @@ import signal
 import socket
 import warnings
 import weakref
+from collections import deque
 from multiprocessing.connection import wait
 from pickle import PicklingError
 from typing import Any
@@ -18,6 +19,8 @@ from jtorch.utils.data.dataset import IterableDataset
 from jtorch.utils.data.transport import receive, send
 from jtorch.utils.data.worker import RESUME, ExceptionWrapper, Setup, StreamEnded, worker_main
 
+_IN_HAND = 64  # tasks that a worker has at most: 16 bytes each on a socket that holds some 270 messages
+_ALL_IN_HAND = 256  # and all of them: each answer is a descriptor on its way, and those are limited
 _PATIENCE = 5.0  # seconds that a worker gets to finish its batch before it is ended
 
 
@@ -32,12 +35,15 @@ class _BaseDataLoaderIter:
                 "won't be used.",
                 stacklevel=4,
             )
+        self._progress = loader._begin_pass()
         self._begin()
         # Drawn with and without workers, so that their number doesn't change the order of the items.
         self._base_seed = int(jtorch.randint(2**63 - 1, (1,), generator=loader.generator).item())
 
     def _begin(self) -> None:
-        self._indices = iter(self._loader._index_sampler)
+        self._indices: Any = iter(self._loader._index_sampler)
+        if not isinstance(self._loader.dataset, IterableDataset):
+            self._indices = itertools.islice(self._indices, self._progress.skip, None)
         self._yielded = 0
         self._expected = self._loader._stream_length
 
@@ -50,6 +56,17 @@ class _BaseDataLoaderIter:
 
     def __len__(self) -> int:
         return len(self._loader._index_sampler)
+
+    def _resume(self) -> None:
+        """What remains to do where a pass is resumed: of a stream, pass by the batches that were given."""
+        if isinstance(self._loader.dataset, IterableDataset):
+            for _ in range(self._progress.skip):
+                next(self)
+            self._progress.given = self._progress.skip
+        elif isinstance(self, _SingleProcessDataLoaderIter):
+            # draw the order now, while the generators stand so
+            first = list(itertools.islice(self._indices, 1))
+            self._indices = itertools.chain(first, self._indices)
 
     def __getstate__(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
@@ -78,7 +95,12 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._fetch = loader._recipe().start()
 
     def __next__(self) -> Any:
-        batch = self._fetch(next(self._indices))
+        try:
+            batch = self._fetch(next(self._indices))
+        except StopIteration:
+            self._progress.ended = True
+            raise
+        self._progress.given += 1
         if self._expected is not None:
             self._count()
         return batch
@@ -149,6 +171,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._busy = [True] * count  # alive, and not at the end of its stream
         self._turns = itertools.cycle(range(count))
         self._sent = 0
+        self._to_send: list[deque[int]] = [deque() for _ in range(count)]
+        self._in_hand = [0] * count
         for _ in range(self._loader.prefetch_factor * count):
             self._ask()
 
@@ -156,6 +180,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """Begin another pass with the same workers; False where one of them is gone."""
         if not self._shut_down.alive:
             return False
+        self._progress = self._loader._begin_pass()
         self._begin()
         try:
             for channel in self._channels:
@@ -184,8 +209,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _assign(self, number: int) -> None:
         task = self._tasks[number]
         task.worker = self._next_worker()
-        with contextlib.suppress(ConnectionError):  # a death shows when its answer is waited for
-            send(self._channels[task.worker], number, task.indices)
+        self._to_send[task.worker].append(number)
+        self._feed(task.worker)
+
+    def _feed(self, worker: int) -> None:
+        """Send a worker its tasks, as far as its hands are free: neither side may ever wait in send."""
+        waiting = self._to_send[worker]
+        most = max(2, min(_IN_HAND, _ALL_IN_HAND // len(self._busy)))
+        while waiting and self._in_hand[worker] < most:
+            number = waiting.popleft()
+            self._in_hand[worker] += 1
+            with contextlib.suppress(ConnectionError):  # a death shows when its answer is waited for
+                send(self._channels[worker], number, self._tasks[number].indices)
 
     def _next_worker(self) -> int:
         """The next in turn; with ``in_order=False`` one that has little to do."""
@@ -214,7 +249,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 answer.reraise()
             if self._expected is not None:
                 self._count()
+            self._progress.given += 1
             return answer[0]
+        self._progress.ended = True
         if not self._loader.persistent_workers:
             self._shut_down()
         raise StopIteration
@@ -229,6 +266,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         except EOFError:
             self._bury(chosen)
             return
+        self._in_hand[chosen] -= 1
+        self._feed(chosen)
         if isinstance(answer, StreamEnded):
             self._leave_out(chosen)
             self._ask()
@@ -257,6 +296,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _leave_out(self, worker: int) -> list[int]:
         """Ask nothing more of a worker; gives the tasks that it owes, in order."""
         self._busy[worker] = False
+        self._to_send[worker].clear()
         owed = [n for n, task in self._tasks.items() if task.worker == worker and task.answer is None]
         if isinstance(self._loader.dataset, IterableDataset):  # nobody else has its part of the stream
             for number in owed:
