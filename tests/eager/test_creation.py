@@ -284,3 +284,14 @@ def test_out_is_written():
     assert out.tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(RuntimeError, match=r"dtype Long does not match dtype of out tensor \(Float\)"):
         jtorch.zeros(3, dtype=jtorch.int64, out=out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((0, 2.5, 3), [1, 10, 100]), ((0.9, 2, 3), [1, 10, 100]), ((0, 3, 4, 2), [1, 2, 4, 8]),
+        ((0, 3, 3), [1, 31, 1000]),
+    ],
+)  # fmt: skip
+def test_the_exponents_of_integers_end_at_integers(arguments: tuple, expected: list) -> None:
+    assert jtorch.logspace(*arguments, dtype=jtorch.int64).tolist() == expected
