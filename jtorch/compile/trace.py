@@ -289,7 +289,8 @@ class Tracer(Evaluator):
         moved = op.affine(sym.shape, sym.element_strides, **statics)
         if moved is None:  # a reshape that must copy: new memory
             return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
-        return Sym(self, sym.storage, type, (*sym.chain, (op, statics)), tuple(moved[1]))
+        chain = (*sym.chain, (op, statics))
+        return Sym(self, sym.storage, type, chain, tuple(moved[1]), sym.offset + int(moved[0]))
 
     def write(self, tensor: Any, value: Any) -> None:
         sym = self.lift(tensor._data)
@@ -387,6 +388,10 @@ class Tracer(Evaluator):
     def _check_stranger(self, tensor: Any) -> None:
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
+
+    def window(self, value: Any) -> tuple[Any, int]:
+        sym = self.lift(value)
+        return sym.storage, sym.offset * sym.dtype.itemsize
 
     def rebinding(self, tensor: Any) -> None:
         if tensor._data.__class__ is np.ndarray:

@@ -32,6 +32,9 @@ class Eager(Evaluator):
             return value
         return np.array(value, order="C")
 
+    def window(self, value: np.ndarray) -> tuple[Any, int]:
+        return None, value.__array_interface__["data"][0]
+
     def scalar(self, container: Any, key: Any) -> Any:
         if key.__class__ is tuple:
             return container[key[0]][key[1]]
