@@ -51,14 +51,8 @@ class Eager(Evaluator):
             before.forget()
 
     def add_to_grad(self, before: Any, g: np.ndarray) -> Any:
-        """``before`` + ``g`` in the memory of ``before``: only where that is part of a buffer the user made.
-
-        One flat buffer behind all gradients sees what is added. Gradients of the engine's own stay as they
-        are for whoever kept them, as in compiled code.
-        """
+        """``before`` + ``g`` in the memory of ``before``, as PyTorch adds: whoever kept it sees the sum."""
         data = before._data
-        if data.base is None:
-            return None
         spread = 0 in data.strides and data.size > 1  # an expanded tensor has elements that share memory
         if before._requires_grad or spread or not data.flags.writeable or g.dtype is not data.dtype:
             return None
