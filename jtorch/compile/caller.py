@@ -26,10 +26,10 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
+from jtorch.compile.apart import apart, owners
 from jtorch.compile.branches import is_other_branch
 from jtorch.compile.effects import finisher
 from jtorch.compile.guards import test_of
-from jtorch.compile.apart import apart, owners
 from jtorch.compile.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
 from jtorch.compile.tree import unflatten
 from jtorch.compile.values import alike, counts_by_value

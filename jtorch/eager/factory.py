@@ -19,7 +19,6 @@ from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
-
 # of as many numbers as ``out`` has elements, whatever its shape: they fill it in order
 _LINES = frozenset({"arange", "linspace", "logspace", "range"})
 

@@ -38,19 +38,19 @@ def in_place_function(function: Callable, name: str | None = None) -> Callable:
 def _method(function: Callable, name: str, saves_input: bool) -> Callable:
     fills = name.endswith("fill_")
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        before = self
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        before = input
         others = (*args, *kwargs.values()) if kwargs else args
-        check_written(self)
+        check_written(input)
         for other in others:
             if not (fills and isinstance(other, Tensor) and not other.ndim):  # read before, as a number
-                check_read(self, other)
+                check_read(input, other)
         if op_module.CONTEXT.get().grad:
-            check_allowed(self, others)
-            if saves_input and is_tracked(self, *others):
-                before = before_write(self)
-        overwrite(self, function(before, *args, **kwargs))
-        return self
+            check_allowed(input, others)
+            if saves_input and is_tracked(input, *others):
+                before = before_write(input)
+        overwrite(input, function(before, *args, **kwargs))
+        return input
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"``{function.__name__}``, written over this tensor's memory."
@@ -152,6 +152,15 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with 0."""
     return fill_(self, 0)
+
+
+def zero_gradient(grad: Tensor) -> None:
+    """Overwrite a gradient with zeros where it lies, off the tape."""
+    if grad._node is not None:
+        grad.detach_()
+    else:
+        grad.requires_grad_(False)
+    zero_(grad)
 
 
 # -- out= --------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ _BETWEEN = (
 def check_written(tensor: Tensor) -> None:
     """Raise RuntimeError where elements of ``tensor`` share memory with each other."""
     data = tensor._data
-    if 0 in data.strides and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+    if 0 in data.strides and data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
         raise RuntimeError(_WITHIN)
 
 
