@@ -1,4 +1,4 @@
-"""Whether arrays share memory, at the cost of a look-up each: NumPy's views name the array that owns theirs."""
+"""Whether arrays share memory, at the cost of a look-up each: views name the array that owns theirs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 class Sym:
     """A traced array: a storage seen through a chain of views."""
 
-    __slots__ = ("chain", "dtype", "element_strides", "in_order", "known", "offset", "shape", "storage", "tracer")
+    __slots__ = (
+        "chain", "dtype", "element_strides", "in_order", "known", "offset", "shape", "storage", "tracer",
+    )  # fmt: skip
     __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
     base = None  # what ndarrays say whose memory they share: here the storage does
 

@@ -485,8 +485,8 @@ class Tracer(Evaluator):
         if not apart((value_now(written),), owners(value_now(e) for e in inputs)):
             raise CompileError(
                 f"{user_source()}: '{self.name}' adds to the gradient of a tensor of shape "
-                f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when which "
-                "sees the sum. Read it as the tensor's .grad, or give the gradient memory of its own."
+                f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when "
+                "which sees the sum. Read it as the tensor's .grad, or give the gradient memory of its own."
             )
 
     def _stays(self, tensor: Any) -> bool:

@@ -205,6 +205,7 @@ def _resize(out: Tensor, shape: tuple[int, ...]) -> None:
         )
     count, data = math.prod(shape), out._data
     if data.__class__ is np.ndarray and data.flags.c_contiguous and count <= data.size:
-        out.data = wrap(data.reshape(-1)[:count].reshape(shape))  # the same memory: views of it see the result
+        # the same memory: views of it see the result
+        out.data = wrap(data.reshape(-1)[:count].reshape(shape))
     else:
         out.data = wrap(np.empty(shape, data.dtype))

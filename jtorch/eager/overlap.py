@@ -14,8 +14,8 @@ from jtorch import op as op_module
 from jtorch.eager.tensor import Tensor
 
 _WITHIN = (
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-    "Please clone() the tensor before performing the operation."
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location. Please clone() the tensor before performing the operation."
 )
 _BETWEEN = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
@@ -26,15 +26,18 @@ _BETWEEN = (
 def check_written(tensor: Tensor) -> None:
     """Raise RuntimeError where elements of ``tensor`` share memory with each other."""
     data = tensor._data
-    if 0 in data.strides and data.size and any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+    if 0 not in data.strides or not data.size:
+        return
+    if any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
         raise RuntimeError(_WITHIN)
 
 
 def check_read(tensor: Tensor, other: Any) -> None:
     """Raise RuntimeError where ``other``, read while ``tensor`` is written, lies in part in its memory."""
-    if other.__class__ is tensor.__class__ or isinstance(other, Tensor):
-        if other._cell is tensor._cell and other is not tensor and _overlap_in_part(tensor, other):
-            raise RuntimeError(_BETWEEN)
+    if not isinstance(other, Tensor) or other is tensor or other._cell is not tensor._cell:
+        return
+    if _overlap_in_part(tensor, other):
+        raise RuntimeError(_BETWEEN)
 
 
 def _overlap_in_part(a: Tensor, b: Tensor) -> bool:

@@ -76,7 +76,7 @@ class Tensor(TensorMethods):
     """
 
     __slots__ = (
-        "__dict__",  # what users hang on a tensor: 13 ns of 240 a tensor on 3.11, 27 of 300 on 3.12, 1 on 3.13
+        "__dict__",  # what users hang on it: 13 ns of 231 a tensor on Python 3.11, 27 of 295 on 3.12
         "__weakref__",
         "_base",  # the tensor this one is a view of
         "_cell",  # [version, weak references to views...], shared by all views: see views.py

@@ -11,7 +11,7 @@ _SLOTS = [name for name in Tensor.__slots__ if not name.startswith("__")]
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Let each take the other's class, memory, gradient and attributes, so that all who hold one see the other.
+    """Let each take the other's class, memory, gradient and attributes: who holds one sees the other.
 
     Raises RuntimeError where weak references to one of them exist.
     Source: https://github.com/pytorch/pytorch/blob/main/torch/utils/__init__.py

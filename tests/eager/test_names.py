@@ -37,3 +37,12 @@ def test_casts_take_a_memory_format(name: str) -> None:
 
 def test_a_histogram_has_a_hundred_bins() -> None:
     assert jtorch.histogram(T).hist.shape == (100,)
+
+
+def test_modules_take_backward_hooks_under_their_older_name() -> None:
+    layer, seen = jtorch.nn.Linear(2, 1), []
+    handle = layer.register_backward_hook(lambda module, inputs, outputs: seen.append(outputs[0].tolist()))
+    layer(jtorch.ones(1, 2, requires_grad=True)).sum().backward()
+    handle.remove()
+    layer(jtorch.ones(1, 2)).sum().backward()
+    assert seen == [[[1.0]]]

@@ -196,8 +196,8 @@ def _convolve_transposed(
         raise RuntimeError("negative padding is not supported")
     _check_numbers(strides, dilations, groups)
     _check_transposed(input, weight, bias, groups, extra, strides, dilations)
-    # Output padding of a stride and more no window may see as padding. It first uncovers what ``padding`` cuts
-    # off at the end; what is left over and still a stride and more, is zeros behind the images.
+    # Output padding of a stride and more no window may see as padding. It first uncovers what ``padding``
+    # cuts off at the end; what is left over and still a stride and more, is zeros behind the images.
     uncovered = [min(e, p) if e >= s else 0 for e, s, p in zip(extra, strides, border, strict=True)]
     rest = [e - u for e, u in zip(extra, uncovered, strict=True)]
     behind = [r if r >= s else 0 for r, s in zip(rest, strides, strict=True)]
