@@ -41,10 +41,11 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         before = input
         others = (*args, *kwargs.values()) if kwargs else args
-        check_written(input)
+        if 0 in input._data.strides:  # asked here, as nearly no call has more to check
+            check_written(input)
         for other in others:
-            if not (fills and isinstance(other, Tensor) and not other.ndim):  # read before, as a number
-                check_read(input, other)
+            if isinstance(other, Tensor) and other._cell is input._cell and not (fills and not other.ndim):
+                check_read(input, other)  # what a fill reads is one number, read before
         if op_module.CONTEXT.get().grad:
             check_allowed(input, others)
             if saves_input and is_tracked(input, *others):
