@@ -225,6 +225,10 @@ class Evaluator:
         """``value`` if nobody else can hold its memory, else a copy; ``given`` lists those handed out."""
         raise NotImplementedError
 
+    def window(self, value: Any) -> tuple[Any, int]:
+        """(whose memory ``value`` lies in, how many bytes from its start)"""
+        raise NotImplementedError
+
     def outside(self) -> AbstractContextManager:
         """Run ops at once, also while tracing: for state that must exist before a step is recorded."""
         return nullcontext()

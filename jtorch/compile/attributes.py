@@ -6,6 +6,7 @@ import threading
 import types
 from typing import Any
 
+from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
 from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
@@ -32,6 +33,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     elif kind is Kind.NAMESPACE:
         if name in owner.__dict__:
             observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
+    elif kind is Kind.TENSOR and hung.is_hung(owner, name):
+        hung.see(observer, frame, owner, name)
     elif kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
     elif kind is Kind.TYPE:
@@ -151,6 +154,8 @@ def instance_facts(owner: Any) -> dict[str, Any] | None:
 def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str, value: Any) -> None:
     """``owner.name = value`` is about to happen; MISSING deletes it."""
     kind = kind_of(type(owner))
+    if kind is Kind.TENSOR and hung.is_hung(owner, name):
+        hung.write(observer, frame, owner, name, value)
     if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):
         return
     facts = instance_facts(owner) or {}

@@ -26,6 +26,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
+from jtorch.compile.apart import apart, owners
 from jtorch.compile.branches import is_other_branch
 from jtorch.compile.effects import finisher
 from jtorch.compile.guards import test_of
@@ -78,6 +79,7 @@ class _Caller:
         self._guards()
         self.add("# marshal")  # these comments are where ``stats`` looks at the clock
         arguments = [self._argument(entry) for entry in self.plan.wiring.order]
+        self._gradients_apart()
         self.add("# kernels")
         self._run(f"run({', '.join(arguments)})")
         self.add("# wrap")
@@ -308,6 +310,20 @@ class _Caller:
         dtype = self.name("D", entry.var.dtype)
         self.miss_unless(f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}")
         return value
+
+    def _gradients_apart(self) -> None:
+        """Gradients that are changed in place share no memory with what else goes in."""
+        inputs = self.plan.capture.inputs
+        written = {id(entry) for entry, _ in self.plan.grad_writes}
+        if not written:
+            return
+        names = "".join(f"{self.gradients[k]}._data, " for k in written)
+        others = [f"{n}._data" for k, n in self.gradients.items() if k not in written]
+        arrays = [e for e in inputs if isinstance(e, ArrayInput)]
+        others += [f"d{k}" for k in sorted({e.argument for e in arrays if e.argument is not None})]
+        self.names["apart"] = apart
+        captured = self.name("A", owners(e.array for e in arrays if e.argument is None))
+        self.miss_unless(f"apart(({names}), {captured}, ({''.join(f'{o}, ' for o in others)}))")
 
     def _draws(self) -> tuple[list[str], list[str]]:
         """(lines that hand the generators' positions over and move them on, lines that take that back)."""

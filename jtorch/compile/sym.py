@@ -50,18 +50,22 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 class Sym:
     """A traced array: a storage seen through a chain of views."""
 
-    __slots__ = ("chain", "dtype", "element_strides", "in_order", "known", "shape", "storage", "tracer")
+    __slots__ = (
+        "chain", "dtype", "element_strides", "in_order", "known", "offset", "shape", "storage", "tracer",
+    )  # fmt: skip
     __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
     base = None  # what ndarrays say whose memory they share: here the storage does
 
     def __init__(
-        self, tracer: Tracer, storage: Storage, type: Type, chain: tuple = (), strides: Any = None
-    ) -> None:
+        self, tracer: Tracer, storage: Storage, type: Type, chain: tuple = (), strides: Any = None,
+        offset: int = 0,
+    ) -> None:  # fmt: skip
         self.tracer = tracer
         self.storage = storage
         self.chain = chain
         self.dtype = type.dtype
         self.shape = type.shape
+        self.offset = offset  # in elements, from where the storage begins
         self.element_strides = contiguous_strides(type.shape) if strides is None else strides
         self.in_order = strides is None or tuple(strides) == contiguous_strides(type.shape)
         self.known: tuple[int, Atom] | None = None  # (storage version, variable) of the last read

@@ -22,6 +22,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import xp
 from jtorch.compile import items
+from jtorch.compile.apart import apart, owners
 from jtorch.compile.branches import Branches
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
@@ -41,6 +42,7 @@ from jtorch.compile.leaks import leaked
 from jtorch.compile.observe import quietly
 from jtorch.compile.operands import check_operands
 from jtorch.compile.scalar import Scalar, check_arithmetic, expect_real
+from jtorch.compile.snapshot import value_now
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
@@ -293,7 +295,8 @@ class Tracer(Evaluator):
         moved = op.affine(sym.shape, sym.element_strides, **statics)
         if moved is None:  # a reshape that must copy: new memory
             return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
-        return Sym(self, sym.storage, type, (*sym.chain, (op, statics)), tuple(moved[1]))
+        chain = (*sym.chain, (op, statics))
+        return Sym(self, sym.storage, type, chain, tuple(moved[1]), sym.offset + int(moved[0]))
 
     def write(self, tensor: Any, value: Any) -> None:
         sym = self.lift(tensor._data)
@@ -392,6 +395,10 @@ class Tracer(Evaluator):
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
 
+    def window(self, value: Any) -> tuple[Any, int]:
+        sym = self.lift(value)
+        return sym.storage, sym.offset * sym.dtype.itemsize
+
     def rebinding(self, tensor: Any) -> None:
         if tensor._data.__class__ is np.ndarray:
             raise CompileError(
@@ -426,6 +433,14 @@ class Tracer(Evaluator):
         at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
         self.grads[id(tensor)] = (tensor, at_entry, grad)
 
+    def add_to_grad(self, before: Any, g: Any) -> Any:
+        data = before._data
+        if before._requires_grad or data.dtype is not g.dtype or tuple(data.shape) != tuple(g.shape):
+            return None
+        self.write(before, self.lift(data) + g)
+        before._cell[0] += 1
+        return before
+
     def next_call(self, generator: Any) -> tuple[Any, Any]:
         entry = self.generators.get(id(generator))
         if entry is None:
@@ -450,6 +465,7 @@ class Tracer(Evaluator):
                 outputs.append(entry.sym.storage.current)
         for entry in self.inputs:
             if isinstance(entry, GradInput) and entry.written:
+                self._check_apart(entry)
                 effects.grad_writes.append(entry)
                 outputs.append(entry.sym.storage.current)
         for tensor, at_entry, now in self.grads.values():
@@ -466,6 +482,16 @@ class Tracer(Evaluator):
         graph = Graph(self.name, tuple(i.var for i in self.inputs), tuple(self.eqns), tuple(outputs))
         return graph, effects
 
+
+    def _check_apart(self, written: GradInput) -> None:
+        """Raise where a gradient that changes in place is memory of another input's, too."""
+        inputs = [e for e in self.inputs if isinstance(e, (ArrayInput, GradInput)) and e is not written]
+        if not apart((value_now(written),), owners(value_now(e) for e in inputs)):
+            raise CompileError(
+                f"{user_source()}: '{self.name}' adds to the gradient of a tensor of shape "
+                f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when "
+                "which sees the sum. Read it as the tensor's .grad, or give the gradient memory of its own."
+            )
 
     def _stays(self, tensor: Any) -> bool:
         """Whether ``tensor`` is there after the call: an argument, or one from outside."""

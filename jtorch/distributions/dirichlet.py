@@ -7,7 +7,7 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all, no_path, standard_gamma
+from jtorch.distributions.utils import broadcast_all, log_standard_gamma, no_path
 from jtorch.eager.tensor import Tensor
 
 
@@ -42,9 +42,11 @@ class Dirichlet(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with jtorch.no_grad():
-            drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape))
-            drawn = drawn.clamp(min=jtorch.finfo(drawn.dtype).tiny)
-            return drawn / drawn.sum(-1, True)
+            # by logarithms: draws of small concentrations are 0 in any float, and their shares alike then
+            logs = log_standard_gamma(self.concentration, self._extended_shape(sample_shape))
+            shares = jtorch.softmax(logs, -1).to(self.concentration.dtype)
+            limits = jtorch.finfo(shares.dtype)
+            return shares.clamp(min=limits.tiny, max=1.0 - limits.eps / 2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         raise no_path(type(self).__name__)

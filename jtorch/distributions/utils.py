@@ -71,10 +71,23 @@ def standard_gamma(concentration: Tensor, shape: Any) -> Tensor:
 
     Looks at the elements of ``concentration``, so it can't be compiled.
     """
-    seed = int(jtorch.randint(0, 2**62, ()).item())
-    stream = np.random.Generator(np.random.PCG64(seed))
-    drawn = stream.standard_gamma(concentration.detach().double().expand(tuple(shape)).numpy())
+    drawn = _stream().standard_gamma(concentration.detach().double().expand(tuple(shape)).numpy())
     return jtorch.from_numpy(np.asarray(drawn)).to(concentration.dtype)
+
+
+def log_standard_gamma(concentration: Tensor, shape: Any) -> Tensor:
+    """The logarithms of such draws, in float64: finite where the draws themselves would be 0.
+
+    G(a) has the distribution of G(a + 1) U^(1/a). Source: Marsaglia and Tsang 2000, "A simple method for
+    generating gamma variables", section 6.
+    """
+    stream, a = _stream(), concentration.detach().double().expand(tuple(shape)).numpy()
+    above = np.log(stream.standard_gamma(a + 1.0))
+    return jtorch.from_numpy(np.asarray(above - stream.standard_exponential(a.shape) / a))
+
+
+def _stream() -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(int(jtorch.randint(0, 2**62, ()).item())))
 
 
 def no_path(name: str) -> NotImplementedError:

@@ -273,7 +273,10 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
     Source: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
     target = _float_target(dtype, start, end)
-    exponents = _line(number(start), number(end), number(steps), _FLOAT64)
+    first, last = number(start), number(end)
+    if target.kind in "iub":  # the exponents' ends are of the result's kind, those between need not be
+        first, last = int(first), int(last)
+    exponents = _line(first, last, number(steps), _FLOAT64)
     return tensor(np.power(float(base), exponents).astype(target))
 
 

@@ -32,6 +32,9 @@ class Eager(Evaluator):
             return value
         return np.array(value, order="C")
 
+    def window(self, value: np.ndarray) -> tuple[Any, int]:
+        return None, value.__array_interface__["data"][0]
+
     def scalar(self, container: Any, key: Any) -> Any:
         if key.__class__ is tuple:
             return container[key[0]][key[1]]
@@ -48,14 +51,8 @@ class Eager(Evaluator):
             before.forget()
 
     def add_to_grad(self, before: Any, g: np.ndarray) -> Any:
-        """``before`` + ``g`` in the memory of ``before``: only where that is part of a buffer the user made.
-
-        One flat buffer behind all gradients sees what is added. Gradients of the engine's own stay as they
-        are for whoever kept them, as in compiled code.
-        """
+        """``before`` + ``g`` in the memory of ``before``, as PyTorch adds: whoever kept it sees the sum."""
         data = before._data
-        if data.base is None:
-            return None
         spread = 0 in data.strides and data.size > 1  # an expanded tensor has elements that share memory
         if before._requires_grad or spread or not data.flags.writeable or g.dtype is not data.dtype:
             return None

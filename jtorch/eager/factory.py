@@ -19,6 +19,9 @@ from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
+# of as many numbers as ``out`` has elements, whatever its shape: they fill it in order
+_LINES = frozenset({"arange", "linspace", "logspace", "range"})
+
 
 def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """``core(..., dtype=...)`` with the keywords of every factory.
@@ -45,7 +48,10 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
             check_layout(layout, pin_memory, name)
         if out is not None:
             dtype = _of_out(out, dtype)
-            result = into(out, core(*args, dtype=dtype, **named), name)
+            result = core(*args, dtype=dtype, **named)
+            if name in _LINES and result._data.size == out._data.size:
+                result = result.reshape(out.shape)
+            result = into(out, result, name)
         else:
             result = core(*args, dtype=dtype, **named)
         return result.requires_grad_() if requires_grad else result

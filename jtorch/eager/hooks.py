@@ -80,4 +80,5 @@ class RetainGrad:
         tensor, g = self.reference(), gradients[self.index]
         if tensor is not None and g is not None:
             before = tensor.grad
-            tensor.grad = g.detach() if before is None else before + g.detach()
+            # a copy: what arrives may share memory, its elements even with each other
+            tensor.grad = g.detach().contiguous().clone() if before is None else before + g.detach()

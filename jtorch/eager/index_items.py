@@ -60,13 +60,13 @@ def _entry(part: Any) -> Any:
         raise TypeError("new(): invalid data type 'str'")
     if not isinstance(part, Tensor):
         return part
-    if part.dtype is uint8 and part.ndim:
+    if part.dtype is uint8:  # a mask, also without dims
         warnings.warn(
             "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
             UserWarning,
             stacklevel=4,
         )
-        return part.to(bool_)
+        part = part.to(bool_)
     if part._data.dtype.kind not in "biu":
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if part._data.dtype.kind == "b" and not part.ndim:

@@ -23,6 +23,7 @@ from jtorch.eager.index_items import (
     position,
 )
 from jtorch.eager.messages import long_name
+from jtorch.eager.overlap import check_read, check_written
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.rebase import VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor, wrap
@@ -104,10 +105,15 @@ def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:
     """Write ``value`` (or add it, repeated places several times) where ``item`` says."""
     target = self if inplace.is_tracked(self, value) else self.detach()
     view, advanced = basic(target, item, view_only=True)
+    check_written(view)
     if not advanced:
+        if not value.ndim and not accumulate:
+            inplace.fill_(view, value)
+            return
         value = _fit(value, view.shape, indexed=False)
         inplace.copy_(view, view + value if accumulate else value)
         return
+    check_read(view, value)
     masked = None if accumulate else _masked(view, advanced, value)
     if masked is not None:
         before = inplace.before_write(view) if target is self else view

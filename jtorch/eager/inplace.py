@@ -6,6 +6,7 @@ autograd can't follow is an error before anything is written.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
+from jtorch.eager.overlap import check_read, check_written
 from jtorch.eager.rebase import CopyBackwards, check_allowed, edge_of, is_tracked, move
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.op import Op
@@ -34,15 +36,22 @@ def in_place_function(function: Callable, name: str | None = None) -> Callable:
 
 
 def _method(function: Callable, name: str, saves_input: bool) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        before = self
+    fills = name.endswith("fill_")
+
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        before = input
+        others = (*args, *kwargs.values()) if kwargs else args
+        if 0 in input._data.strides:  # asked here, as nearly no call has more to check
+            check_written(input)
+        for other in others:
+            if isinstance(other, Tensor) and other._cell is input._cell and not (fills and not other.ndim):
+                check_read(input, other)  # what a fill reads is one number, read before
         if op_module.CONTEXT.get().grad:
-            others = (*args, *kwargs.values()) if kwargs else args
-            check_allowed(self, others)
-            if saves_input and is_tracked(self, *others):
-                before = before_write(self)
-        overwrite(self, function(before, *args, **kwargs))
-        return self
+            check_allowed(input, others)
+            if saves_input and is_tracked(input, *others):
+                before = before_write(input)
+        overwrite(input, function(before, *args, **kwargs))
+        return input
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"``{function.__name__}``, written over this tensor's memory."
@@ -100,6 +109,12 @@ def copy_(self: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite with the elements of ``source``, broadcast and cast to this tensor's shape and dtype."""
     if not isinstance(source, Tensor):
         return fill_(self, source)
+    check_written(self)
+    check_read(self, source)
+    return _copy(self, source)
+
+
+def _copy(self: Tensor, source: Tensor) -> Tensor:
     recorded = op_module.CONTEXT.get().grad
     if recorded:
         check_allowed(self, (source,))
@@ -129,15 +144,24 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             raise RuntimeError(
                 f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
             )
-        return copy_(self, value)
+        return _copy(self, value)
     data = self._data
     full = op_module.CONTEXT.get().xp.full(value, shape=tuple(data.shape), dtype=data.dtype)
-    return copy_(self, wrap(full))
+    return _copy(self, wrap(full))
 
 
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with 0."""
     return fill_(self, 0)
+
+
+def zero_gradient(grad: Tensor) -> None:
+    """Overwrite a gradient with zeros where it lies, off the tape."""
+    if grad._node is not None:
+        grad.detach_()
+    else:
+        grad.requires_grad_(False)
+    zero_(grad)
 
 
 # -- out= --------------------------------------------------------------------------------------------
@@ -165,6 +189,7 @@ def _write_one(out: Any, result: Tensor, name: str) -> Tensor:
         )
     if out._data.shape != result._data.shape:
         _resize(out, tuple(result._data.shape))
+    check_written(out)
     write(out, _fitted(out, result)._data)
     return out
 
@@ -179,4 +204,9 @@ def _resize(out: Tensor, shape: tuple[int, ...]) -> None:
             UserWarning,
             stacklevel=4,
         )
-    out.data = wrap(np.empty(shape, out._data.dtype))
+    count, data = math.prod(shape), out._data
+    if data.__class__ is np.ndarray and data.flags.c_contiguous and count <= data.size:
+        # the same memory: views of it see the result
+        out.data = wrap(data.reshape(-1)[:count].reshape(shape))
+    else:
+        out.data = wrap(np.empty(shape, data.dtype))

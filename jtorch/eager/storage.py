@@ -6,6 +6,7 @@ mapped file) is not the tensor's to copy whole: there the window is the storage.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -141,7 +142,9 @@ def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tenso
 
 def _copy(self: Tensor) -> Tensor:
     """``copy.copy``: another tensor over the same memory, off the tape."""
-    return _alike(self, _concrete(self, "copy()"))
+    copied = _alike(self, _concrete(self, "copy()"))
+    copied.__dict__.update(self.__dict__)
+    return copied
 
 
 def _deepcopy(self: Tensor, memo: dict) -> Tensor:
@@ -159,6 +162,7 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
     memo[id(self)] = copied
     if self.grad is not None:
         copied.grad = _deepcopy(self.grad, memo)
+    copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return copied
 
 
@@ -181,8 +185,9 @@ def _copied_window(array: np.ndarray, memo: dict) -> np.ndarray:
 
 
 def _reduce(self: Tensor, protocol: Any) -> Any:
-    """Pickles hold the elements, and no tape."""
-    return _rebuild, (type(self), np.array(_concrete(self, "pickle")), self._requires_grad)
+    """Pickles hold the elements and what users hung on the tensor, and no tape."""
+    made = (type(self), np.array(_concrete(self, "pickle")), self._requires_grad)
+    return (_rebuild, made, self.__dict__) if self.__dict__ else (_rebuild, made)
 
 
 FUNCTIONS: dict[str, Callable] = {}

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from jtorch import dtypes as dt
 from jtorch import watch
+from jtorch.eager.inplace import zero_gradient
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import state
 from jtorch.nn.tree import Tree
@@ -48,8 +49,7 @@ class Changeable(Tree):
             if set_to_none:
                 p.grad = None
             elif p.grad is not None:
-                p.grad = p.grad.detach()
-                p.grad.zero_()
+                zero_gradient(p.grad)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         """Every parameter, gradient and buffer becomes ``fn`` of itself; parameters stay the same objects."""

@@ -89,6 +89,10 @@ class Hooked:
         """
         return self._add_call_hook("_backward_hooks", hook, prepend)
 
+    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+        """``register_full_backward_hook``, under its older name."""
+        return self.register_full_backward_hook(hook)
+
     # -- state dicts -------------------------------------------------------------------------------------
 
     def register_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:

@@ -74,6 +74,9 @@ _C_NAMES = {
 }  # fmt: skip
 
 
+_WHOLE = frozenset(("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64"))
+
+
 def check_dtypes(x, y):
     """Raise PyTorch's error where two factors differ in dtype, or are bools."""
     if x.dtype is not y.dtype:
@@ -142,6 +145,11 @@ def _(xp, g, x, y, needs):
     return g * y if needs[0] else None, g * x if needs[1] else None
 
 
+def in_kind(product, factor):
+    """``factor`` as a number of the kind of ``product``: a product of integers takes its whole part."""
+    return int(factor) if product.dtype.name in _WHOLE else factor
+
+
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED)
 def addmm(xp, input, x, y, *, beta, alpha):
     product = xp.matmul(x, y)
@@ -162,7 +170,7 @@ def _(xp, g, x, y, needs, beta, alpha):
 def _(input, mat1, mat2, *, beta=1, alpha=1):
     _check("addmm", mat1, mat2, 2)
     check_expands(input.shape, (mat1.shape[0], mat2.shape[1]))
-    return (input, mat1, mat2), {"beta": beta, "alpha": alpha}
+    return (input, mat1, mat2), {"beta": in_kind(mat1, beta), "alpha": in_kind(mat1, alpha)}
 
 
 def _rows(xp, x):

@@ -201,8 +201,13 @@ def _(xp, g, x, out0, out1, complete):
 
 
 @composite(dtype="as_is", public=None, grad_name="LinalgPinvBackward0")
-def pinv(xp, x, atol, rtol):
-    """Singular values up to max(atol, rtol * the largest) count as zero; both may be numbers or arrays."""
+def pinv(xp, x, atol, rtol, *, hermitian=False):
+    """Singular values up to max(atol, rtol * the largest) count as zero; both may be numbers or arrays.
+
+    With ``hermitian`` only the lower triangle is looked at, its mirror image stands for the upper one.
+    """
+    if hermitian:
+        x = _mirrored(xp, x)
     u, s, vh = xp.svd(x, full=False)
     if not s.shape[-1]:
         return swap(xp, x)
@@ -213,8 +218,14 @@ def pinv(xp, x, atol, rtol):
     return xp.matmul(swap(xp, vh) * _rows(xp, inverse), swap(xp, u))
 
 
+def _mirrored(xp, x):
+    rows, columns = (xp.iota(shape=tuple(x.shape), axis=x.ndim - k, dtype=np.dtype(np.int64)) for k in (2, 1))
+    return xp.where(xp.ge(rows, columns), x, swap(xp, x))
+
+
 @pinv.vjp
-def _(xp, g, x, out):
+def _(xp, g, x, out, hermitian):
+    x = _mirrored(xp, x) if hermitian else x
     p, pt, gt = out, swap(xp, out), swap(xp, g)
     gx = -xp.matmul(pt, xp.matmul(g, pt))
     left = xp.matmul(xp.matmul(gt, p), pt)  # times what x leaves out on the left

@@ -100,6 +100,6 @@ def _(xp, g, axes):
 
 
 @flip.face
-def _(input, *dims):
-    dims = ax.sizes(dims)
+def _(input, *axes, dims=None):
+    dims = ax.sizes(axes if dims is None else (dims,))
     return (input,), {"axes": ax.many(dims, input.ndim) if dims else ()}

@@ -15,6 +15,7 @@ from typing import Any
 
 from jtorch import op, watch
 from jtorch.eager.grad_mode import enable_grad
+from jtorch.eager.inplace import zero_gradient
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.fused import fused
 from jtorch.optim.hooks import Hooked, with_hooks
@@ -134,8 +135,7 @@ class Optimizer(Hooked):
                 if set_to_none:
                     set_grad(p, None)
                 elif p.grad is not None:
-                    p.grad = p.grad.detach()
-                    p.grad.zero_()
+                    zero_gradient(p.grad)
 
     # -- groups ------------------------------------------------------------------------------------------
 

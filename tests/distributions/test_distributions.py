@@ -332,3 +332,13 @@ def test_enumerated_support():
     assert distributions.Bernoulli(jtorch.tensor([0.5])).enumerate_support().tolist() == [[0.0], [1.0]]
     one_hot = distributions.OneHotCategorical(jtorch.ones(2, 3)).enumerate_support()
     assert tuple(one_hot.shape) == (3, 2, 3)
+
+
+@pytest.mark.parametrize("concentration", [0.001, 0.01, 0.3, 2.0])
+def test_shares_of_small_concentrations_have_no_ties(concentration: float) -> None:
+    jtorch.manual_seed(0)
+    drawn = distributions.Beta(concentration, concentration).sample((4000,)).numpy()
+    assert (drawn == 0.5).mean() < 0.001 and drawn.min() > 0 and drawn.max() < 1
+    deviation = 0.5 / math.sqrt(2 * concentration + 1)
+    assert abs(drawn.mean() - 0.5) < 5 * deviation / math.sqrt(4000)
+    assert drawn.std() == pytest.approx(deviation, rel=0.06)

@@ -284,3 +284,32 @@ def test_out_is_written():
     assert out.tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(RuntimeError, match=r"dtype Long does not match dtype of out tensor \(Float\)"):
         jtorch.zeros(3, dtype=jtorch.int64, out=out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((0, 2.5, 3), [1, 10, 100]), ((0.9, 2, 3), [1, 10, 100]), ((0, 3, 4, 2), [1, 2, 4, 8]),
+        ((0, 3, 3), [1, 31, 1000]),
+    ],
+)  # fmt: skip
+def test_the_exponents_of_integers_end_at_integers(arguments: tuple, expected: list) -> None:
+    assert jtorch.logspace(*arguments, dtype=jtorch.int64).tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["arange", "linspace", "logspace"])
+def test_as_many_numbers_as_out_has_elements_fill_it_in_its_shape(name: str) -> None:
+    arguments = {"arange": (4,), "linspace": (0, 3, 4), "logspace": (0, 3, 4, 2)}[name]
+    x = jtorch.zeros(2, 2)
+    flat = x.view(-1)
+    getattr(jtorch, name)(*arguments, out=x)
+    assert x.shape == (2, 2)
+    assert flat.tolist() == ([1, 2, 4, 8] if name == "logspace" else [0, 1, 2, 3])
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_out_that_shrinks_keeps_its_memory() -> None:
+    x = jtorch.zeros(2, 3)
+    flat = x.view(-1)
+    jtorch.add(jtorch.arange(4.0), 1, out=x)
+    assert x.tolist() == [1, 2, 3, 4] and flat.tolist() == [1, 2, 3, 4, 0, 0]

@@ -119,3 +119,25 @@ def test_hooks_work_with_create_graph():
     (g,) = jtorch.autograd.grad(y.sum(), x, create_graph=True)
     (second,) = jtorch.autograd.grad(g.sum(), x)
     assert (g.item(), second.item()) == (12.0, 6.0)
+
+
+@pytest.mark.parametrize("how", ["sum", "mean", "expand"])
+def test_a_retained_gradient_has_an_element_of_its_own_for_each_place(how: str) -> None:
+    a = jtorch.ones(3, requires_grad=True)
+    b = a * 2
+    b.retain_grad()
+    loss = {"sum": b.sum, "mean": lambda: b.mean() * 3, "expand": lambda: b.expand(1, 3).sum()}[how]()
+    loss.backward()
+    b.grad[0] = 5
+    assert b.grad.tolist() == [5, 1, 1] and a.grad.tolist() == [2, 2, 2]
+
+
+def test_a_retained_gradient_is_not_the_memory_of_another_gradient() -> None:
+    a = jtorch.ones(2, requires_grad=True)
+    b = a * 1
+    c = b + 0
+    b.retain_grad()
+    c.retain_grad()
+    c.backward(g := jtorch.tensor([1.0, 2.0]))
+    b.grad.zero_()
+    assert c.grad.tolist() == g.tolist() == a.grad.tolist() == [1, 2]

@@ -340,3 +340,14 @@ def test_a_uint8_tensor_is_a_mask():
 def test_assigned_words_are_refused():
     with pytest.raises(TypeError, match=r"can't assign a str to a torch.FloatTensor"):
         jtorch.zeros(2)[0:1] = "a"
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+def test_an_index_of_one_uint8_is_a_mask() -> None:
+    x = jtorch.zeros(2, 3)
+    x[jtorch.tensor(0, dtype=jtorch.uint8)] = 5
+    assert x.tolist() == [[0, 0, 0], [0, 0, 0]]
+    x[jtorch.tensor(1, dtype=jtorch.uint8)] = 5
+    assert x.tolist() == [[5, 5, 5], [5, 5, 5]]
+    zero, one = (jtorch.tensor(k, dtype=jtorch.uint8) for k in (0, 1))
+    assert [tuple(t.shape) for t in (x[zero], x[one], x[:, one])] == [(0, 2, 3), (1, 2, 3), (2, 1, 3)]

@@ -57,3 +57,16 @@ def test_fill_diagonal():
     cube = jtorch.zeros(2, 2, 2).fill_diagonal_(1)
     assert cube.sum().item() == 2
     assert cube[1, 1, 1].item() == 1
+
+
+def test_parts_and_sums_of_a_size_are_sizes() -> None:
+    size = jtorch.zeros(2, 4).size()
+    for made, expected in [
+        (size[:1], (2,)), (size[:1] + (3,), (2, 3)), ((3,) + size, (3, 2, 4)), (size + size, (2, 4, 2, 4)),
+        (size * 2, (2, 4, 2, 4)), (2 * size, (2, 4, 2, 4)), (size[::-1], (4, 2)),
+    ]:  # fmt: skip
+        assert type(made) is jtorch.Size and made == expected
+    assert type(size[0]) is int and size[-1] == 4
+    assert jtorch.zeros(1).new(size[:1] + (3,)).shape == (2, 3)
+    with pytest.raises(TypeError):
+        size + [3]

@@ -103,3 +103,9 @@ def test_comparison_has_no_order():
 def test_compiled_code_refuses():
     with pytest.raises(CompileError, match="complex"):
         jtorch.compile(lambda z: z * z)(jtorch.tensor([1j]))
+
+
+def test_the_conjugate_transpose_of_one_number_is_its_conjugate() -> None:
+    assert jtorch.tensor(1 + 2j).H.item() == 1 - 2j
+    assert jtorch.tensor([[1 + 2j]]).H.tolist() == jtorch.tensor([[1 + 2j]]).mH.tolist() == [[1 - 2j]]
+    assert jtorch.tensor(3.0).H.item() == 3

@@ -213,3 +213,15 @@ def test_compiled_equals_eager():
 
     for a, b in zip(compiled(*leaves, places), expected, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+
+
+def test_a_value_filled_in_twice_at_a_place_gets_its_gradient_once() -> None:
+    value, x = jtorch.tensor(1.0, requires_grad=True), jtorch.zeros(2, 3, requires_grad=True)
+    out = x.index_fill(0, jtorch.tensor([0, -2, 0]), value)
+    out.sum().backward()
+    assert out.tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert value.grad.item() == 3 and x.grad.tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert jtorch.zeros(3).index_fill(0, jtorch.tensor([], dtype=jtorch.int64), 4).tolist() == [0, 0, 0]
+    assert jtorch.zeros(3).index_fill_(0, jtorch.tensor(1, dtype=jtorch.int32), 4).tolist() == [0, 4, 0]
+    with pytest.raises(IndexError):
+        jtorch.zeros(2).index_fill(0, jtorch.tensor([2]), 1)

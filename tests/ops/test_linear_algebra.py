@@ -261,3 +261,23 @@ def test_compiled_code_tells_of_singular_matrices():
     np.testing.assert_allclose(function(jtorch.eye(2)).numpy(), 2 * np.eye(2))
     with pytest.raises(RuntimeError, match="diagonal element 2 is zero"):
         function(jtorch.ones(2, 2))
+
+
+def test_a_hermitian_pseudo_inverse_reads_the_lower_triangle_alone() -> None:
+    A = jtorch.tensor([[1.0, 9.0], [2.0, 1.0]], dtype=jtorch.float64)
+    expected = [[-1 / 3, 2 / 3], [2 / 3, -1 / 3]]
+    np.testing.assert_allclose(jtorch.linalg.pinv(A, hermitian=True).numpy(), expected, rtol=1e-12)
+    batch = jtorch.stack([A, A])
+    np.testing.assert_allclose(jtorch.linalg.pinv(batch, hermitian=True).numpy(), [expected] * 2, rtol=1e-12)
+    assert jtorch.linalg.matrix_rank(jtorch.tensor([[1.0, 0.0], [2.0, 4.0]]), hermitian=True).item() == 1
+
+
+@needs_torch
+def test_the_gradient_of_a_hermitian_pseudo_inverse() -> None:
+    A = np.array([[3.0, 1.0], [1.0, 2.0]])
+    g = np.array([[1.0, 2.0], [0.5, -1.0]])
+    x = jtorch.tensor(A, requires_grad=True)
+    t = torch.tensor(A, requires_grad=True)
+    jtorch.linalg.pinv(x, hermitian=True).backward(jtorch.tensor(g))
+    torch.linalg.pinv(t, hermitian=True).backward(torch.tensor(g))
+    np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=1e-10)

@@ -149,3 +149,15 @@ def test_errors(name):
 def test_sizes_that_depend_on_elements_are_an_error_while_compiling():
     with pytest.raises(jtorch.errors.CompileError, match="unique"):
         jtorch.compile(lambda x: x.unique() * 2)(jtorch.tensor([1, 2, 2]))
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+@pytest.mark.parametrize("dim", range(4))
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_quantiles_keep_the_order_of_the_other_dims(name: str, dim: int, keepdim: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5))
+    q = [0.25, 0.5]
+    found = getattr(jtorch, name)(jtorch.tensor(x), jtorch.tensor(q).double(), dim, keepdim)
+    np.testing.assert_allclose(found.numpy(), np.quantile(x, q, axis=dim, keepdims=keepdim), rtol=1e-12)
+    one = getattr(jtorch, name)(jtorch.tensor(x), 0.5, dim, keepdim)
+    np.testing.assert_allclose(one.numpy(), np.quantile(x, 0.5, axis=dim, keepdims=keepdim), rtol=1e-12)

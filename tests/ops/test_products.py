@@ -210,3 +210,19 @@ def test_compiled_equals_eager():
 
     for a, b in zip(compiled(*leaves), expected, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+
+
+def test_factors_of_integer_products_lose_their_fractions() -> None:
+    vector, matrix, batch = jtorch.tensor([10]), jtorch.tensor([[10]]), jtorch.tensor([[[10]]])
+    half = {"beta": 0.5, "alpha": 1.5}
+    for found in (
+        jtorch.addmv(vector, jtorch.tensor([[3]]), jtorch.tensor([5]), **half),
+        jtorch.addmm(matrix, jtorch.tensor([[3]]), jtorch.tensor([[5]]), **half),
+        jtorch.baddbmm(batch, jtorch.tensor([[[3]]]), jtorch.tensor([[[5]]]), **half),
+        jtorch.addbmm(matrix, jtorch.tensor([[[3]]]), jtorch.tensor([[[5]]]), **half),
+    ):
+        assert found.dtype is jtorch.int64 and found.item() == 15
+    with pytest.raises(RuntimeError, match="argument beta must not be a floating point number"):
+        jtorch.addr(matrix, jtorch.tensor([3]), jtorch.tensor([5]), **half)
+    assert jtorch.addr(matrix, jtorch.tensor([3]), jtorch.tensor([5]), beta=2, alpha=3).item() == 65
+    assert jtorch.addmv(vector.float(), jtorch.tensor([[3.0]]), jtorch.tensor([5.0]), **half).item() == 27.5

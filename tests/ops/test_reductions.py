@@ -207,3 +207,15 @@ def test_errors(name):
     call, kind, sentence = ERRORS[name]
     with pytest.raises(kind, match=sentence):
         call(jtorch.tensor(A), jtorch.tensor(INTS))
+
+
+def test_running_sums_and_products_have_the_dtype_asked_for() -> None:
+    x = jtorch.tensor([200.0, 100.0])
+    assert x.cumsum(0, dtype=jtorch.uint8).tolist() == [200, 44]
+    assert x.cumprod(0, dtype=jtorch.uint8).tolist() == [200, 32]
+    for dtype in (jtorch.uint8, jtorch.int8, jtorch.int16, jtorch.int32, jtorch.int64, jtorch.float64):
+        for name in ("cumsum", "cumprod", "sum", "prod", "nansum"):
+            if name != "nansum" or dtype.is_floating_point:
+                assert getattr(jtorch, name)(x, 0, dtype=dtype).dtype is dtype, name
+    assert jtorch.tensor(5).cumsum(0, dtype=jtorch.int8).dtype is jtorch.int8
+    assert jtorch.tensor([1, 2], dtype=jtorch.uint8).cumsum(0).dtype is jtorch.int64

@@ -66,7 +66,7 @@ def _unusual() -> str:
 
 def _slots(cls: Any) -> Slots:
     """Nothing where one is not where it is expected."""
-    names = sorted(name for name in cls.__slots__ if name != "__weakref__")
+    names = sorted(name for name in cls.__slots__ if not name.startswith("__"))
     slots = {name: object.__basicsize__ + 8 * k for k, name in enumerate(names)}
     tried = object.__new__(cls)
     for name, place in slots.items():

@@ -6,14 +6,15 @@ Source: https://docs.pytorch.org/docs/stable/tensors.html
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from jtorch import dtypes as dt
 from jtorch.eager.tensor import Tensor
 
 
-def _to(dtype: dt.dtype) -> Callable[[Tensor], Tensor]:
-    def method(self: Tensor) -> Tensor:
-        return self.to(dtype)
+def _to(dtype: dt.dtype) -> Callable[..., Tensor]:
+    def method(self: Tensor, *, memory_format: Any = None) -> Tensor:
+        return self.to(dtype) if memory_format is None else self.to(dtype, memory_format=memory_format)
 
     return method
 

@@ -68,7 +68,7 @@ def _range(x: Tensor, min: Any, max: Any, margin: float = 1.0) -> tuple[Any, Any
 
 
 def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
     """(sums of weights between neighbouring edges, the edges); ``bins`` is a number or edges."""
     if not input.is_floating_point():

@@ -17,12 +17,17 @@ from jtorch.return_types import ALL as RESULTS
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The sums of the elements up to each position of ``dim``; integers are summed as int64."""
-    return _running("cumsum", input if dtype is None else input.to(dtype), dim)
+    return _of_dtype(_running("cumsum", input if dtype is None else input.to(dtype), dim), dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The products of the elements up to each position of ``dim``."""
-    return _running("cumprod", input if dtype is None else input.to(dtype), dim)
+    return _of_dtype(_running("cumprod", input if dtype is None else input.to(dtype), dim), dtype)
+
+
+def _of_dtype(sums: Tensor, dtype: Any) -> Tensor:
+    """Sums are int64 for narrow integers: modulo 2^n they are what narrow ones would have come to."""
+    return sums if dtype is None else sums.to(dtype)
 
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:

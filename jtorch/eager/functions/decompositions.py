@@ -150,7 +150,7 @@ def pinv(
     if A.numel() == 0:
         return A.mT * 1.0
     atol, rtol = _tolerances(A, atol, rtol)
-    return APPLY["pinv"](A, _wide(atol, 1), _wide(rtol, 1))
+    return APPLY["pinv"](A, _wide(atol, 1), _wide(rtol, 1), hermitian=hermitian)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:

@@ -167,15 +167,14 @@ def _quantile(
     ranks_at = _shares(name, q, input)
     axis = None if dim is None else ax.one(dim, input.ndim)
     lead = (1,) * input.ndim
-    line = input.reshape(-1) if axis is None or not input.ndim else input.transpose(axis, -1)
+    line = input.reshape(-1) if axis is None or not input.ndim else input.movedim(axis, -1)
     if not line.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     found = _interpolated(sort(line)[0], ranks_at.reshape(-1), interpolation, name == "nanquantile")
     if axis is None or not input.ndim:
         out = found.reshape((-1, *lead) if keepdim else (-1,))
-    else:  # (..., q) with the reduced dim swapped to the end
-        kept = found.unsqueeze(axis).transpose(axis, -2).squeeze(-2) if axis != input.ndim - 1 else found
-        out = kept.movedim(-1, 0)
+    else:  # (the other dims in their order, q)
+        out = found.movedim(-1, 0)
         out = out.unsqueeze(axis + 1) if keepdim else out
     return out if ranks_at.ndim else out.squeeze(0)
 

@@ -124,8 +124,20 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, max(-(-n // chunks), 1), dim)
 
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def _one_of(name: str, both: Any, indices: Any, sections: Any) -> Any:
+    """Where to split: PyTorch's overloads call it ``indices`` or ``sections``."""
+    given = [value for value in (both, indices, sections) if value is not None]
+    if len(given) != 1:
+        raise TypeError(f"{name}() takes either indices or sections")
+    return given[0]
+
+
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Views between the given positions; or ``sections`` of them, the first ones longer by one."""
+    indices_or_sections = _one_of("tensor_split", indices_or_sections, indices, sections)
     if not input.ndim:
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
@@ -152,7 +164,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _split_along(name: str, least: int, axis_of: Callable[[Tensor], int]) -> Callable:
-    def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    def function(
+        input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: int | None = None
+    ) -> tuple[Tensor, ...]:
+        indices_or_sections = _one_of(name, indices_or_sections, indices, sections)
         if input.ndim < least:
             raise RuntimeError(
                 f"torch.{name} requires a tensor with at least {least} dimension"

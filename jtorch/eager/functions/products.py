@@ -16,7 +16,7 @@ from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
-from jtorch.ops.contraction import check_dtypes, check_expands
+from jtorch.ops.contraction import check_dtypes, check_expands, in_kind
 
 _mm_unchecked = APPLY["mm"]
 _mm = public_function(BY_NAME["mm"])
@@ -135,6 +135,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 def _added(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """beta input + alpha product; where beta is 0, what is in ``input`` does not matter."""
     check_expands(input.shape, tuple(product.shape))
+    beta, alpha = in_kind(product, beta), in_kind(product, alpha)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return product
@@ -152,6 +153,12 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     for name, t in (("vec1", vec1), ("vec2", vec2)):
         if t.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {t.ndim}-D")
+    if not any(t.is_floating_point() or t.is_complex() for t in (input, vec1, vec2)):
+        for name, factor in (("beta", beta), ("alpha", alpha)):
+            if isinstance(factor, float):
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a floating point number."
+                )
     return _added(input, outer(vec1, vec2), beta, alpha)
 
 

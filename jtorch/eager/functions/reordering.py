@@ -82,7 +82,7 @@ def _matrix_transposed(self: Tensor) -> Tensor:
 def _hermitian(self: Tensor) -> Tensor:
     if self.ndim not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
-    return adjoint(self) if self.ndim else self
+    return adjoint(self) if self.ndim else self.conj()
 
 
 # -- elements ----------------------------------------------------------------------------------------------

@@ -211,9 +211,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if index.ndim > 1:
         raise IndexError("Index has to be a vector/scalar")
-    shape = (*input.shape[:axis], index.numel(), *input.shape[axis + 1 :])
     places = counted_from_start(index.to(int64), input.shape[axis])
-    return APPLY["index_copy"](input, places, filled(shape, value, input), axis=axis)
+    # by a mask: each place takes the value once, however often it is named, and so does the gradient
+    shape = tuple(n if k == axis else 1 for k, n in enumerate(input.shape))
+    named = (*shape[:axis], index.numel(), *shape[axis + 1 :])
+    mask = APPLY["index_copy"](filled(shape, 0, index), places, filled(named, 1, index), axis=axis) != 0
+    return APPLY["where"](mask, filled(tuple(input.shape), value, input), input)
 
 
 FUNCTIONS: dict[str, Callable] = {

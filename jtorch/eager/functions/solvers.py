@@ -278,7 +278,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     m, n = A.shape[-2:]
     if rcond is None:
         rcond = float(np.finfo(A._data.dtype).eps) * max(m, n)
-    solution = matmul(APPLY["pinv"](A, 0.0, rcond), X)
+    solution = matmul(APPLY["pinv"](A, 0.0, rcond, hermitian=False), X)
     values = APPLY["svdvals"](A.detach())
     empty = wrap(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=A._data.dtype))
     rank = APPLY["gt"](values, values[..., :1] * rcond).sum(-1)

@@ -196,8 +196,12 @@ def _convolve_transposed(
         raise RuntimeError("negative padding is not supported")
     _check_numbers(strides, dilations, groups)
     _check_transposed(input, weight, bias, groups, extra, strides, dilations)
-    # output padding that a stride does not reach is zeros behind the images, which no window sees
-    behind = [e if e >= s else 0 for e, s in zip(extra, strides, strict=True)]
+    # Output padding of a stride and more no window may see as padding. It first uncovers what ``padding``
+    # cuts off at the end; what is left over and still a stride and more, is zeros behind the images.
+    uncovered = [min(e, p) if e >= s else 0 for e, s, p in zip(extra, strides, border, strict=True)]
+    rest = [e - u for e, u in zip(extra, uncovered, strict=True)]
+    behind = [r if r >= s else 0 for r, s in zip(rest, strides, strict=True)]
+    high = tuple(p - u for p, u in zip(border, uncovered, strict=True))
     sizes = tuple(
         (n - 1) * s - 2 * p + d * (k - 1) + 1 + e - b
         for n, s, p, d, k, e, b in zip(
@@ -209,7 +213,7 @@ def _convolve_transposed(
             f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel: "
             f"{list(sizes)}. Output size is too small"
         )
-    geometry = {"sizes": sizes, "stride": strides, "low": border, "high": border, "dilation": dilations}
+    geometry = {"sizes": sizes, "stride": strides, "low": border, "high": high, "dilation": dilations}
     if not any(behind):
         out = APPLY["convolution_input"](input, weight, bias, **geometry, groups=groups)
     else:

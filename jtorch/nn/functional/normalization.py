@@ -134,7 +134,7 @@ def batch_norm(
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
         return _with_statistics(input, running_mean, running_var, weight, bias, eps)
     out, mean, variance = APPLY["batch_norm"](input, weight, bias, eps=eps)
-    if running_mean is not None or running_var is not None:
+    if input.numel() and (running_mean is not None or running_var is not None):
         count = math.prod(input.shape) // max(input.shape[1], 1)
         _follow_statistics(running_mean, running_var, mean, variance, count, momentum)
     return out
@@ -180,13 +180,15 @@ def instance_norm(
     _check_channels(shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     n, c = shape[:2]
     out, mean, variance = APPLY["batch_norm"](input.reshape(1, n * c, *shape[2:]), None, None, eps=eps)
-    if running_mean is not None or running_var is not None:
-        means, variances = (t.detach().reshape(n, c).mean(0) for t in (mean, variance))
-        _follow_statistics(running_mean, running_var, means, variances, math.prod(shape[2:]), momentum)
     out = out.reshape(shape)
     spread = (-1, *(1,) * (len(shape) - 2))
     out = out if weight is None else out * weight.reshape(spread)
-    return (out if bias is None else out + bias.reshape(spread)).to(input.dtype)
+    out = (out if bias is None else out + bias.reshape(spread)).to(input.dtype)
+    # only now: weight or bias may be a running statistic, too
+    if running_mean is not None or running_var is not None:
+        means, variances = (t.detach().reshape(n, c).mean(0) for t in (mean, variance))
+        _follow_statistics(running_mean, running_var, means, variances, math.prod(shape[2:]), momentum)
+    return out
 
 
 def local_response_norm(

@@ -282,6 +282,10 @@ def _lp_pool(
     rank: int, input: Tensor, norm_type: float, kernel_size: Sizes, stride: Any, ceil_mode: bool
 ) -> Tensor:
     name = f"avg_pool{rank}d"
+    if norm_type in (math.inf, -math.inf):  # the limits: the largest and the smallest absolute value
+        largest: Any = (max_pool1d, max_pool2d, max_pool3d)[rank - 1]
+        sign = 1 if norm_type > 0 else -1
+        return sign * largest(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
     kernel = spread(name, "kernel_size", kernel_size, rank)
     powers: Any = input**norm_type
     mean: Any = _avg_pool(name, rank, powers, kernel, stride, 0, ceil_mode, True, None)

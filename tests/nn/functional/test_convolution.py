@@ -134,3 +134,29 @@ def test_second_derivative():
     assert jtorch.autograd.gradcheck(lambda x, w: F.conv1d(x, w, stride=2, padding=1), (x, w))
     assert jtorch.autograd.gradgradcheck(lambda x, w: F.conv1d(x, w, stride=2, padding=1), (x, w))
     assert jtorch.autograd.gradgradcheck(lambda x, w: F.conv_transpose1d(x, w, stride=2), (x, w))
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        {"stride": 2, "padding": 2, "output_padding": 3, "dilation": 4},
+        {"stride": 2, "padding": 1, "output_padding": 3, "dilation": 4},
+        {"stride": 1, "padding": 3, "output_padding": 2, "dilation": 4},
+        {"stride": 2, "padding": 0, "output_padding": 3, "dilation": 4},
+        {"stride": 3, "padding": 1, "output_padding": 2, "dilation": 1},
+    ],
+)
+def test_output_padding_of_a_stride_and_more_uncovers_what_padding_cuts(geometry: dict) -> None:
+    ones = jtorch.ones(1, 1, 2, requires_grad=True)
+    found = F.conv_transpose1d(jtorch.tensor([[[1.0, 2.0]]]), ones, **geometry)
+    s, p, e, d = (geometry[k] for k in ("stride", "padding", "output_padding", "dilation"))
+    whole = np.zeros(s + d + 1 + e)
+    for k, x in enumerate((1.0, 2.0)):
+        whole[[k * s, k * s + d]] += x
+    expected = whole[p : p + s + d + 1 - 2 * p + e]
+    assert found.flatten().tolist() == expected.tolist()
+    weights = jtorch.arange(float(len(expected)))
+    (found.flatten() * weights).sum().backward()
+    inside = np.concatenate([np.zeros(p), weights.numpy(), np.zeros(len(whole))])
+    slopes = [sum(x * inside[k * s + tap * d] for k, x in enumerate((1.0, 2.0))) for tap in (0, 1)]
+    assert ones.grad.flatten().tolist() == slopes

@@ -95,3 +95,21 @@ def test_nan_stays_in_its_channel():
     out = F.batch_norm(jtorch.tensor(x), None, None, training=True).numpy()
     assert np.isnan(out[:, 1]).all()
     assert np.isfinite(out[:, [0, 2]]).all()
+
+
+def test_an_empty_batch_leaves_the_running_statistics() -> None:
+    layer = jtorch.nn.BatchNorm1d(2)
+    layer.running_mean.fill_(3)
+    layer(jtorch.zeros(0, 2))
+    assert layer.running_mean.tolist() == [3, 3] and layer.running_var.tolist() == [1, 1]
+    assert layer.num_batches_tracked.item() == 1
+    image = jtorch.nn.BatchNorm2d(2)
+    image(jtorch.zeros(2, 2, 0, 3))
+    assert image.running_mean.tolist() == [0, 0] and image.running_var.tolist() == [1, 1]
+
+
+def test_instances_are_scaled_by_the_weight_from_before_the_update() -> None:
+    shared = jtorch.ones(2)
+    out = F.instance_norm(jtorch.arange(8.0).reshape(1, 2, 4), shared, shared, shared, shared)
+    row = [-0.34163, 0.55279, 1.44721, 2.34163]
+    np.testing.assert_allclose(out.numpy(), [[row, row]], atol=1e-5)

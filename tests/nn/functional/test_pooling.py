@@ -141,3 +141,11 @@ def test_whole_numbers():
     assert F.max_pool2d(x, 2).tolist() == [[[5, 7], [13, 15]]]
     with pytest.raises(NotImplementedError, match="convert to a float dtype"):
         F.avg_pool2d(x, 2)
+
+
+@pytest.mark.parametrize(("norm", "expected"), [(np.inf, [3, 3, 5, 7]), (-np.inf, [1, 2, 4, 6])])
+def test_infinite_norms_of_windows_are_extremes(norm: float, expected: list) -> None:
+    x = jtorch.tensor([[[1.0, -3, -2, 3, 4, 5, -6, 7]]])
+    assert F.lp_pool1d(x, norm, 2).tolist() == [[expected]]
+    assert F.lp_pool2d(x.reshape(1, 1, 8, 1), norm, (2, 1)).flatten().tolist() == expected
+    assert F.lp_pool3d(x.reshape(1, 1, 8, 1, 1), norm, (2, 1, 1)).flatten().tolist() == expected

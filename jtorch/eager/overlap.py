@@ -1,0 +1,70 @@
+"""In-place ops refuse memory whose content would depend on the order of writing, in PyTorch's words.
+
+That is memory in which several elements of the written tensor are one (an expanded tensor), and memory that
+another argument reads at shifted places (``x[1:] = x[:-1]``). Filling with one number is free of both.
+
+Source: ``assert_no_internal_overlap`` and ``assert_no_partial_overlap`` of PyTorch's MemoryOverlap.cpp
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch import op as op_module
+from jtorch.eager.tensor import Tensor
+
+_WITHIN = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
+_BETWEEN = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+    "memory location. Please clone() the tensor before performing the operation."
+)
+
+
+def check_written(tensor: Tensor) -> None:
+    """Raise RuntimeError where elements of ``tensor`` share memory with each other."""
+    data = tensor._data
+    if 0 not in data.strides or not data.size:
+        return
+    if any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+        raise RuntimeError(_WITHIN)
+
+
+def check_read(tensor: Tensor, other: Any) -> None:
+    """Raise RuntimeError where ``other``, read while ``tensor`` is written, lies in part in its memory."""
+    if not isinstance(other, Tensor) or other is tensor or other._cell is not tensor._cell:
+        return
+    if _overlap_in_part(tensor, other):
+        raise RuntimeError(_BETWEEN)
+
+
+def _overlap_in_part(a: Tensor, b: Tensor) -> bool:
+    """As PyTorch decides it: of tensors with gaps nothing is known, so they pass."""
+    x, y = a._data, b._data
+    if not x.size or not y.size or not (_is_dense(x) and _is_dense(y)):
+        return False
+    evaluator = op_module.CONTEXT.get().evaluator
+    (memory, first), (other, start) = evaluator.window(x), evaluator.window(y)
+    if memory is not other or first >= start + _bytes(y) or start >= first + _bytes(x):
+        return False
+    return first != start or _bytes(x) != _bytes(y) or _steps(x) != _steps(y)
+
+
+def _bytes(x: Any) -> int:
+    return x.size * x.dtype.itemsize
+
+
+def _steps(x: Any) -> list[int]:
+    return [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
+
+
+def _is_dense(x: Any) -> bool:
+    """Whether the elements fill one block of memory, in any order of the axes."""
+    expected = x.dtype.itemsize
+    for step, n in sorted((s, n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1):
+        if step != expected:
+            return False
+        expected *= n
+    return True

@@ -1,0 +1,73 @@
+"""In-place ops on memory that is written in several places at once, or read while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import jtorch
+
+WITHIN, BETWEEN = "more than one element of the written-to tensor", "some elements of the input tensor"
+
+
+def _assign(y: jtorch.Tensor) -> None:
+    y[1:] = y[:-1]
+
+
+def _assign_expanded(y: jtorch.Tensor) -> None:
+    y.expand(2, 5)[:] = jtorch.ones(5)
+
+
+REFUSED: dict[str, tuple[Callable, str]] = {
+    "assigned": (_assign, BETWEEN),
+    "copied": (lambda y: y[1:].copy_(y[:-1]), BETWEEN),
+    "added": (lambda y: y[1:].add_(y[:-1]), BETWEEN),
+    "added by keyword": (lambda y: y[1:].add_(other=y[:-1]), BETWEEN),
+    "one of its own elements": (lambda y: y.div_(y[0]), BETWEEN),
+    "three operands": (lambda y: y[1:].addcmul_(y[:-1], y[:-1]), BETWEEN),
+    "indexed": (lambda y: y.index_copy_(0, jtorch.tensor([1, 2]), y[:2]), BETWEEN),
+    "transposed": (lambda y: y[:4].view(2, 2).add_(y[:4].view(2, 2).t()), BETWEEN),
+    "expanded": (lambda y: y.expand(2, 5).add_(1), WITHIN),
+    "expanded and assigned": (_assign_expanded, WITHIN),
+    "expanded and drawn": (lambda y: y.expand(2, 5).normal_(), WITHIN),
+    "expanded out": (lambda y: jtorch.add(jtorch.ones(2, 5), 1, out=y.expand(2, 5)), WITHIN),
+    "expanded and masked": (lambda y: y.expand(2, 5).masked_fill_(jtorch.eye(2, 5) > 0, 1), WITHIN),
+}
+ALLOWED: dict[str, tuple[Callable, list]] = {
+    "itself": (lambda y: y.add_(y), [0, 2, 4, 6, 8]),
+    "the same places": (lambda y: y.view(5, 1).add_(y.view(5, 1)), [0, 2, 4, 6, 8]),
+    "apart": (lambda y: y[:2].copy_(y[3:]), [3, 4, 2, 3, 4]),
+    "interleaved": (lambda y: y[:4:2].add_(y[1:5:2]), [1, 1, 5, 3, 4]),
+    "filled": (lambda y: y.expand(2, 5).fill_(7), [7] * 5),
+    "a number of its own": (lambda y: y.__setitem__(slice(None), y[1]), [1] * 5),
+    "a masked number of its own": (lambda y: y.masked_fill_(y > 2, y[1]), [0, 1, 2, 1, 1]),
+    "a clone": (lambda y: y[1:].copy_(y[:-1].clone()), [0, 0, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_result_that_depends_on_the_order_of_writing_is_refused(
+    name: str, inside: bool, compiled: bool
+) -> None:
+    write, sentence = REFUSED[name]
+
+    def program(x: jtorch.Tensor) -> jtorch.Tensor:
+        y = x * 1 if inside else x
+        write(y)
+        return y
+
+    x = jtorch.arange(5.0)
+    with pytest.raises(RuntimeError, match=sentence):
+        (jtorch.compile(program) if compiled else program)(x)
+    assert x.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_other_writes_into_shared_memory_go_on(name: str) -> None:
+    write, expected = ALLOWED[name]
+    y = jtorch.arange(5.0)
+    write(y)
+    assert y.tolist() == expected
