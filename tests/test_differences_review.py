@@ -448,15 +448,6 @@ def gradients_of_a_median_that_is_there_twice(T):
     return x.grad
 
 
-@known("a gradient of the engine's own is never changed in place, so whoever kept it sees the old one")
-def gradients_accumulate_in_place(T):
-    x = T.ones(2, requires_grad=True)
-    (x * 2).sum().backward()
-    kept = x.grad
-    (x * 2).sum().backward()
-    return [kept, kept is x.grad]
-
-
 @known("tensors of inference_mode are ordinary ones that require no grad")
 def inference_tensors_are_refused(T):
     with T.inference_mode():
@@ -518,14 +509,6 @@ def test_the_answer_is_that_of_pytorch(name):
 
 
 # -- without an oracle ---------------------------------------------------------------------------------------
-
-
-def test_a_gradient_of_the_engine_is_kept_for_whoever_took_it():
-    x = jtorch.ones(2, requires_grad=True)
-    (x * 2).sum().backward()
-    kept = x.grad
-    (x * 2).sum().backward()
-    assert kept.tolist() == [2.0, 2.0] and x.grad.tolist() == [4.0, 4.0]
 
 
 def test_type_errors_name_the_function():

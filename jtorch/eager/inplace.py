@@ -45,7 +45,7 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
             check_written(input)
         for other in others:
             if isinstance(other, Tensor) and other._cell is input._cell and not (fills and not other.ndim):
-                check_read(input, other)  # what a fill reads is one number, read before
+                _check_read(input, other, lambda: function(input, *args, **kwargs))
         if op_module.CONTEXT.get().grad:
             check_allowed(input, others)
             if saves_input and is_tracked(input, *others):
@@ -98,6 +98,16 @@ def _fitted(tensor: Tensor, result: Tensor) -> Tensor:
     if result._data.shape != data.shape:
         result = APPLY["expand"](result, shape=tuple(data.shape))
     return result
+
+
+def _check_read(input: Tensor, other: Tensor, compute: Callable) -> None:
+    """Refuse what reads memory that it writes, unless its arguments are an error of their own, which is
+    PyTorch's to tell first. (What a fill reads is one number, read before.)"""
+    try:
+        check_read(input, other)
+    except RuntimeError:
+        compute()
+        raise
 
 
 def _broadcast_grows(new: tuple, old: tuple) -> bool:
