@@ -7,8 +7,8 @@ and the result does not depend on threads: whoever computes a partial, it is the
 
 Terms that lie side by side are added in the lanes of vector registers, 16 to 64 of them, so a partial may be
 longer than where each result has a column of its own and every term waits for the one before. With these
-lengths sums of 10^7 and 10^9 terms are off by at most one unit in the last place, and a partial costs less
-than a fiftieth of what its terms do.
+lengths sums of 10^7 random terms are off by at most one unit in the last place, of equal terms by two
+(`python -m benchmarks accuracy`), and the mean of 10^6 takes no longer than as one running sum.
 """
 
 from __future__ import annotations
