@@ -138,6 +138,9 @@ def operand_of(scalar: Scalar, value: Any) -> Any:
     return value if number else NotImplemented
 
 
+_PYTHONS = {"div": operator.truediv, "floor_divide": operator.floordiv, "remainder": operator.mod}
+
+
 def check_arithmetic(name: str, left: Any, right: Any) -> None:
     """Where Python raises, or leaves the real numbers, a recording must not go on: arguments are guarded
     against it, results of arithmetic looked at once (a guard would hold the numbers they were made of).
@@ -146,11 +149,10 @@ def check_arithmetic(name: str, left: Any, right: Any) -> None:
     """
     left, right = _comparable(left), _comparable(right)
     if name in ("div", "floor_divide", "remainder") and right == 0:
-        sentence = {"div": "float division by zero", "floor_divide": "float floor division by zero"}
-        raise ZeroDivisionError(sentence.get(name, "float modulo"))
+        _PYTHONS[name](1.0, 0.0)  # raises, in the words of this Python
     if name == "pow" and not (isinstance(right, int) and right >= 0):
         if left == 0.0 and right < 0.0:
-            raise ZeroDivisionError("0.0 cannot be raised to a negative power")
+            operator.pow(0.0, -1.0)
         if left < 0.0 and _value(right) % 1.0 != 0.0:
             raise ValueError(
                 f"{_value(left)} ** {_value(right)} is no real number, and a tensor takes no other one"

@@ -578,9 +578,10 @@ def a_float_argument_compared_with_none_and_made_positive(wrap):
 def a_division_by_a_float_argument_that_is_zero(wrap):
     f = wrap(lambda x, a, b: x * (a / b))
     f(t(1), 1.0, 2.0)
-    with pytest.raises(ZeroDivisionError, match="float division by zero"):
+    with pytest.raises(ZeroDivisionError) as error:
         f(t(1), 1.0, 0.0)
-    return f(t(1), 1.0, 4.0)
+    said = str(error.value)  # in the words of this Python
+    return f(t(1), 1.0, 4.0), said
 
 
 # -- memory ------------------------------------------------------------------
