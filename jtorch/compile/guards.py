@@ -295,16 +295,17 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
     return names["reads_hold"]
 
 
-class ArrayRead(Read):
-    """The elements of a small NumPy array, compared bytewise: 200 ns."""
+class FactsRead(Read):
+    """What ``facts_of(container)`` gives, a tuple that compares by value."""
 
     __slots__ = ()
+    facts_of: Callable[[Any], tuple]
 
-    def __init__(self, array: np.ndarray, source: Source | None = None) -> None:
-        super().__init__(array, None, facts_of(array), source)
+    def __init__(self, container: Any, source: Source | None = None) -> None:
+        super().__init__(container, None, type(self).facts_of(container), source)
 
     def _look(self) -> Any:
-        return facts_of(self.container)
+        return type(self).facts_of(self.container)
 
     def holds(self) -> bool:
         return bool(self.now() == self.value)
@@ -315,9 +316,15 @@ class ArrayRead(Read):
     def facts(self) -> tuple:
         return type(self), id(self.container), self.value
 
+
+class ArrayRead(FactsRead):
+    """The elements of a small NumPy array, compared bytewise: 200 ns."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def facts_of(array: np.ndarray) -> tuple:
+        return array.shape, array.dtype.str, array.tobytes()
+
     def label(self) -> str:
         return f"the elements of an array of shape {self.container.shape}"
-
-
-def facts_of(array: np.ndarray) -> tuple:
-    return array.shape, array.dtype.str, array.tobytes()

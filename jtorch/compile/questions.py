@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jtorch.compile.guards import AttributeRead, Read, contents
+from jtorch.compile.guards import AttributeRead, FactsRead, contents
 from jtorch.compile.observe import Observer, Question, source_of
 from jtorch.compile.trace import ArgumentReached
 from jtorch.eager.tensor import Tensor
@@ -30,33 +29,18 @@ _OF_MEMORY = frozenset({"as_strided", "_base", "_is_view", "storage", "untyped_s
 _HOLDERS = (dict, list, tuple, set, frozenset, deque)
 
 
-class TensorRead(Read):
+class TensorRead(FactsRead):
     """What a captured tensor says of itself: (shape, strides, dtype, requires_grad, is a leaf)."""
 
     __slots__ = ()
 
-    def __init__(self, tensor: Any, source: Any = None) -> None:
-        super().__init__(tensor, "facts", _facts(tensor), source)
-
-    def _look(self) -> Any:
-        return _facts(self.container)
-
-    def holds(self) -> bool:
-        return bool(self.now() == self.value)
-
-    def test(self, name: Callable[[str, Any], str]) -> str:
-        return f"{name('again', self)}.holds()"
-
-    def facts(self) -> tuple:
-        return type(self), id(self.container), self.value
+    @staticmethod
+    def facts_of(tensor: Any) -> tuple:
+        data = tensor._data
+        return data.shape, data.strides, data.dtype, tensor._requires_grad, tensor._node is None
 
     def label(self) -> str:
         return f"what a tensor of shape {tuple(self.value[0])} says of itself"
-
-
-def _facts(tensor: Any) -> tuple:
-    data = tensor._data
-    return data.shape, data.strides, data.dtype, tensor._requires_grad, tensor._node is None
 
 
 def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, name: str) -> None:
