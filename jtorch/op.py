@@ -67,6 +67,7 @@ class Op:
         self.grad_name: str = facts.pop("grad_name", None) or _grad_name(self.name)
         self.public: str | None = facts.pop("public", self.name)  # name of the public function
         self.methods: tuple[str, ...] = facts.pop("methods", (self.name,) if self.public else ())
+        self.tensors_only: bool = facts.pop("tensors_only", False)  # a number beside tensors is an error
         self.hidden: int = facts.pop("hidden", 0)  # trailing outputs only the vjp sees
         self.ordered: bool = facts.pop("ordered", False)  # compares: complex numbers can't
         # the sentence of the error for tensors of bools, see ``messages.check_bools``

@@ -41,11 +41,12 @@ _logged: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged",
 @contextmanager
 def one_recording() -> Iterator[None]:
     """What disabled callees give while recording inside is what the replay after it takes."""
-    before = _logged.set(None)
+    before = _logged.get()
     try:
+        _logged.set(None)
         yield
     finally:
-        _logged.reset(before)
+        _logged.set(before)
 
 
 def hand_over(log: list[Any]) -> None:
@@ -93,11 +94,12 @@ class Callee:
             tensors.append(tensor)
         args, kwargs = unflatten(self.structure, leaves)
         epoch = watch.structure[0]
-        token = op_module.CONTEXT.set(Context(self.guard, self.grad))
-        try:
+        before = op_module.CONTEXT.get()
+        try:  # before the change: Ctrl-C may come right after it
+            op_module.CONTEXT.set(Context(self.guard, self.grad))
             returned = self.function(*args, **kwargs)
         finally:
-            op_module.CONTEXT.reset(token)
+            op_module.CONTEXT.set(before)
         self._check_arguments(tensors, (args, kwargs), leaves)
         if watch.structure[0] != epoch:
             raise self.error(

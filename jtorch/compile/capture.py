@@ -113,10 +113,11 @@ def _capture(
     observer.places = tracer.places
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
-    token = op_module.CONTEXT.set(context.replace(evaluator=tracer))
-    noted = watch.moved.set(tracer.moved)
+    outside, noted = op_module.CONTEXT.get(), watch.moved.get()
     error: Exception | None = None
-    try:
+    try:  # before the changes: Ctrl-C may come right after them
+        op_module.CONTEXT.set(context.replace(evaluator=tracer))
+        watch.moved.set(tracer.moved)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, name)
             if error is None:
@@ -133,9 +134,9 @@ def _capture(
         graph, effects = tracer.finish(atoms)
     finally:
         tracer.open = False
+        op_module.CONTEXT.set(outside)
+        watch.moved.set(noted)
         observer.effects.undo()
-        op_module.CONTEXT.reset(token)
-        watch.moved.reset(noted)
         changed = _undo(tracer)
     tensors = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     _check_generators(tracer)

@@ -356,11 +356,12 @@ class Tracer(Evaluator):
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        token = op_module.CONTEXT.set(Context(EAGER, op_module.CONTEXT.get().grad))
-        try:
+        before = op_module.CONTEXT.get()
+        try:  # before the change: Ctrl-C may come right after it
+            op_module.CONTEXT.set(Context(EAGER, before.grad))
             yield
         finally:
-            op_module.CONTEXT.reset(token)
+            op_module.CONTEXT.set(before)
 
     def scalar(self, container: Any, key: Any) -> Any:
         with self.outside():  # a rate that is a tensor of one element is read at once

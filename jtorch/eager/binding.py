@@ -177,7 +177,8 @@ _NAMESPACE = {
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,
     "is_half": is_half, "HALVES": _HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
-    "not_a_tensor": messages.not_a_tensor, "on_tape": results.on_tape, "off_tape": results.off_tape,
+    "not_a_tensor": messages.not_a_tensor, "check_tensors": messages.check_tensors,
+    "on_tape": results.on_tape, "off_tape": results.off_tape,
 }  # fmt: skip
 
 
@@ -260,7 +261,7 @@ def accepting(function: Callable, out: bool = True) -> Callable:
     """``function`` with the keywords more that PyTorch's functions take: ``out``, and NumPy's names."""
 
     def make(namespace: dict[str, Any]) -> tuple[str, str]:
-        namespace.update(function=function, into=into)
+        namespace.update(function=function, into=into, not_a_tensor=messages.not_a_tensor)
         name = function.__name__.rstrip("_") or function.__name__
         return accepting_source(name, function, namespace, out), f"<jtorch keywords of {name}>"
 

@@ -103,12 +103,23 @@ def bad_argument(op: Op, values: tuple) -> str:
 
 
 def not_a_tensor(name: str, given: dict[str, Any], error: AttributeError) -> Exception:
-    """What to raise where a face failed with ``error``: PyTorch's error, if an argument was to blame."""
+    """What to raise where a function failed with ``error``: PyTorch's error, if an argument was to blame."""
     for k, (argument, value) in enumerate(given.items(), 1):
         if error.name is not None and value is error.obj and not hasattr(value, "_data"):
-            kind = f"{'numpy.' if isinstance(value, np.ndarray) else ''}{type(value).__name__}"
-            return TypeError(f"{name}(): argument '{argument}' (position {k}) must be Tensor, not {kind}")
+            return _must_be_tensor(name, k, argument, value)
     return error
+
+
+def check_tensors(name: str, **given: Any) -> None:
+    """Raise TypeError for an argument that is no tensor, where a number would do but is none in PyTorch."""
+    for k, (argument, value) in enumerate(given.items(), 1):
+        if not hasattr(value, "_data"):
+            raise _must_be_tensor(name, k, argument, value)
+
+
+def _must_be_tensor(name: str, position: int, argument: str, value: Any) -> TypeError:
+    kind = f"{'numpy.' if isinstance(value, np.ndarray) else ''}{type(value).__name__}"
+    return TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {kind}")
 
 
 def long_name(d: np.dtype) -> str:

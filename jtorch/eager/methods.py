@@ -19,6 +19,7 @@ from jtorch.eager import (
 )
 from jtorch.eager.binding import APPLY, accepting, public_function
 from jtorch.eager.functions import products
+from jtorch.eager.signatures import leading_tensors
 from jtorch.eager.tensor import Tensor
 from jtorch.op import BY_NAME, TABLE
 
@@ -79,9 +80,13 @@ def _install_operators() -> None:
         setattr(Tensor, f"__{symbol}__", function)
 
 
-def _takes_dim(function: Any) -> bool:
+def _is_plain(function: Any) -> bool:
+    """Whether a method needs no ``accepting``: it has no ``dim``, nor tensors beside its own."""
     code = getattr(function, "__code__", None)
-    return code is not None and "dim" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if code is None:
+        return True
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return "dim" not in names and len(leading_tensors(function)) < 2
 
 
 def _install_methods() -> None:
@@ -97,7 +102,7 @@ def _install_methods() -> None:
         functions, exchange, storage, placement, drawing, drawing_in_place, construction, inspection,
     ):  # fmt: skip
         for name, function in module.METHODS.items():
-            setattr(Tensor, name, accepting(function, out=False) if _takes_dim(function) else function)
+            setattr(Tensor, name, function if _is_plain(function) else accepting(function, out=False))
     for symbol, name in _OPERATORS.items():
         setattr(Tensor, f"__i{symbol}__", inplace.in_place(BY_NAME[name], APPLY[name]))
     setattr(Tensor, "__getitem__", indexing.getitem)  # noqa: B010 - a plain assignment is a type error

@@ -67,11 +67,12 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """
     if _PAIRS.get():
         raise RuntimeError(error_message)
-    token = _DISABLED.set(error_message)
-    try:
+    before = _DISABLED.get()
+    try:  # before the change: Ctrl-C may come right after it
+        _DISABLED.set(error_message)
         yield
     finally:
-        _DISABLED.reset(token)
+        _DISABLED.set(before)
 
 
 def _count(change: int) -> None:

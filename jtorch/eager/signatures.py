@@ -6,6 +6,8 @@ These are ``out=``, and NumPy's ``axis`` and ``keepdims`` for ``dim`` and ``keep
 from __future__ import annotations
 
 import inspect
+from itertools import takewhile
+from textwrap import indent
 from typing import Any
 
 _ALIASES = {"dim": "axis", "keepdim": "keepdims"}
@@ -26,8 +28,21 @@ def accepting_source(name: str, function: Any, namespace: dict[str, Any], out: b
     parameters, passed = spelled_out(function, namespace)
     out = out and "out" not in map(_name, parameters)
     signature, aliases = extended(parameters, namespace, name, out)
-    write = f"    if out is not None:\n        return into(out, function({passed}), {name!r})\n"
-    return f"def accepting({signature}):\n{aliases}{write if out else ''}    return function({passed})\n"
+    writes = f"if out is not None:\n    return into(out, function({passed}), {name!r})\n" if out else ""
+    body = f"{writes}return function({passed})\n"
+    tensors = ", ".join(f"{n!r}: {n}" for n in leading_tensors(function))
+    if tensors:
+        failing = f"raise not_a_tensor({name!r}, {{{tensors}}}, error) from None"
+        body = f"try:\n{indent(body, '    ')}except AttributeError as error:\n    {failing}\n"
+    return f"def accepting({signature}):\n{aliases}{indent(body, '    ')}"
+
+
+def leading_tensors(function: Any) -> list[str]:
+    """The names of the arguments that ``function`` begins with and that it says are Tensors."""
+    code = function.__code__
+    kinds = function.__annotations__
+    names = code.co_varnames[: code.co_argcount]
+    return list(takewhile(lambda n: kinds.get(n) in ("Tensor", "_Tensor"), names))
 
 
 def spelled_out(function: Any, namespace: dict[str, Any]) -> tuple[list[str], str]:

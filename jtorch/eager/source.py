@@ -62,7 +62,12 @@ def named_source(op: Op, has_shortcut: bool) -> str:
     statics = [s if d is inspect.Parameter.empty else f"{s}={d!r}" for s, d in op.statics.items()]
     signature = ", ".join([*names, "*", *statics, "out=None"])
     renamed = [f"    {a} = {n}" for a, n in zip(op.arrays, names, strict=True) if a != n]
-    return _function(op, signature, [*renamed, *_out_lines(op)], has_shortcut)
+    checked = []
+    if op.tensors_only:
+        classes = " is ".join([*(f"{n}.__class__" for n in names), "Tensor"])
+        given = ", ".join(f"{n}={n}" for n in names)
+        checked = [f"    if not ({classes}):", f"        check_tensors({op.public!r}, {given})"]
+    return _function(op, signature, [*checked, *renamed, *_out_lines(op)], has_shortcut)
 
 
 def _out_lines(op: Op) -> list[str]:

@@ -102,11 +102,11 @@ def _(xp, g, out):
     return -g * (out * out)
 
 
-@elementwise(differentiable=False, commutes=True, in_place=True)
+@elementwise(differentiable=False, commutes=True, in_place=True, tensors_only=True)
 def gcd(xp, x, y):
     return xp.gcd(x, y)
 
 
-@elementwise(differentiable=False, commutes=True, in_place=True)
+@elementwise(differentiable=False, commutes=True, in_place=True, tensors_only=True)
 def lcm(xp, x, y):
     return xp.lcm(x, y)

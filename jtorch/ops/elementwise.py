@@ -149,7 +149,9 @@ def _(xp, g, out):
     return xp.where(xp.gt(out, 0), g, 0.0)
 
 
-@elementwise(text="maximum({x}, {y})", integer_text="max({x}, {y})", commutes=True, ordered=True)
+@elementwise(
+    text="maximum({x}, {y})", integer_text="max({x}, {y})", commutes=True, ordered=True, tensors_only=True
+)
 def maximum(xp, x, y):
     return xp.maximum(x, y)
 
@@ -159,7 +161,9 @@ def _(xp, g, x, y):
     return _share(xp, g, xp.lt(x, y), xp.gt(x, y), xp.eq(x, y))
 
 
-@elementwise(text="minimum({x}, {y})", integer_text="min({x}, {y})", commutes=True, ordered=True)
+@elementwise(
+    text="minimum({x}, {y})", integer_text="min({x}, {y})", commutes=True, ordered=True, tensors_only=True
+)
 def minimum(xp, x, y):
     return xp.minimum(x, y)
 
@@ -175,7 +179,7 @@ def _share(xp, g, not_x, not_y, tie):
     return xp.where(not_x, 0.0, g), xp.where(not_y, 0.0, g)
 
 
-@composite()
+@composite(tensors_only=True)
 def fmax(xp, x, y):
     """The larger one; of a number and a NaN the number."""
     return xp.where(_takes_first(xp, xp.ge, x, y), x, y)
@@ -187,7 +191,7 @@ def _(xp, g, x, y):
     return xp.where(first, g, 0.0), xp.where(first, 0.0, g)
 
 
-@composite()
+@composite(tensors_only=True)
 def fmin(xp, x, y):
     """The smaller one; of a number and a NaN the number."""
     return xp.where(_takes_first(xp, xp.le, x, y), x, y)

@@ -23,7 +23,7 @@ def _(xp, g, x, y, out, needs):
     return gx, xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype) if needs[1] else None
 
 
-@elementwise(dtype="floating", differentiable=False, in_place=True)
+@elementwise(dtype="floating", differentiable=False, in_place=True, tensors_only=True)
 def nextafter(xp, x, y):
     """The next number after x towards y."""
     return xp.nextafter(x, y)

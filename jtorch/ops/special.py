@@ -150,13 +150,13 @@ def _(xp, g, x, n):
     return g * xp.polygamma(x, n=n + 1)
 
 
-@elementwise(dtype="float", public="igamma", methods=("igamma",), in_place=True)
+@elementwise(dtype="float", public="igamma", methods=("igamma",), in_place=True, tensors_only=True)
 def gammainc(xp, x, y):
     """The regularised lower incomplete gamma function P(x, y). Its gradient is that of y."""
     return xp.gammainc(x, y)
 
 
-@elementwise(dtype="float", public="igammac", methods=("igammac",), in_place=True)
+@elementwise(dtype="float", public="igammac", methods=("igammac",), in_place=True, tensors_only=True)
 def gammaincc(xp, x, y):
     """The regularised upper incomplete gamma function Q(x, y). Its gradient is that of y."""
     return xp.gammaincc(x, y)

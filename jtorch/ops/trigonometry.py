@@ -71,7 +71,7 @@ def _(xp, g, x):
     return g / (x * x + 1.0)
 
 
-@elementwise(dtype="float", in_place=True)
+@elementwise(dtype="float", in_place=True, tensors_only=True)
 def atan2(xp, x, y):
     """The angle of the point (y, x), in all four quadrants."""
     return xp.atan2(x, y)
@@ -145,7 +145,7 @@ def _(xp, g, x):
     return g / (1.0 - x * x)
 
 
-@elementwise(dtype="floating", in_place=True)
+@elementwise(dtype="floating", in_place=True, tensors_only=True)
 def hypot(xp, x, y):
     """sqrt(x x + y y) without overflow."""
     return xp.hypot(x, y)

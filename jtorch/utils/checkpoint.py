@@ -40,11 +40,12 @@ def noop_context_fn() -> tuple[AbstractContextManager, AbstractContextManager]:
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Whether the second run ends once all that backward needs is there, whatever the calls inside say."""
-    token = _EARLY_STOP.set(enable)
-    try:
+    before = _EARLY_STOP.get()
+    try:  # before the change: Ctrl-C may come right after it
+        _EARLY_STOP.set(enable)
         yield
     finally:
-        _EARLY_STOP.reset(token)
+        _EARLY_STOP.set(before)
 
 
 def checkpoint(

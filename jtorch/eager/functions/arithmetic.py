@@ -12,23 +12,28 @@ from typing import Any
 from jtorch import dtypes as dt
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.inplace import in_place, in_place_function
-from jtorch.eager.messages import long_name
+from jtorch.eager.messages import check_tensors, long_name
 from jtorch.eager.tensor import Tensor
+from jtorch.early import factor_first
 from jtorch.op import BY_NAME
 from jtorch.return_types import ALL as RESULTS
 
 _add, _sub = APPLY["add"], APPLY["sub"]
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    """input + alpha other"""
+def add(input: Any, other: Any, early: Any = None, *, alpha: Any = 1) -> Tensor:
+    """input + alpha other; with three arguments these are input, alpha and other."""
+    if early is not None:
+        other, alpha = factor_first("add", "alpha", other, early)
     if alpha.__class__ is int and alpha == 1:
         return _add(input, other)
     return _add(input, _scaled(input, other, alpha))
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-    """input - alpha other"""
+def sub(input: Any, other: Any, early: Any = None, *, alpha: Any = 1) -> Tensor:
+    """input - alpha other; with three arguments these are input, alpha and other."""
+    if early is not None:
+        other, alpha = factor_first("sub", "alpha", other, early)
     if alpha.__class__ is int and alpha == 1:
         return _sub(input, other)
     return _sub(input, _scaled(input, other, alpha))
@@ -123,9 +128,10 @@ def _refuse(input: Tensor, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{long_name(input._data.dtype)}'")
 
 
-def ldexp(input: Any, other: Any) -> Tensor:
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input 2**other"""
-    if isinstance(other, Tensor) and other._data.dtype.kind in "biu" and isinstance(input, Tensor):
+    check_tensors("ldexp", input=input, other=other)
+    if other._data.dtype.kind in "biu":
         other = other.to(input.dtype if input.is_floating_point() else dt.get_default_dtype())
     return APPLY["mul"](input, APPLY["pow"](2.0, other))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import vector_norm
+from jtorch.eager.messages import check_tensors
 from jtorch.eager.tensor import Tensor
 
 _DIMENSIONS = "{}(): expected input to have two or fewer dimensions but got an input with {} dimensions"
@@ -53,6 +54,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The ``p``-norm of input - other over all elements."""
+    check_tensors("dist", input=input, other=other)
     return vector_norm(input - other, p)
 
 
