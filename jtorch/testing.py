@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["assert_no_retrace"]
+from jtorch.assertions import assert_allclose, assert_close
+
+__all__ = ["assert_allclose", "assert_close", "assert_no_retrace"]
 
 
 @contextmanager
