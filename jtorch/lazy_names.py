@@ -7,7 +7,7 @@ from __future__ import annotations
 
 SUBMODULES = frozenset(
     (
-        "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "distributions",
+        "_C", "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "distributions",
         "func", "jit", "legacy", "linalg", "mps", "nn", "optim", "profiler", "random", "return_types",
         "serialization", "settings", "special", "testing", "type_info", "utils", "version",
         "vision", "xpu",
@@ -16,6 +16,9 @@ SUBMODULES = frozenset(
 
 # module -> the names that it gives
 _GIVEN = {
+    "jtorch._C": (
+        "_assert", "_nnpack_available", "_shape_as_tensor",
+    ),
     "jtorch.amp": (
         "GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled",
     ),

@@ -198,3 +198,37 @@ def test_workers_of_loaders_have_the_names(run, method):
         """
     )
     assert (code, out) == (0, "[[0.0, 1.0], [4.0, 9.0]]\n"), errors
+
+
+def test_private_names_that_programs_touch(run):
+    code, out, errors = run(
+        """
+        import unittest
+        import torch
+        import torch._C
+        from torch._C import _log_api_usage_once
+
+        @unittest.skipIf(not torch._nnpack_available(), "NNPACK unavailable")
+        class TestNNPack(unittest.TestCase):
+            pass
+
+        _log_api_usage_once("here")
+        torch._assert(True, "held")
+        try:
+            torch._assert(torch.zeros(1).bool().any(), "did not hold")
+        except AssertionError as error:
+            print(error)
+        print(torch.backends.nnpack.is_available(), torch._C._get_tracing_state())
+        print(torch._shape_as_tensor(torch.zeros(2, 3)).tolist(), torch._C.Generator is torch.Generator)
+        with torch.backends.nnpack.flags(enabled=True):
+            print(isinstance(torch.ones(1), torch._C._TensorBase))
+        try:
+            torch._C._cuda_getDeviceCount()
+        except AttributeError as error:
+            print(error)
+        """
+    )
+    assert code == 0, errors
+    *lines, error = out.splitlines()
+    assert lines == ["did not hold", "False None", "[2, 3] True", "True"]
+    assert "jtorch has no torch._C._cuda_getDeviceCount" in error

@@ -3,6 +3,6 @@
 Source: https://docs.pytorch.org/docs/stable/backends.html
 """
 
-from jtorch.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
+from jtorch.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, nnpack, openmp
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "nnpack", "openmp"]
