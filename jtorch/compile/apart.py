@@ -1,19 +1,28 @@
-"""Whether arrays share memory, at the cost of a look-up each: views name the array that owns theirs."""
+"""Whether arrays share memory, at the cost of a look-up each: a view leads to the array that owns it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 Owners = Mapping[int, list[np.ndarray]]
+FOREIGN = object()  # who owns memory that came from elsewhere than NumPy, and may lie in anybody's
+
+
+def owner(array: np.ndarray) -> Any:
+    """The array that owns the memory of ``array``, or FOREIGN: buffers and what ``as_strided`` makes."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array if array.base is None else FOREIGN
 
 
 def owners(arrays: Iterable[np.ndarray]) -> dict[int, list[np.ndarray]]:
     """The arrays by who owns their memory."""
     found: dict[int, list[np.ndarray]] = {}
     for array in arrays:
-        found.setdefault(_owner(array), []).append(array)
+        found.setdefault(id(owner(array)), []).append(array)
     return found
 
 
@@ -21,13 +30,10 @@ def apart(written: Iterable[np.ndarray], known: Owners, others: Iterable[np.ndar
     """Whether no array of ``written`` shares memory with another of them, of ``known`` or of ``others``."""
     seen = owners(others)
     for array in written:
-        owner = _owner(array)
-        rivals = (*known.get(owner, ()), *seen.get(owner, ()))
-        if any(np.may_share_memory(array, rival) for rival in rivals):
-            return False
-        seen.setdefault(owner, []).append(array)
+        whose = owner(array)
+        for group in (known, seen):
+            asked = group if whose is FOREIGN else (id(whose), id(FOREIGN))
+            if any(np.may_share_memory(array, rival) for key in asked for rival in group.get(key, ())):
+                return False
+        seen.setdefault(id(whose), []).append(array)
     return True
-
-
-def _owner(array: np.ndarray) -> int:
-    return id(array if array.base is None else array.base)

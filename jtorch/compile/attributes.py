@@ -24,7 +24,9 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     kind = kind_of(type(owner))
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
         owner = owner.__func__
-    if name == "__dict__" and observer.is_outside(owner):
+    if name == "__dict__" and kind is Kind.TENSOR:
+        hung.see_all(observer, frame, owner)
+    elif name == "__dict__" and observer.is_outside(owner):
         facts = vars(owner) if kind is Kind.TYPE else instance_facts(owner)
         observer.meet(facts)
         observer.contents(frame, facts)

@@ -26,7 +26,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
-from jtorch.compile.apart import apart, owners
+from jtorch.compile.apart import FOREIGN, apart, owner, owners
 from jtorch.compile.branches import is_other_branch
 from jtorch.compile.effects import finisher
 from jtorch.compile.guards import test_of
@@ -228,15 +228,15 @@ class _Caller:
         and by address where the owner is one of them or not known."""
         if not places or not arrays:
             return
-        self.names["owner"] = _owner
-        owners = self.name("owners", frozenset({id(_owner(a)) for a in arrays} | {id(FOREIGN)}))
+        self.names["owner"] = owner
+        known = self.name("owners", frozenset({id(owner(a)) for a in arrays} | {id(FOREIGN)}))
         apart = self.name("apart", lambda d: not any(np.may_share_memory(d, a) for a in arrays))
-        if any(_owner(a) is FOREIGN for a in arrays):
+        if any(owner(a) is FOREIGN for a in arrays):
             for k in places:
                 self.miss_unless(f"{apart}(d{k})")
             return
         for k in places:
-            owned = f"id(d{k} if d{k}.base is None else owner(d{k})) not in {owners}"
+            owned = f"id(d{k} if d{k}.base is None else owner(d{k})) not in {known}"
             self.miss_unless(f"{owned} or {apart}(d{k})")
 
     # -- marshalling ---------------------------------------------------------------------------------------
@@ -486,16 +486,6 @@ class BrokenGraph(Node):
 
 def _number(value: float) -> str:
     return repr(value) if np.isfinite(value) else f"float('{value}')"
-
-
-FOREIGN = object()  # who owns memory that came from elsewhere than NumPy
-
-
-def _owner(array: np.ndarray) -> Any:
-    """The array that owns the memory of a view."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array if array.base is None else FOREIGN
 
 
 def give_back(generator: Any, call: int, drawn: int) -> None:

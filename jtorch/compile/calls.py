@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile import hung
 from jtorch.compile.attributes import instance_facts, read_attribute, write_attribute
 from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import (
@@ -29,6 +30,7 @@ from jtorch.compile.questions import see_search, see_tensor
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Stop
 from jtorch.compile.volatile import check_volatile
+from jtorch.eager.tensor import Tensor
 from jtorch.generator import Generator, default_generator
 
 _CHANGING = frozenset({
@@ -290,6 +292,8 @@ def _attribute(stop: Stop, args: list[Any]) -> None:
 
 
 def _names(stop: Stop, args: list[Any]) -> None:
+    if args and isinstance(args[0], Tensor):
+        hung.see_all(stop.observer, stop.frame, args[0])
     facts = instance_facts(args[0]) if args else None
     if facts is not None and stop.observer.is_outside(args[0]):
         stop.observer.contents(stop.frame, stop.observer.met(facts))
@@ -309,7 +313,9 @@ def _advance(stop: Stop, args: list[Any]) -> None:
 
 
 def _namespace(stop: Stop, args: list[Any]) -> None:
-    if not args or stop.observer.is_outside(args[0]):
+    if args and isinstance(args[0], Tensor):
+        hung.see_all(stop.observer, stop.frame, args[0])
+    elif not args or stop.observer.is_outside(args[0]):
         stop.pending = stop.observer.meet
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.effects import Place
-from jtorch.compile.guards import MISSING, PLAIN, ItemRead
+from jtorch.compile.guards import MISSING, ItemRead, same
 from jtorch.compile.observe import Observer
 
 
@@ -33,18 +33,26 @@ def see(observer: Observer, frame: types.FrameType, tensor: Any, name: str) -> N
     value = observer.leaves[place].__dict__.get(name, MISSING)
     if value is not MISSING:
         tensor.__dict__[name] = value
+        observer.meet(value)
     observer.ask(("hung", place, name), lambda named: _test(place, name, value, named))
 
 
 def _test(place: int, name: str, value: Any, named: Any) -> str:
     found = f"a{place}.__dict__.get({name!r}, {named('V', MISSING)})"
-    return f"{named('same', _same)}({found}, {named('V', value)})"
+    return f"{named('same', same)}({found}, {named('V', value)})"
 
 
-def _same(found: Any, value: Any) -> bool:
-    if found is value:
-        return True
-    return isinstance(value, PLAIN) and type(found) is type(value) and bool(found == value)
+def see_all(observer: Observer, frame: types.FrameType, tensor: Any) -> None:
+    """``vars(tensor)`` is about to be read: all that hangs on it. Raises CompileError for arguments."""
+    if tensor._data.__class__ is not np.ndarray:  # made by the function
+        return
+    if id(tensor) in observer.places:
+        raise observer.error(
+            frame,
+            "asks for all attributes of an argument at once, which are others at each call",
+            "Ask for them by name: hasattr(x, name), getattr(x, name, None).",
+        )
+    observer.contents(frame, observer.met(tensor.__dict__))
 
 
 def write(observer: Observer, frame: types.FrameType, tensor: Any, name: str, value: Any) -> None:

@@ -379,6 +379,54 @@ def one_gradient_for_two_tensors(wrap):
     return seen([w.grad, v.grad, g])
 
 
+def _strided():
+    memory = np.zeros(3, np.float32)
+    return memory[:2], np.lib.stride_tricks.as_strided(memory, (2,), (4,))
+
+
+def _strided_twice():
+    memory = np.zeros(3, np.float32)
+    return tuple(np.lib.stride_tricks.as_strided(memory, (2,), (4,)) for _ in range(2))
+
+
+def _buffers():
+    memory = bytearray(12)
+    return tuple(np.frombuffer(memory, np.float32, 2, 4 * k) for k in range(2))
+
+
+@pytest.mark.parametrize("make", [_strided, _strided_twice, _buffers])
+def test_gradients_that_come_to_share_memory_are_refused(make):
+    """Memory that no array of NumPy's owns, so that no owner tells that it is shared."""
+    a, b = t(1, 1).requires_grad_(), t(1, 1).requires_grad_()
+    a.grad, b.grad = t(0, 0), t(0, 0)
+
+    @jtorch.compile
+    def accumulate(x):
+        ((a * x).sum() + (b * x * 2).sum()).backward()
+
+    accumulate(t(1, 1))
+    one, other = make()
+    a.grad, b.grad = jtorch.from_numpy(one), jtorch.from_numpy(other)
+    with pytest.raises(CompileError, match=r"adds to the gradient.*whose memory it uses under another name"):
+        accumulate(t(1, 1))
+    assert not one.any()
+    assert not other.any()
+
+
+def test_gradients_apart_in_one_buffer_are_added_to():
+    memory = bytearray(16)
+    a, b = t(1, 1).requires_grad_(), t(1, 1).requires_grad_()
+    a.grad, b.grad = (jtorch.from_numpy(np.frombuffer(memory, np.float32, 2, 8 * k)) for k in range(2))
+
+    @jtorch.compile
+    def accumulate(x):
+        ((a * x).sum() + (b * x * 2).sum()).backward()
+
+    for _ in range(2):
+        accumulate(t(1, 1))
+    assert np.frombuffer(memory, np.float32).tolist() == [2.0, 2.0, 4.0, 4.0]
+
+
 @program
 def a_parameter_changed_between_calls(wrap):
     w, _, step = _training(0.01)

@@ -1,5 +1,9 @@
 """Which tensor is which, and what tensors say of themselves: as in eager mode at each call, or an error."""
 
+import copy
+import math
+import types
+
 import pytest
 
 import jtorch
@@ -135,3 +139,61 @@ def test_strides_that_count_from_the_start_of_the_memory():
     f = jtorch.compile(lambda v: jtorch.as_strided(v, (3,), (1,), 2) * 1)
     assert f(jtorch.arange(10.0)).tolist() == [2.0, 3.0, 4.0]
     assert f(base[10:]).tolist() == jtorch.as_strided(base[10:], (3,), (1,), 2).tolist() == [2.0, 3.0, 4.0]
+
+
+def _hung(**facts):
+    x = jtorch.ones(1)
+    x.__dict__.update(facts)
+    return x
+
+
+HANGING = {
+    "an item of a list": (lambda x: x * x.s[0], {"s": [2]}, lambda x: x.s.__setitem__(0, 3), 3.0),
+    "a list's length": (lambda x: x * len(x.s), {"s": [2]}, lambda x: x.s.append(3), 2.0),
+    "a list's sum": (lambda x: x * sum(x.s), {"s": [2]}, lambda x: x.s.append(3), 5.0),
+    "an entry of a dict": (lambda x: x * x.s["k"], {"s": {"k": 2}}, lambda x: x.s.update(k=4), 4.0),
+    "an attribute of an object": (
+        lambda x: x * x.s.k, {"s": types.SimpleNamespace(k=2)}, lambda x: setattr(x.s, "k", 4), 4.0,
+    ),
+    "a nested list": (lambda x: x * x.s[0][0], {"s": [[2]]}, lambda x: x.s[0].__setitem__(0, 5), 5.0),
+    "a name that comes": (lambda x: x * (3 if hasattr(x, "k") else 1), {}, lambda x: setattr(x, "k", 1), 3.0),
+    "a zero's sign": (lambda x: x * math.copysign(2, x.s), {"s": 0.0}, lambda x: setattr(x, "s", -0.0), -2.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HANGING)
+@pytest.mark.parametrize("where", ["argument", "captured"])
+def test_what_lies_in_something_that_hangs_on_a_tensor(name, where):
+    ask, facts, change, expected = HANGING[name]
+    x = _hung(**copy.deepcopy(facts))
+    f = jtorch.compile(ask if where == "argument" else lambda y: y * ask(x))
+    given = x if where == "argument" else X
+    assert f(given).tolist() == f(given).tolist() == ask(x).tolist()
+    change(x)
+    assert f(given).tolist() == ask(x).tolist() == [expected]
+
+
+ALL_THAT_HANGS = {
+    "vars": lambda x: len(vars(x)),
+    "__dict__": lambda x: len(x.__dict__),
+    "in __dict__": lambda x: 1 if "k" in x.__dict__ else 0,
+    "dir": lambda x: 1 if "k" in dir(x) else 0,
+    "items of vars": lambda x: sum(v for _, v in vars(x).items()),
+}
+
+
+@pytest.mark.parametrize("name", ALL_THAT_HANGS)
+def test_all_that_hangs_on_a_captured_tensor_is_followed(name):
+    ask, q = ALL_THAT_HANGS[name], jtorch.ones(1)
+    f = jtorch.compile(lambda x: x * ask(q))
+    assert f(X).tolist() == f(X).tolist() == [0.0]
+    q.k = 1
+    assert f(X).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("name", ALL_THAT_HANGS)
+def test_all_that_hangs_on_an_argument_is_refused(name):
+    ask = ALL_THAT_HANGS[name]
+    f = jtorch.compile(lambda x: x * ask(x))
+    with pytest.raises(CompileError, match=r"all attributes of an argument at once.*by name"):
+        f(_hung(k=1))
