@@ -195,7 +195,7 @@ class CompiledFunction:
         """A plan for a call that no plan takes; None where ``on_retrace`` has it run eagerly."""
         context = op_module.CONTEXT.get()
         facts = facts_of(self.function, leaves, structure, context)
-        known = plans or [plan for some in self.plans.values() for plan in some]
+        known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
         changes = causes(known, leaves, facts, labels_of(structure, self.function)) if known else ()
         refused = self.options.on_retrace in ("raise", "eager") and known
         if refused and any(c.before != c.after for c in changes):
@@ -280,7 +280,7 @@ class CompiledFunction:
             return
         by_use = sorted(((p.used, s) for s, plans in everywhere for p in plans), key=operator.itemgetter(0))
         for used, structure in by_use[:-MAX_PLANS]:
-            plans = self.plans[structure]
+            plans = self.plans.get(structure, [])  # another thread may forget them, too
             self._dropped_calls += sum(p.clock.count for p in plans if p.used == used)
             plans[:] = [p for p in plans if p.used != used]
             if not plans:
@@ -291,11 +291,11 @@ class CompiledFunction:
     @property
     def calls(self) -> int:
         """How many calls were replays so far."""
-        held = sum(p.clock.count for plans in self.plans.values() for p in plans)
+        held = sum(p.clock.count for plans in tuple(self.plans.values()) for p in plans)
         return self._dropped_calls + held - self.uncounted
 
     def _newest(self) -> CompiledPlan:
-        for plans in self.plans.values():
+        for plans in tuple(self.plans.values()):
             for plan in plans:
                 if plan.timings is self.timings:
                     return plan

@@ -9,10 +9,18 @@ small step does. For a step of two tensors it reads
         a0, a1 = leaves
         ...
         r0 = empty((), f32)
-        status = run(d0, d1, r0, s0)
+        stopped = None
+        try:
+            status = run(d0, d1, r0, s0)
+            if not status: clock.count += 1
+        except BaseException as error:
+            if replay.ended == clock.count: raise
+            status, stopped = 0, error
+            clock.count += 1
         if status: fail(status)
-        clock.count += 1
-        return wrap(r0)
+        returned = wrap(r0)
+        if stopped is not None: raise stopped
+        return returned
 """
 
 from __future__ import annotations
@@ -81,33 +89,37 @@ class _Caller:
         arguments = [self._argument(entry) for entry in self.plan.wiring.order]
         self._gradients_apart()
         self.add("# kernels")
+        guards, self.lines = self.lines, []
         self._run(f"run({', '.join(arguments)})")
         self.add("# wrap")
         self._after()
-        self.add(f"return {self._returned()}")
+        self.add(f"returned = {self._returned()}")
+        self.add("if stopped is not None: raise stopped")
+        self.add("return returned")
+        if self.plan.wiring.counters or not self.plan.replay.is_atomic:  # Ctrl-C may come as it lets go, too
+            self.lines = ["with replay.alone:", *(f"    {line}" for line in self.lines)]
+        self.lines = guards + self.lines
         return "def call(leaves):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
 
     def _run(self, call: str) -> None:
-        """The replay, and what puts back gradients and generators where it fails.
+        """The replay, and what puts back gradients and generators where it fails. Ctrl-C that comes when it
+        has ended, before its status is known, is kept until all that follows it is done.
 
         What is more than one native call belongs to one thread at a time: the words of scalars and counters,
         the arena, the error.
         """
         lines, undo = self._draws()
-        tries = [f"status = {call}"]
+        tries = [f"status = {call}", "if not status: clock.count += 1"]
         if self.plan.gradients.slots:
             # right before the call: no other thread comes in between and takes a gradient
             lines.insert(0, "before = ()")
             tries.insert(0, "while gradients.stale: before = (*gradients.refresh(), *before)")
             undo.insert(0, "gradients.restore(before)")
-        if undo:
-            lines += ["try:", *(f"    {line}" for line in tries), "except BaseException:"]
-            lines += [f"    {line}" for line in (*undo, "raise")]
-        else:
-            lines += tries
+        lines += ["stopped = None", "try:", *(f"    {line}" for line in tries)]
+        lines += ["except BaseException as error:", "    if replay.ended == clock.count:"]
+        lines += [f"        {line}" for line in (*undo, "raise")]
+        lines += ["    status, stopped = 0, error", "    clock.count += 1"]
         lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
-        if self.plan.wiring.counters or not self.plan.replay.is_atomic:
-            lines = ["with replay.alone:", *(f"    {line}" for line in lines)]
         self.lines += lines
 
     def add(self, line: str) -> None:
@@ -345,7 +357,6 @@ class _Caller:
     # -- afterwards ------------------------------------------------------------------------------------------
 
     def _after(self) -> None:
-        self.add("clock.count += 1")
         for line in self.late:
             self.add(line)
         cells = {c for entry in self.plan.capture.effects.writes for c in entry.cells}

@@ -25,6 +25,7 @@ from jtorch.compile.inputs import (
 )
 from jtorch.compile.ir import Var, text
 from jtorch.compile.memory import Place, Target
+from jtorch.compile.observe import Question
 from jtorch.compile.pipeline import Program, address_of, compile_graph
 from jtorch.compile.state import Clock, Gradients, follow
 from jtorch.compile.timings import Timings
@@ -199,7 +200,7 @@ def _facts(capture: Capture) -> tuple:
     effects = capture.effects
     return (
         capture.structure,
-        [*capture.questions],
+        [(key, *_question_facts(question)) for key, question in capture.questions.items()],
         [(type(place), place.identity) for place in capture.written],
         (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
@@ -219,6 +220,17 @@ def _result_facts(result: Any, inputs: dict[int, int], named: Callable[[Any], An
     chain = str([(op.name, statics) for op, statics in result.chain])
     form = (result.requires_grad, result.is_leaf, result.cls, result.broken)
     return result.kind, result.index, value, form, source, chain
+
+
+def _question_facts(question: Question) -> tuple:
+    """A question's text, and what it compares with."""
+    named: list[Any] = []
+
+    def name(prefix: str, value: Any) -> str:
+        named.append(_compared(value))
+        return prefix
+
+    return question(name), named
 
 
 def _compared(value: Any) -> Any:

@@ -19,7 +19,9 @@ from jtorch.compile.stepping import Table, step
 from jtorch.errors import CompileError
 
 _TOOLS = (3, 4, 5, 2, 1, 0)  # 0, 1, 2 and 5 are meant for debuggers, coverage, profilers and optimizers
+_NAME = "jtorch.compile"
 _active: _Watch | None = None  # one thread records at a time
+_unstopped: set[_Watch] = set()
 
 
 class _Watch:
@@ -32,6 +34,7 @@ class _Watch:
         self.tables: dict[int, Table] = {}  # by the identity of the code: to hash code takes long
         self.codes: list[types.CodeType] = []
         self.paused = 0
+        self.over = False  # an event after that: Ctrl-C came while it was being stopped
 
     def start(self) -> None:
         events = sys.monitoring.events  # type: ignore[attr-defined]
@@ -41,12 +44,15 @@ class _Watch:
 
     def stop(self) -> None:
         monitoring = sys.monitoring  # type: ignore[attr-defined]
+        if monitoring.get_tool(self.tool) != _NAME:  # the event of calling this function did it
+            return
         monitoring.set_events(self.tool, 0)
         for code in self.codes:
             monitoring.set_local_events(self.tool, code, 0)
         for event in (monitoring.events.PY_START, monitoring.events.INSTRUCTION):
             monitoring.register_callback(self.tool, event, None)
         monitoring.free_tool_id(self.tool)
+        _unstopped.discard(self)
 
     def check(self) -> None:
         """Raise CompileError where another tool watched lines of the same code: CPython 3.12 and 3.13 drop
@@ -68,6 +74,9 @@ class _Watch:
                 )
 
     def _enter(self, code: types.CodeType, offset: int) -> Any:
+        if self.over:
+            self.stop()
+            return None
         if self.paused or threading.get_ident() != self.thread:
             return None
         table, ever = self.observer.enter(sys._getframe(1))
@@ -81,6 +90,9 @@ class _Watch:
         return None
 
     def _step(self, code: types.CodeType, offset: int) -> Any:
+        if self.over:
+            self.stop()
+            return None
         table = self.tables[id(code)]
         if offset not in table.places:
             return sys.monitoring.DISABLE  # type: ignore[attr-defined]
@@ -92,7 +104,7 @@ class _Watch:
 def _take_tool(name: str) -> int:
     for tool in _TOOLS:
         try:
-            sys.monitoring.use_tool_id(tool, "jtorch.compile")  # type: ignore[attr-defined]
+            sys.monitoring.use_tool_id(tool, _NAME)  # type: ignore[attr-defined]
         except ValueError:  # somebody has it
             continue
         return tool
@@ -111,22 +123,29 @@ def _forget_in_child() -> None:
         _active = None
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 @contextmanager
 def watching(observer: Any) -> Iterator[None]:
     """Tell ``observer`` of each function that is called and each place that is reached, in this thread."""
     global _active
-    before, _active = _active, _Watch(observer)
-    _active.start()
+    for left in [watch for watch in _unstopped if watch.over]:  # by Ctrl-C
+        left.stop()
+    before, watch = _active, _Watch(observer)
     try:
+        _unstopped.add(watch)
+        _active = watch
+        watch.start()
         yield
         if observer.problem is None:
-            _active.check()
-    finally:
-        _active.stop()
-        _active = before
+            watch.check()
+    finally:  # in an order in which Ctrl-C may come after each
+        watch.over = True
+        if _active is watch:
+            _active = before
+        watch.stop()
 
 
 def quietly(function: Callable) -> Callable:

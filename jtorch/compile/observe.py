@@ -50,6 +50,7 @@ from jtorch.compile.guards import (
 from jtorch.compile.kinds import Kind, is_observed, kind_of
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Table, table_of
+from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError, Source
 
 # From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
@@ -86,6 +87,7 @@ class Observer:
         self.problem: CompileError | None = None
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
+        self.versions: list[int | None] = []  # and those of the tensors among them, before the call
         self.effects = Effects()  # what it writes outside
         self.noted = Noted()  # objects of the library that may be changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
@@ -108,6 +110,7 @@ class Observer:
         if isinstance(function, functools.partial):
             self.contents(None, self.met(function.keywords))
         self.leaves = leaves
+        self.versions = [leaf._version if isinstance(leaf, Tensor) else None for leaf in leaves]
         for leaf in leaves:
             self.meet(leaf)
         for tree in arguments:

@@ -56,7 +56,7 @@ def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, n
             if identity not in observer.reads:
                 observer.reads[identity] = TensorRead(tensor, source_of(frame))
     elif name == "_version":
-        value = tensor._version
+        value = observer.versions[place]  # before the call: since then it may have moved on
         observer.ask(("version", place), lambda _: f"a{place}._cell[0] == {value}")
     elif name in _OF_MEMORY:
         base = observer.leaves[place]._base

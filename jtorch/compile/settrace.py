@@ -28,8 +28,8 @@ def watching(observer: Any) -> Iterator[None]:
         frame.f_trace_opcodes = True
         return _Steps(observer, table)
 
-    sys.settrace(enter)
-    try:
+    try:  # before the change: Ctrl-C may come right after it
+        sys.settrace(enter)
         yield
         if observer.problem is None and sys.gettrace() is not enter:
             raise CompileError(

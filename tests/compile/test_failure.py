@@ -456,3 +456,86 @@ def test_a_refusal_leaves_everything_as_it_was():
     assert w.grad is None and other.tolist() == [0.0] * 3 and (w._version, other._version) == versions
     other.add_(1.0)
     assert other.tolist() == [1.0] * 3
+
+
+def _interrupting(run, when):
+    """``run`` with Ctrl-C before it, or when it has ended and its status is not yet known."""
+
+    def interrupted(*arguments):
+        if when == "after":
+            run(*arguments)
+        raise KeyboardInterrupt
+
+    return interrupted
+
+
+@pytest.mark.parametrize("mode", ["default", "interpret"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupted_replay_is_done_whole_or_not_at_all(when, mode):
+    w, total, log, state = jtorch.ones(3, requires_grad=True), jtorch.zeros(3), [], {"n": 0}
+
+    def step(x):
+        loss = (w * x * jtorch.rand(3)).sum()
+        loss.backward()
+        total.add_(1)
+        state["n"] += 1
+        log.append(loss.item())
+        return loss
+
+    def everything():
+        return [
+            w.grad.tolist(), w.grad._version, total.tolist(), total._version, state["n"], [*log],
+            default_generator.position(), f.calls,
+        ]  # fmt: skip
+
+    def run(function, calls):
+        jtorch.manual_seed(1)
+        w.grad = None
+        total.zero_()
+        state["n"] = 0
+        log.clear()
+        for _ in range(calls):
+            function(x)
+        return everything()
+
+    f = jtorch.compile(step, mode=mode)
+    x = jtorch.tensor([1.0, 2.0, 3.0])
+    f(x)
+    whole, counted = run(f, 3), f.calls
+    run(f, 2)
+    names = f._newest().call.__globals__
+    real = names["run"]
+    before = everything()
+    names["run"] = _interrupting(real, when)
+    with pytest.raises(KeyboardInterrupt):
+        f(x)
+    names["run"] = real
+    if when == "before":
+        assert everything() == before
+        f(x)
+    found = everything()
+    for k in (0, 2, 4, 5, 6):
+        assert found[k] == whole[k], k
+    assert f.calls == counted + 3
+
+
+def test_two_questions_of_one_argument_after_a_change_of_a_module():
+    """What an argument was asked is part of what a plan is, not only that it was asked."""
+    module = nn.Linear(1, 1)
+    f = jtorch.compile(lambda x: x * x.tag)
+    x, y = jtorch.ones(1), jtorch.ones(1)
+    x.tag, y.tag = 2, 3
+    assert f(x).tolist() == [2.0]
+    module.eval()
+    assert (f(y).tolist(), f(x).tolist()) == ([3.0], [2.0])
+
+
+def test_the_version_of_an_argument_after_it_was_changed():
+    def step(x):
+        x.add_(1)
+        return x * x._version
+
+    x, y = jtorch.zeros(2), jtorch.zeros(2)
+    f = jtorch.compile(step)
+    for _ in range(3):
+        assert f(x).tolist() == step(y).tolist()

@@ -9,7 +9,8 @@ machine code: measured 14 ns for an empty table against 264 ns through ctypes, a
 ns with three array arguments to patch. Its `self` is the record, an int64 ndarray (which the
 builtin keeps alive) laid out as
 
-    patch count | row count | argument count | PyLong_FromLongLong | SaveThread or 0 | RestoreThread
+    patch count | row count | argument count | PyLong_FromLongLong | SaveThread or 0 | RestoreThread |
+    runs that ended with status 0
     patches: (argument index, destination word's address, byte offset) ...
     rows:    (kernel, block, repeat, stride) ...
 
@@ -32,7 +33,8 @@ import numpy as np
 from jtorch.compile import cache
 from jtorch.compile.runtime.builtin import DATA_OFFSET, api, make_builtin
 
-_HEADER_WORDS = 6
+_HEADER_WORDS = 7
+_ENDED = 6  # a word that runs write: Ctrl-C may come before Python has their status
 _CODE_BITS = 16
 
 _WRONG_ARGUMENT_COUNT = -1
@@ -95,7 +97,8 @@ entry:
   %make_int_slot = getelementptr i64, ptr %record, i64 3
   %save_slot = getelementptr i64, ptr %record, i64 4
   %restore_slot = getelementptr i64, ptr %record, i64 5
-  %patches = getelementptr i64, ptr %record, i64 6
+  %ended_slot = getelementptr i64, ptr %record, i64 6
+  %patches = getelementptr i64, ptr %record, i64 7
   %patch_count = load i64, ptr %record
   %row_count = load i64, ptr %row_count_slot
   %expected = load i64, ptr %expected_slot
@@ -137,17 +140,25 @@ patched:
   br i1 %keep_gil, label %run, label %run_released
 
 run:
-  %status = call i64 @jtorch_run_rows(ptr %rows, i64 %row_count)
-  %result = call ptr %make_int(i64 %status)
-  ret ptr %result
+  %short_status = call i64 @jtorch_run_rows(ptr %rows, i64 %row_count)
+  br label %ended
 
 run_released:
   %restore = load ptr, ptr %restore_slot
   %thread = call ptr %save()
   %long_status = call i64 @jtorch_run_rows(ptr %rows, i64 %row_count)
   call void %restore(ptr %thread)
-  %long_result = call ptr %make_int(i64 %long_status)
-  ret ptr %long_result
+  br label %ended
+
+ended:
+  %status = phi i64 [ %short_status, %run ], [ %long_status, %run_released ]
+  %well = icmp eq i64 %status, 0
+  %one = zext i1 %well to i64
+  %before = load i64, ptr %ended_slot
+  %count = add i64 %before, %one
+  store i64 %count, ptr %ended_slot
+  %result = call ptr %make_int(i64 %status)
+  ret ptr %result
 }
 """
 
@@ -258,7 +269,7 @@ class Executor:
             )
         native = _native()
         save = native.save_thread if release_gil else 0
-        header = [len(places), len(rows), count, native.make_int, save, native.restore_thread]
+        header = [len(places), len(rows), count, native.make_int, save, native.restore_thread, 0]
         self.record = np.concatenate([np.array(header, np.int64), places.ravel(), rows.ravel()])
         self.record.flags.writeable = False
         self.keepalive = tuple(keepalive)
@@ -267,6 +278,11 @@ class Executor:
 
     def __call__(self, *arguments: object) -> int:
         return self.run(*arguments)
+
+    @property
+    def ended(self) -> int:
+        """How many runs ended with status 0."""
+        return int(self.record[_ENDED])
 
     @staticmethod
     def decode(status: int) -> tuple[int, int]:
@@ -288,6 +304,7 @@ def _python_entry(record: np.ndarray) -> Callable[..., int]:
     rows_start = _HEADER_WORDS + 3 * patch_count
     patches = record[_HEADER_WORDS:rows_start].reshape(-1, 3).tolist()
     rows = record.ctypes.data + 8 * rows_start
+    words = (ctypes.c_int64 * _HEADER_WORDS).from_address(record.ctypes.data)
     run_rows = _native().run_rows
 
     def run(*arguments: Any) -> int:
@@ -299,6 +316,8 @@ def _python_entry(record: np.ndarray) -> Callable[..., int]:
                 ctypes.c_double.from_address(destination).value = argument
             else:
                 ctypes.c_int64.from_address(destination).value = argument.ctypes.data + offset
-        return int(run_rows(rows, row_count))
+        status = int(run_rows(rows, row_count))
+        words[_ENDED] += not status
+        return status
 
     return run

@@ -41,6 +41,7 @@ class Interpreted(Runner):
     def run(self, *arguments: Any) -> int:
         with self.alone:
             self._run(arguments)
+            self._ended += 1
         return 0
 
     def _run(self, arguments: Sequence[Any]) -> None:

@@ -187,7 +187,12 @@ class Replay(Runner):
                 if status:
                     self.failed = segment
                     return status
+            self._ended += 1
         return 0
+
+    @property
+    def ended(self) -> int:
+        return self.segments[-1].ended if self.segments else self._ended
 
     def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
         """Run one task alone; its status. To find the one that is wrong."""
@@ -238,6 +243,10 @@ class Native:
         self.executor = Executor(table, patches=patches, keepalive=[block], argument_count=n)
         self.run = self.executor.run
 
+    @property
+    def ended(self) -> int:
+        return self.executor.ended
+
 
 class HostCall:
     """A library call between two tables: the body of an op that has no kernel, on NumPy."""
@@ -246,6 +255,7 @@ class HostCall:
         self.owners = [task]
         self.task = task
         self.replay = replay
+        self.ended = 0
 
     def run(self, *arguments: Any) -> int:
         (eqn,) = self.task.step.eqns
@@ -260,6 +270,7 @@ class HostCall:
         outs = eqn.op.body(xp, *values, **eqn.statics)
         for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
             array_at(self.replay.address(var, arguments), var)[...] = value
+        self.ended += 1
         return 0
 
 

@@ -15,10 +15,16 @@ class Runner:
     """
 
     is_atomic = False
+    _ended = 0
 
     def __init__(self) -> None:
         self.alone = threading.RLock()
         _RUNNERS.add(self)
+
+    @property
+    def ended(self) -> int:
+        """How many runs ended with status 0: Ctrl-C may come when one has, before Python knows it."""
+        return self._ended
 
 
 _RUNNERS: weakref.WeakSet[Runner] = weakref.WeakSet()

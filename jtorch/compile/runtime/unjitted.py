@@ -83,6 +83,7 @@ class Unjitted(Runner):
                 if code:
                     self.failed = task
                     return (row << 16) | int(code)
+            self._ended += 1
         return 0
 
     def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
