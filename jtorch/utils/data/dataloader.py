@@ -12,8 +12,6 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from jtorch import threads
-from jtorch.generator import default_generator
-from jtorch.utils.data import progress
 from jtorch.utils.data.collate import default_collate, default_convert
 from jtorch.utils.data.dataset import IterableDataset
 from jtorch.utils.data.fetch import Recipe
@@ -22,6 +20,7 @@ from jtorch.utils.data.iterators import (
     _MultiProcessingDataLoaderIter,
     _SingleProcessDataLoaderIter,
 )
+from jtorch.utils.data.progress import Progress, check_replayable, generators_kept
 from jtorch.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -40,7 +39,8 @@ class DataLoader:
     ``batch_size=None`` gives single items. Items are put together by ``collate_fn``. With ``num_workers`` > 0
     that many processes make the batches, ``prefetch_factor`` ahead each; they are started at each pass, or
     once with ``persistent_workers``. Batches come in order unless ``in_order=False``. Worker k is seeded with
-    a number drawn at the beginning of the pass (from ``generator``) plus k: ``random``, NumPy and jtorch.
+    a number drawn at the beginning of the pass (from ``generator``) plus k: ``random``, NumPy and jtorch. So
+    are persistent workers at each pass, unless there is a ``worker_init_fn``, which may have seeded them.
     An exception in a worker is raised here with its traceback; a worker that dies or is silent for
     ``timeout`` seconds is a RuntimeError. ``pin_memory`` is accepted and has no effect but a warning: there
     is no device to copy to.
@@ -103,8 +103,7 @@ class DataLoader:
         self.collate_fn = convert if collate_fn is None else collate_fn
         self._stream_length: int | None = None
         self._iterator: _MultiProcessingDataLoaderIter | None = None
-        self._progress = progress.Progress()
-        self._resume: dict[str, Any] | None = None
+        self._progress = Progress()
         self._initialized = True
         self.check_worker_number_rationality()
 
@@ -133,38 +132,22 @@ class DataLoader:
         return self.multiprocessing_context or multiprocessing.get_context()
 
     def __iter__(self) -> _BaseDataLoaderIter:
-        if self._resume is None:
-            return self._new_pass()
-        kept = [(one, one.position()) for one in progress.generators(self)]
-        try:
-            resumed = self._new_pass()
-            resumed._resume()
-        finally:
-            self._resume = None
-            for one, position in kept:  # others draw from this one, too, and have set it as they want it
-                if one is default_generator:
-                    one.move_to(position)
-        return resumed
-
-    def _begin_pass(self) -> progress.Progress:
-        """Note where the generators stand; of a pass that is resumed, first put them where they stood."""
-        state, sampler = self._resume, progress.innermost(self)
-        begun = self._progress = progress.Progress()
-        if state is not None:
-            begun.skip = begun.given = state["given"]
-            for one, position in zip(progress.generators(self), state["generators"], strict=True):
-                one.move_to((int(position[0]), int(position[1])))
-            if state["epoch"] is not None:
-                sampler.set_epoch(state["epoch"])
-        begun.generators = [one.position() for one in progress.generators(self)]
-        begun.epoch = getattr(sampler, "epoch", None)
+        if self._progress.waiting:
+            with generators_kept(self):
+                begun = self._new_pass()
+                begun._catch_up()
+        else:
+            begun = self._new_pass()
+        self._progress = begun._progress  # only now: where that failed, a loaded state is still to go on from
         return begun
 
     def state_dict(self) -> dict[str, Any]:
         """Where the pass stands, as plain data: for ``load_state_dict`` of a loader made in the same way.
 
-        It counts the batches that were given out; those that workers had made ahead are made again. Raises
-        RuntimeError for a sampler whose order can't be had again.
+        It counts the batches that were given out, and those whose making raised an error here; those that
+        workers had made ahead are made again. After the death of a worker that read a stream the state stays
+        where that was noticed: what is given since comes again. Raises RuntimeError for an order that can't
+        be had again: that of some samplers, and of workers with ``in_order=False``.
 
         >>> import jtorch
         >>> data = jtorch.utils.data.DataLoader(jtorch.arange(4), batch_size=2, shuffle=True)
@@ -174,29 +157,21 @@ class DataLoader:
         >>> [bool((batch == next(batches)).all()) for batch in data]
         [True]
         """
-        progress.check_replayable(self)
-        now = self._progress
-        if now.ended or not now.generators:
-            return {"given": 0, "generators": [], "epoch": getattr(progress.innermost(self), "epoch", None)}
-        return {"given": now.given, "generators": list(now.generators), "epoch": now.epoch}
+        check_replayable(self, "state_dict")
+        return self._progress.state(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next pass begin where the one of ``state`` stood, in its order.
 
         Items of a dataset with indices are passed by without being read, those of a stream are read again.
         The generator of the whole program is left as it is: restore it by ``jtorch.set_rng_state``. The
-        order of a sampler of your own is had again if it draws from its attribute ``generator``. Raises
-        ValueError for what is no state of such a loader.
+        order of a sampler of your own is had again if it draws from its attribute ``generator``, a
+        ``jtorch.Generator``, or depends on its attribute ``epoch``. Until the pass has begun ``state_dict``
+        gives the loaded state. Raises ValueError for what is no state of such a loader, RuntimeError for an
+        order that can't be had again; and the pass does, as it begins, where a stream has become shorter.
         """
-        if set(state) != {"given", "generators", "epoch"} or type(state["given"]) is not int:
-            raise ValueError(f"DataLoader.load_state_dict: no state of a DataLoader: {sorted(state)}")
-        if state["generators"] and len(state["generators"]) != len(progress.generators(self)):
-            raise ValueError("DataLoader.load_state_dict: the state is of a loader with other generators")
-        self._progress = progress.Progress()
-        if state["generators"]:
-            self._resume = dict(state)
-        elif state["epoch"] is not None:
-            progress.innermost(self).set_epoch(state["epoch"])
+        check_replayable(self, "load_state_dict")
+        self._progress = Progress.loaded(self, state)
 
     def _new_pass(self) -> _BaseDataLoaderIter:
         if self.num_workers == 0:

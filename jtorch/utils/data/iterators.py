@@ -16,7 +16,8 @@ from typing import Any
 
 import jtorch
 from jtorch.utils.data.dataset import IterableDataset
-from jtorch.utils.data.transport import receive, send
+from jtorch.utils.data.progress import Progress
+from jtorch.utils.data.transport import send, take, unpack
 from jtorch.utils.data.worker import RESUME, ExceptionWrapper, Setup, StreamEnded, worker_main
 
 _IN_HAND = 64  # tasks that a worker has at most: 16 bytes each on a socket that holds some 270 messages
@@ -35,17 +36,20 @@ class _BaseDataLoaderIter:
                 "won't be used.",
                 stacklevel=4,
             )
-        self._progress = loader._begin_pass()
+        self._stream = isinstance(loader.dataset, IterableDataset)
         self._begin()
-        # Drawn with and without workers, so that their number doesn't change the order of the items.
-        self._base_seed = int(jtorch.randint(2**63 - 1, (1,), generator=loader.generator).item())
 
     def _begin(self) -> None:
-        self._indices: Any = iter(self._loader._index_sampler)
-        if not isinstance(self._loader.dataset, IterableDataset):
-            self._indices = itertools.islice(self._indices, self._progress.skip, None)
+        """Begin a pass: all that draws from the generators is here, in the order of any other pass."""
+        loader = self._loader
+        self._progress = Progress.begin(loader)
+        self._indices: Any = iter(loader._index_sampler)
+        # Drawn with and without workers, so that their number doesn't change the order of the items.
+        self._base_seed = int(jtorch.randint(2**63 - 1, (1,), generator=loader.generator).item())
         self._yielded = 0
-        self._expected = self._loader._stream_length
+        self._expected = loader._stream_length
+        if not self._stream:
+            self._pass_by_indices()
 
     def __iter__(self) -> _BaseDataLoaderIter:
         return self
@@ -57,16 +61,40 @@ class _BaseDataLoaderIter:
     def __len__(self) -> int:
         return len(self._loader._index_sampler)
 
-    def _resume(self) -> None:
-        """What remains to do where a pass is resumed: of a stream, pass by the batches that were given."""
-        if isinstance(self._loader.dataset, IterableDataset):
-            for _ in range(self._progress.skip):
+    def _pass_by_indices(self) -> None:
+        skip = self._progress.skip
+        passed = sum(1 for _ in itertools.islice(self._indices, skip))
+        if passed < skip:
+            raise self._too_short(passed)
+        self._progress.passed_by()
+
+    def _next_indices(self) -> Any:
+        try:
+            return next(self._indices)
+        except StopIteration:
+            raise
+        except BaseException:  # a generator that has failed is at its end, but the pass is not
+            self._progress.freeze()
+            raise
+
+    def _catch_up(self) -> None:
+        """What remains to do where a pass is gone on with: read a stream up to there once more."""
+        progress = self._progress
+        while progress.given < progress.skip:
+            before = progress.given
+            try:
                 next(self)
-            self._progress.given = self._progress.skip
-        elif isinstance(self, _SingleProcessDataLoaderIter):
-            # draw the order now, while the generators stand so
-            first = list(itertools.islice(self._indices, 1))
-            self._indices = itertools.chain(first, self._indices)
+            except StopIteration:
+                raise self._too_short(before) from None
+            except Exception:
+                if progress.given == before:  # no error of a batch, which the earlier process had got, too
+                    raise
+
+    def _too_short(self, found: int) -> RuntimeError:
+        return RuntimeError(
+            f"DataLoader: the loaded state is {self._progress.skip} batches into a pass, but a pass has only "
+            f"{found} now. Load the state of another pass, or go on with the data that it was made with"
+        )
 
     def __getstate__(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
@@ -94,13 +122,30 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         self._fetch = loader._recipe().start()
 
+    def _catch_up(self) -> None:
+        super()._catch_up()
+        if not self._stream:  # draw the order now, while the generators stand so
+            first = list(itertools.islice(self._indices, 1))
+            self._indices = itertools.chain(first, self._indices)
+
     def __next__(self) -> Any:
         try:
-            batch = self._fetch(next(self._indices))
+            indices = self._next_indices()
         except StopIteration:
-            self._progress.ended = True
+            self._progress.end()
             raise
-        self._progress.given += 1
+        try:
+            batch = self._fetch(indices)
+        except Exception as error:
+            if self._stream and isinstance(error, StopIteration):
+                self._progress.end()
+            else:
+                self._progress.count()
+            raise
+        except BaseException:  # Ctrl-C: the batch has not been given
+            self._indices = itertools.chain([indices], self._indices)
+            raise
+        self._progress.count()
         if self._expected is not None:
             self._count()
         return batch
@@ -180,17 +225,19 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """Begin another pass with the same workers; False where one of them is gone."""
         if not self._shut_down.alive:
             return False
-        self._progress = self._loader._begin_pass()
         self._begin()
         try:
             for channel in self._channels:
-                send(channel, RESUME, None)
+                send(channel, RESUME, self._base_seed)
             for channel, worker in zip(self._channels, self._workers, strict=True):
                 while self._receive(channel, worker)[0] != RESUME:
                     pass
         except (EOFError, ConnectionError):
             self._shut_down()
             return False
+        except BaseException:  # some have begun the pass, perhaps: none can be asked to begin another
+            self._shut_down()
+            raise
         self._hand_out()
         return True
 
@@ -199,7 +246,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         if not any(self._busy):
             return
         try:
-            indices = next(self._indices)
+            indices = self._next_indices()
         except StopIteration:
             return
         self._tasks[self._sent] = _Task(-1, indices)
@@ -226,7 +273,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """The next in turn; with ``in_order=False`` one that has little to do."""
         candidates = [k for k, busy in enumerate(self._busy) if busy]
         if not self._in_order:
-            load = [sum(t.worker == k for t in self._tasks.values()) for k in range(len(self._busy))]
+            to_do = [task.worker for task in self._tasks.values() if task.answer is None]
+            load = [to_do.count(k) for k in range(len(self._busy))]
             least = min(load[k] for k in candidates)
             candidates = [k for k in candidates if load[k] == least]
         return next(k for k in self._turns if k in candidates)
@@ -243,15 +291,15 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             if not ready:
                 self._wait_for(number)
                 continue
+            self._ask()  # before the batch is taken: where the sampler fails, it can still be had
             answer = self._tasks.pop(ready[0]).answer
-            self._ask()
+            self._progress.count()
             if isinstance(answer, ExceptionWrapper):
                 answer.reraise()
             if self._expected is not None:
                 self._count()
-            self._progress.given += 1
             return answer[0]
-        self._progress.ended = True
+        self._progress.end()
         if not self._loader.persistent_workers:
             self._shut_down()
         raise StopIteration
@@ -284,7 +332,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         heard = self._heard([channel], [worker.sentinel])
         if channel not in heard and not wait([channel], 0):  # what it said before its death comes first
             raise EOFError
-        return receive(channel)
+        tag, descriptor, size = take(channel)
+        try:
+            return tag, unpack(descriptor, size)
+        except Exception:  # the answer to this task, or its turn would never come
+            return tag, ExceptionWrapper("on its way from a DataLoader worker process")
 
     def _heard(self, channels: list[socket.socket], sentinels: list[int]) -> list[Any]:
         timeout = self._loader.timeout
@@ -298,7 +350,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._busy[worker] = False
         self._to_send[worker].clear()
         owed = [n for n, task in self._tasks.items() if task.worker == worker and task.answer is None]
-        if isinstance(self._loader.dataset, IterableDataset):  # nobody else has its part of the stream
+        if self._stream:  # nobody else has its part of the stream
             for number in owed:
                 del self._tasks[number]
         return owed
@@ -306,14 +358,17 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _bury(self, worker: int) -> None:
         """Report a worker's death. The batch that it was at is lost; the others go to those who live."""
         owed = self._leave_out(worker)
-        if not isinstance(self._loader.dataset, IterableDataset):
+        if not self._stream:
             del self._tasks[owed[0]]
+            self._progress.count()
             for number in owed[1:]:
                 if any(self._busy):
                     self._assign(number)
                 else:
                     del self._tasks[number]
             self._ask()
+        if self._stream or not any(self._busy):
+            self._progress.freeze()
         process = self._workers[worker]
         process.join(_PATIENCE)
         raise RuntimeError(

@@ -42,6 +42,12 @@ def send(channel: socket.socket, tag: int, value: Any) -> None:
 
 def receive(channel: socket.socket) -> tuple[int, Any]:
     """(tag, value) of the next message. Raises EOFError where the other side is gone."""
+    tag, descriptor, size = take(channel)
+    return tag, unpack(descriptor, size)
+
+
+def take(channel: socket.socket) -> tuple[int, int, int]:
+    """(tag, descriptor, bytes) of the next message, whose value is still to ``unpack``: that may fail."""
     flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
     try:
         message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE.size, 1, flags)
@@ -52,11 +58,16 @@ def receive(channel: socket.socket) -> tuple[int, Any]:
             os.close(descriptor)
         raise EOFError("the other process has closed its end")
     tag, size = _MESSAGE.unpack(message)
+    return tag, descriptors[0], size
+
+
+def unpack(descriptor: int, size: int) -> Any:
+    """The value in a message's file, which is closed."""
     try:
-        content = _loaded(descriptors[0], size)
+        content = _loaded(descriptor, size)
     finally:
-        os.close(descriptors[0])
-    return tag, _restored(content)
+        os.close(descriptor)
+    return _restored(content)
 
 
 class _Pickler(pickle.Pickler):

@@ -8,7 +8,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -20,7 +20,7 @@ from jtorch.utils.data.dataset import IterableDataset
 from jtorch.utils.data.fetch import Recipe
 from jtorch.utils.data.transport import receive, send
 
-RESUME = -1  # the tag of a message that begins another pass; other tags number the tasks
+RESUME = -1  # the tag of a message with the base seed of another pass; other tags number the tasks
 _LOOK_FOR_PARENT = 5.0  # seconds; its end also closes the socket, unless another child has inherited that
 
 
@@ -114,7 +114,7 @@ def worker_main(channel: socket.socket, inherited: Sequence[socket.socket], setu
         while _has_task(channel, parent):
             tag, indices = receive(channel)
             if tag == RESUME:
-                answer = _next_pass(setup)
+                answer = _next_pass(setup, indices)
                 send(channel, RESUME, None)
                 continue
             value = answer(indices)
@@ -164,7 +164,10 @@ def _first_pass(setup: Setup) -> Callable[[Any], Any]:
     return _answers(begin, setup)
 
 
-def _next_pass(setup: Setup) -> Callable[[Any], Any]:
+def _next_pass(setup: Setup, base_seed: int) -> Callable[[Any], Any]:
+    """Seeded anew, so that the pass depends on nothing before it; what an init function seeded stays so."""
+    if setup.worker_init_fn is None:
+        _seed(replace(setup, base_seed=base_seed))
     return _answers(setup.recipe.start, setup)
 
 

@@ -23,6 +23,7 @@ from jtorch.utils.data.transport import receive, send
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="workers need a system that passes descriptors"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.usefixtures("forked"),
 ]
 
 DATA = TensorDataset(jtorch.arange(10), jtorch.arange(10) * 10.0)
@@ -36,17 +37,6 @@ def children():
     import multiprocessing
 
     return multiprocessing.active_children()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def forked():
-    """Local functions and classes of these tests reach workers by fork, since Python 3.14 not the default."""
-    import multiprocessing
-
-    before = multiprocessing.get_start_method()
-    multiprocessing.set_start_method("fork", force=True)
-    yield
-    multiprocessing.set_start_method(before, force=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
