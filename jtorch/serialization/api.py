@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,17 +20,27 @@ _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled number s
 def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = None) -> None:
     """Write ``obj`` to the file ``f``, whole or not at all; to an open file, at its position.
 
-    A file keeps its permissions, a link stays a link, and a device or pipe is written to as it is.
+    A file keeps its permissions, a link stays a link, and a device or pipe is written to as it is. A file
+    that may not be written is refused with PermissionError; another name of it, a hard link, keeps what it
+    had. An open file holds one object that can be loaded, as in PyTorch: the one saved last, from where it
+    begins.
 
     Plain data is a tensor, number, string, None, dtype, device, Size, or a dict, OrderedDict, Counter, list
     or tuple of such; dict keys are strings, numbers, bools or None. Tensors come back equal, those that were
     one object come back as one and those of one memory as such; a view is stored as its own elements. Any
     other object, such as a whole module, is pickled, its classes by name, and is loaded with
-    ``weights_only=False``.
+    ``weights_only=False``; so is a tensor of a subclass, but a Parameter's comes back as a Parameter from
+    plain data, as in PyTorch.
 
     ``format`` is "safetensors" or "torch"; left out, it is "torch" where the name ends in .pt or .pth, so
-    that ``torch.load`` reads it, and "safetensors" otherwise, but for what must be pickled. Raises TypeError,
-    naming the place, for what safetensors can't store, and what pickle raises. Source: https://docs.pytorch.org/docs/stable/generated/torch.save.html
+    that ``torch.load`` reads it, and "safetensors" otherwise, but for what that can't hold. Attributes of
+    tensors (``x.tag = 1``) are kept in PyTorch's format; a safetensors file, where the name or ``format``
+    asks for one, has elements alone, and its buffers are tensors.
+
+    No file is written that ``load`` refuses. Raises TypeError, naming the place, for what safetensors can't
+    store (subclasses of Tensor, a tensor named ``__metadata__`` or by what is no Unicode, a million values
+    beside the tensors), ValueError for what unfolds to more than ``load`` takes, and what pickle raises.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.save.html
 
     >>> import io, jtorch
     >>> file = io.BytesIO()
@@ -54,11 +64,13 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = Non
 
 
 def _to_bytes(obj: Any, format: str | None) -> bytes:
-    try:
-        return torch_writer.to_bytes(obj) if format == "torch" else tensors.to_bytes(obj)
-    except NotPlainError:
-        if format == "safetensors":
-            raise
+    if format == "safetensors":
+        return tensors.to_bytes(obj)
+    if format is None:
+        with suppress(NotPlainError):
+            return tensors.to_bytes(obj, whole=True)
+    with suppress(NotPlainError):
+        return torch_writer.to_bytes(obj)
     return whole_writer.to_bytes(obj)
 
 

@@ -20,29 +20,56 @@ from jtorch.eager.creation import from_numpy
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.errors import DataError
 from jtorch.nn.parameter import Parameter
-from jtorch.serialization.memory import Memories, key_refusal, refusal
+from jtorch.serialization.memory import (
+    Memories,
+    NotPlainError,
+    checked_key,
+    class_of,
+    path_text,
+    refusal,
+    state_of,
+)
 from jtorch.serialization.unpickle import Keys, told
 
 VERSION = 1
+RESERVED = "__metadata__"  # the one name that safetensors gives no tensor
 _DEEPEST = 100  # nesting; a state dict has about five levels
+_LONGEST_INT = 14_000  # bits; Python reads no longer numbers from text unless it is told to
+_MOST_UNFOLDED = 384 << 20  # bytes that JSON may become in memory, whatever the size of its file
+# At most, measured: a dict and its share of the object made of it, a list, an item, one end of a string.
+_UNFOLDS = {b"{": 300, b"[": 160, b",": 48, b'"': 25}
 _SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", Size: "size"}
 _MAPPINGS: dict[type, str] = {dict: "dict", OrderedDict: "ordered", Counter: "counter"}
 _SEQUENCE_TYPES: dict[str, Callable] = {kind: made for made, kind in _SEQUENCES.items()}
 _MAPPING_TYPES: dict[str, Callable] = {kind: made for made, kind in _MAPPINGS.items()}
 
 
-class Writer:
-    """Describes an object as JSON and collects its tensors."""
+def check_unfolding(text: bytes) -> None:
+    """Raise ValueError for JSON that would fill the memory: three bytes of it can be a list of 72."""
+    size = 6 * len(text) + sum(cost * text.count(mark) for mark, cost in _UNFOLDS.items())
+    if size > _MOST_UNFOLDED:
+        raise ValueError(f"{len(text)} bytes of JSON, which may unfold to {size} in memory")
 
-    def __init__(self) -> None:
+
+class Writer:
+    """Describes an object as JSON and collects its tensors.
+
+    Only their elements are kept: what hangs on a tensor is left out or, where ``whole``, refused.
+    """
+
+    def __init__(self, whole: bool = False) -> None:
+        self.whole = whole
         self.tensors: dict[str, np.ndarray] = {}
         self._memories = Memories()
         self._names: dict[int, str] = {}  # number of a memory -> its name in the file
         self._numbers: dict[int, int] = {}  # id of a tensor -> number of that object
+        self._keys = Keys()
 
     def write(self, obj: Any) -> str:
         structure = {"version": VERSION, "object": self._describe(obj, ())}
-        return json.dumps(structure, separators=(",", ":"))
+        text = json.dumps(structure, separators=(",", ":"))
+        check_unfolding(text.encode())
+        return text
 
     def _describe(self, value: Any, place: tuple[Any, ...]) -> Any:
         if len(place) > _DEEPEST:
@@ -51,6 +78,8 @@ class Writer:
             return value
         if isinstance(value, Tensor):
             return self._tensor(value, place)
+        if isinstance(value, int) and value.bit_length() > _LONGEST_INT:
+            raise NotPlainError(f"jtorch.save: {path_text(place)}: an int of {value.bit_length()} bits")
         number = _describe_number(value)
         if number is not None:
             return number
@@ -66,22 +95,45 @@ class Writer:
         raise refusal(value, place)
 
     def _item(self, key: Any, value: Any, place: tuple[Any, ...]) -> list[Any]:
-        if key is not None and not isinstance(key, (str, int, float)):
-            raise key_refusal(key, place)
+        checked_key(self._keys, key, place)
         return [self._describe(key, place), self._describe(value, (*place, key))]
 
     def _tensor(self, tensor: Tensor, place: tuple[Any, ...]) -> dict[str, Any]:
+        if class_of(tensor) is None:
+            raise refusal(tensor, place)
+        if self.whole and state_of(tensor) is not None:
+            raise NotPlainError(f"jtorch.save: {path_text(place)}: a tensor with attributes")
         stored = self._memories.of(tensor)
         if stored.is_new:
-            name = ".".join(str(step) for step in place) or "tensor"
-            while name in self.tensors:
-                name += "_"
+            name = self._new_name(place)
             self._names[stored.number] = name
             self.tensors[name] = stored.array
         kind = "parameter" if isinstance(tensor, Parameter) else "tensor"
         number = self._numbers.setdefault(id(tensor), len(self._numbers))
         name = self._names[stored.number]
         return {kind: name, "requires_grad": tensor.requires_grad, "object": number}
+
+
+    def _new_name(self, place: tuple[Any, ...]) -> str:
+        name = ".".join(str(step) for step in place) or "tensor"
+        if name == RESERVED or not _is_unicode(name):
+            reason = "safetensors keeps for itself" if name == RESERVED else "is no Unicode text"
+            raise NotPlainError(
+                f"jtorch.save: {path_text(place)}: a tensor of the name {name!r}, which {reason}. Rename it, "
+                "or save with format='torch'"
+            )
+        while name in self.tensors:
+            name += "_"
+        return name
+
+
+def _is_unicode(text: str) -> bool:
+    """Not so for half a surrogate pair, as in names of files that could not be decoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _describe_number(value: Any) -> dict[str, Any] | None:
@@ -125,9 +177,10 @@ class Reader:
 
     def read(self, text: str) -> Any:
         try:
+            check_unfolding(text.encode("utf-8", "surrogatepass"))
             structure = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise self._bad(f"its structure is not JSON: {error}") from None
+            raise self._bad(f"its structure is not JSON that can be read: {error}") from None
         if not isinstance(structure, dict) or "object" not in structure:
             raise self._bad("its structure has no object")
         if structure.get("version") != VERSION:

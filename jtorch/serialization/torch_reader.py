@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/serialization.html
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
@@ -17,7 +18,7 @@ from jtorch.devices import device
 from jtorch.eager.creation import from_numpy
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.errors import DataError
-from jtorch.nn.parameter import Parameter
+from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization import whole_reader
 from jtorch.serialization.allowed import listed
 from jtorch.serialization.placing import place
@@ -27,7 +28,9 @@ from jtorch.serialization.unpickle import (
     Constructor,
     Keys,
     UnsafeGlobalError,
+    dict_size,
     loads,
+    set_size,
     told,
 )
 from jtorch.serialization.zipped import Archive
@@ -72,6 +75,7 @@ class _Reader:
         self.mmap = mmap
         self.storages: dict[str, _Storage] = {}
         self.budget = Budget(archive.size)
+        self.keys = Keys(self.budget.spend)
         self.changed: dict[tuple[str, np.dtype, str], np.ndarray] = {}
         self.root = ""
         self.safe = listed()
@@ -109,11 +113,13 @@ class _Reader:
             return _StorageType(STORAGES.get(name))
         if module == "torch" and name in DTYPES:
             return dtype_named(name, self.where)
+        if full == "torch.Tensor":
+            return Tensor  # to compare with; only a Constructor can be called
         if full in _PLAIN:
             return Constructor(full, _PLAIN[full])
-        make = getattr(self, _REBUILDERS.get(full, ""), None)
+        make = getattr(self, _METHODS.get(full, ""), None)
         if make is not None:
-            return Constructor(full, make)
+            return Constructor(full, make, each=0 if full in _PAYING else 64)
         safe = self.safe.get(full)
         if safe is None:
             raise UnsafeGlobalError(_refusal(self.where, full[:200]))
@@ -146,6 +152,18 @@ class _Reader:
             raise ValueError(f"storage {told(key)} of {told(numel)} elements in {known.content.size} bytes")
         return known if known.dtype == kind.dtype else _Storage(key, known.content, kind.dtype)
 
+    # -- containers that are called ----------------------------------------------------------------------
+
+    def set_of(self, values: Any = ()) -> set:
+        self.budget.spend(set_size(len(_items(values))))
+        return set(map(self.keys.checked, values))
+
+    def pairs(self, values: Any = ()) -> OrderedDict:
+        made: OrderedDict = OrderedDict()
+        self.budget.spend(dict_size(made, len(_items(values))))
+        made.update((self.keys.checked(k), v) for k, v in map(_items, values))
+        return made
+
     # -- tensors -----------------------------------------------------------------------------------------
 
     def tensor(self, storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Tensor:
@@ -169,7 +187,7 @@ class _Reader:
         self, storage: _Storage, offset: Any, size: Any, stride: Any, dtype: dt.dtype, requires_grad: Any,
         hooks: Any, metadata: Any,
     ) -> Tensor:  # fmt: skip
-        self.budget.spend(400)
+        self.budget.spend(900)
         facts = metadata or {}
         for fact in facts:
             if fact not in ("conj", "neg"):
@@ -206,10 +224,46 @@ class _Reader:
         return tensor.requires_grad_(requires_grad)
 
     def parameter(self, data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
-        if state:
-            raise NotImplementedError(f"{self.where}: a Parameter with attributes: {told(state)}")
+        """``_rebuild_parameter``; with a state: ``_rebuild_parameter_with_state``."""
+        self.budget.spend(600)
         self._flagged(data, False, hooks)
-        return self._flagged(Parameter(data, requires_grad=False), requires_grad, hooks)
+        made = self._flagged(Parameter(data, requires_grad=False), requires_grad, hooks)
+        return self._hung(made, state)
+
+    def of_type(self, rebuild: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
+        """``_rebuild_from_type_v2``: a tensor of a class that is listed, or with attributes."""
+        rebuild, kind = (v.make if isinstance(v, Constructor) else v for v in (rebuild, kind))
+        if rebuild not in (self.tensor, self.tensor_v3, self.parameter) or not isinstance(arguments, tuple):
+            raise ValueError(f"a tensor made by {told(rebuild)}")
+        if not isinstance(kind, type) or not issubclass(kind, Tensor):
+            raise ValueError(f"a tensor of the class {told(kind)}")
+        made = rebuild(*arguments)
+        if kind is Tensor and isinstance(state, dict) and state.get("_is_buffer") is True:
+            kind, state = Buffer, {"persistent": True} | state
+            del state["_is_buffer"]
+        if type(made) is not kind:
+            made = made.as_subclass(kind)
+        if hasattr(kind, "__setstate__"):
+            made.__setstate__(state)  # type: ignore[attr-defined]
+            return made
+        return self._hung(made, state)
+
+    def _hung(self, tensor: Tensor, state: Any) -> Tensor:
+        """``tensor`` with attributes, or (attributes, those of slots): never those that make it a tensor."""
+        dicts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
+        if not all(isinstance(one, (dict, type(None))) for one in dicts):
+            raise ValueError(f"attributes that are {told(state)}")
+        for one in dicts:
+            self.budget.spend(300 + 64 * len(one) if one else 0)
+            for name, value in (one or {}).items():
+                if not isinstance(name, str):
+                    raise ValueError(f"an attribute named {told(name)}")
+                if inspect.isdatadescriptor(inspect.getattr_static(Tensor, name, None)):
+                    raise NotImplementedError(
+                        f"{self.where}: a tensor with an attribute {told(name)}, which all have of their own"
+                    )
+                setattr(tensor, name, value)
+        return tensor
 
     def _build(self, target: Any, state: Any) -> None:
         """A state dict carries ``_metadata``, versions of modules; else only what is listed has a state."""
@@ -293,15 +347,6 @@ def _device(kind: Any, index: Any = None) -> device:
         raise ValueError(f"a device: {error}") from None
 
 
-def _set(values: Any = ()) -> set:
-    return set(map(Keys().checked, _items(values)))
-
-
-def _pairs(values: Any = ()) -> OrderedDict:
-    checked = Keys().checked
-    return OrderedDict((checked(k), v) for k, v in map(_items, _items(values)))
-
-
 def _counts(values: Any = None) -> Counter:
     if values is not None and not isinstance(values, dict):
         raise ValueError("a Counter of a " + type(values).__name__)
@@ -344,15 +389,17 @@ _PICKLE_UNPACKED = 2 << 20
 _PICKLE_RATIO = 16
 _PYTHON_2 = {"__builtin__": "builtins"}
 _PLAIN: dict[str, Any] = {
-    "collections.OrderedDict": _pairs, "collections.Counter": _counts,
-    "collections.defaultdict": _default_dict, "builtins.set": _set, "builtins.complex": _complex,
+    "collections.Counter": _counts, "collections.defaultdict": _default_dict, "builtins.complex": _complex,
     "builtins.bytearray": _bytearray, "_codecs.encode": _encode, "torch.Size": _size, "torch.device": _device,
     "builtins.list": _not_called, "builtins.dict": _not_called, "builtins.int": _not_called,
     "builtins.float": _not_called, "jtorch.watch.Dict": _watched_dict, "jtorch.watch.List": _watched_list,
     "jtorch.watch.DefaultDict": _watched_default_dict,
 }  # fmt: skip
-_REBUILDERS = {
+_PAYING = ("builtins.set", "collections.OrderedDict")  # for what they fill, by themselves
+_METHODS = {
     "torch._utils._rebuild_tensor": "tensor", "torch._utils._rebuild_tensor_v2": "tensor",
     "torch._utils._rebuild_tensor_v3": "tensor_v3", "torch._utils._rebuild_parameter": "parameter",
     "torch._utils._rebuild_parameter_with_state": "parameter",
+    "collections.OrderedDict": "pairs", "builtins.set": "set_of",
+    "torch._tensor._rebuild_from_type_v2": "of_type", "torch._tensor._rebuild_from_type": "of_type",
 }  # fmt: skip

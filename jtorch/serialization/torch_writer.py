@@ -9,6 +9,7 @@ import io
 import struct
 import zipfile
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,53 @@ import numpy as np
 from jtorch import dtypes as dt
 from jtorch.devices import device
 from jtorch.eager.tensor import Size, Tensor
-from jtorch.nn.parameter import Parameter
-from jtorch.serialization.memory import Memories, Stored, key_refusal, refusal
+from jtorch.errors import DataError
+from jtorch.nn.parameter import Buffer, Parameter
+from jtorch.serialization.memory import Memories, Stored, checked_key, class_of, refusal, state_of
 from jtorch.serialization.torch_names import STORAGE_OF
+from jtorch.serialization.unpickle import Budget, Constructor, Keys, loads
+from jtorch.serialization.zipped import MOST_RECORDS
 
 _ALIGNED = 64  # bytes; so that torch.load(mmap=True) can use a record where it lies
 _LOCAL_HEADER = 30
 _DEEPEST = 100
+_SCALARS = (str, int, float, bool)
 
 
 def to_bytes(obj: Any) -> bytes:
-    """The file that holds ``obj``. Raises TypeError, naming the place, for what it can't hold."""
+    """The file that holds ``obj``.
+
+    Raises TypeError, naming the place, for what it can't hold, ValueError for more than reading takes.
+    """
     pickler = PlainPickler()
-    return zipped(pickler.write(obj), pickler.storages)
+    pickle = pickler.write(obj)
+    content = zipped(pickle, pickler.storages)
+    _check_readable(pickle, pickler.unfolds, len(content), len(pickler.storages))
+    return content
+
+
+def _check_readable(pickle: bytes, unfolds: int, file_size: int, records: int) -> None:
+    """Raise for a file that reading would refuse for its size in memory: it must not replace a good one.
+
+    Only where it may be so is the pickle read: a byte of it makes 16 in memory at most, but for containers
+    and tensors, of which ``unfolds`` is told.
+    """
+    if records > MOST_RECORDS - 3:
+        raise ValueError(f"jtorch.save: {records} memories of tensors; a file holds {MOST_RECORDS - 3}")
+    budget = Budget(file_size)
+    if 16 * len(pickle) + unfolds <= budget.limit:
+        return
+
+    def find(module: str, name: str) -> Constructor:
+        make = {"OrderedDict": OrderedDict, "Counter": Counter}.get(name, lambda *_: budget.spend(1500))
+        return Constructor(name, make)
+
+    try:
+        loads(pickle, "jtorch.save", find, lambda _: None, lambda *_: None, budget)
+    except DataError as error:
+        raise ValueError(
+            f"{error}, which jtorch.load refuses. Make tensors of long lists of numbers, or write two files"
+        ) from None
 
 
 def zipped(pickle: bytes, storages: list[np.ndarray]) -> bytes:
@@ -58,6 +93,8 @@ class PlainPickler:
         self.out = bytearray(b"\x80\x02")
         self.storages: list[np.ndarray] = []
         self._memories = Memories()
+        self._keys = Keys()
+        self.unfolds = 0  # bytes that reading may take for containers and tensors: see ``_check_readable``
         self._known: dict[int, int] = {}  # id of a tensor -> its number in the pickle's memo
 
     def write(self, obj: Any) -> bytes:
@@ -66,24 +103,28 @@ class PlainPickler:
         return bytes(self.out)
 
     def spelled(self, value: Any) -> bytes:
-        """The opcodes of one tensor, dtype, device or size, for a pickle that keeps its own memo."""
+        """The opcodes of one dtype, device or size, for a pickle that keeps its own memo."""
+        self._value(value, ())
+        return self.taken()
+
+    def taken(self) -> bytes:
+        """What was written since it was taken last."""
+        opcodes = bytes(self.out)
         self.out.clear()
-        if isinstance(value, Tensor):
-            self._new_object(value)
-        else:
-            self._value(value, ())
-        return bytes(self.out)
+        return opcodes
 
     def _value(self, value: Any, place: tuple[Any, ...]) -> None:
         if len(place) > _DEEPEST:
             raise TypeError(f"jtorch.save: nested deeper than {_DEEPEST} levels; does it contain itself?")
         kind = type(value)
+        if value is not None and kind not in _SCALARS:
+            self.unfolds += 3000 if isinstance(value, Tensor) else 500
         if value is None or isinstance(value, bool):
             self.out += {None: b"N", True: b"\x88", False: b"\x89"}[value]
         elif isinstance(value, str):
-            self._text(str(value))
+            self._text(str.__str__(value))  # an enum's own would tell its name
         elif isinstance(value, Tensor):
-            self._object(value)
+            self._object(value, place)
         elif isinstance(value, (int, float, complex, np.generic)):
             self._number(value, place)
         elif isinstance(value, dt.dtype):
@@ -151,10 +192,9 @@ class PlainPickler:
             if type(value) is Counter:
                 self._global("collections", "Counter")
             self.out += b"}("
+        self.unfolds += 128 * len(value)
         for key, item in value.items():
-            if key is not None and not isinstance(key, (str, int, float)):
-                raise key_refusal(key, place)
-            self._value(key, place)
+            self._value(checked_key(self._keys, key, place), place)
             self._value(item, (*place, key))
         self.out += b"u\x85R" if type(value) is Counter else b"u"
         metadata = getattr(value, "_metadata", None)
@@ -166,35 +206,70 @@ class PlainPickler:
 
     # -- tensors -----------------------------------------------------------------------------------------
 
-    def _object(self, tensor: Tensor) -> None:
+    def _object(self, tensor: Tensor, place: tuple[Any, ...]) -> None:
         """A tensor; where it was met before, that one again."""
         number = self._known.get(id(tensor))
         if number is not None:
             self.out += b"j" + struct.pack("<I", number)
             return
-        self._new_object(tensor)
+        kind = class_of(tensor)
+        if kind is None:
+            raise refusal(tensor, place)
+        for part in self.parts(tensor, kind):
+            self._value(part, (*place, "state"))
         self._known[id(tensor)] = len(self._known)
         self.out += b"r" + struct.pack("<I", self._known[id(tensor)])
 
-    def _new_object(self, tensor: Tensor) -> None:
-        if isinstance(tensor, Parameter):
-            self._global("torch._utils", "_rebuild_parameter")
+    def parts(self, tensor: Tensor, kind: type[Tensor]) -> Iterator[Any]:
+        """Write the opcodes of a tensor that comes back as a ``kind``, stopping at each value among them.
+
+        Those are a class that is not PyTorch's, and what hangs on the tensor: the caller writes them.
+        """
+        state = state_of(tensor)
+        plain = kind in (Tensor, Buffer, Parameter)
+        as_parameter = issubclass(kind, Parameter)
+        if plain and as_parameter:
+            self._global("torch._utils", "_rebuild_parameter" + ("_with_state" if state else ""))
             self.out += b"("
-            self._tensor(tensor, False)
-            self.out += b"\x88" if tensor.requires_grad else b"\x89"
-            self._no_hooks()
-            self.out += b"tR"
-        else:
+            self._parameter_arguments(tensor)
+        elif plain and not state:
             self._tensor(tensor, tensor.requires_grad)
+            return
+        else:
+            self._global("torch._tensor", "_rebuild_from_type_v2")
+            self.out += b"("
+            self._global("torch._utils", "_rebuild_parameter" if as_parameter else _rebuilder(tensor))
+            if plain:
+                self._global("torch", "Tensor")
+            else:
+                yield kind
+            self.out += b"("
+            if as_parameter:
+                self._parameter_arguments(tensor)
+            else:
+                self._arguments(tensor, tensor.requires_grad)
+            self.out += b"t"
+        if state or not plain:
+            yield state
+        self.out += b"tR"
+
+    def _parameter_arguments(self, tensor: Tensor) -> None:
+        self._tensor(tensor, False)
+        self.out += b"\x88" if tensor.requires_grad else b"\x89"
+        self._no_hooks()
 
     def _tensor(self, tensor: Tensor, requires_grad: bool) -> None:
+        self._global("torch._utils", _rebuilder(tensor))
+        self.out += b"("
+        self._arguments(tensor, requires_grad)
+        self.out += b"tR"
+
+    def _arguments(self, tensor: Tensor, requires_grad: bool) -> None:
         stored = self._memories.of(tensor)
         if stored.is_new:
             self.storages.append(stored.array)
         name = tensor.dtype.name
-        typed = name in STORAGE_OF  # PyTorch's younger dtypes have no storage class of their own
-        self._global("torch._utils", "_rebuild_tensor_v2" if typed else "_rebuild_tensor_v3")
-        self.out += b"("
+        typed = name in STORAGE_OF
         self._storage(stored, STORAGE_OF.get(name))
         self._value(0, ())
         self._value(tuple(stored.array.shape), ())
@@ -203,7 +278,6 @@ class PlainPickler:
         self._no_hooks()
         if not typed:
             self._global("torch", name)
-        self.out += b"tR"
 
     def _storage(self, stored: Stored, typed: str | None) -> None:
         self.out += b"("
@@ -217,3 +291,8 @@ class PlainPickler:
     def _no_hooks(self) -> None:
         self._global("collections", "OrderedDict")
         self.out += b")R"
+
+
+def _rebuilder(tensor: Tensor) -> str:
+    """PyTorch's younger dtypes have no storage class of their own."""
+    return "_rebuild_tensor_v2" if tensor.dtype.name in STORAGE_OF else "_rebuild_tensor_v3"

@@ -12,6 +12,7 @@ import pickle
 import pickletools
 import struct
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -22,15 +23,19 @@ _MARK = object()
 
 
 class Constructor:
-    """A global that may be called: its name in the file, and what makes the value."""
+    """A global that may be called: its name in the file, and what makes the value.
 
-    __slots__ = ("make", "name", "new")
+    ``each``: the bytes that a call takes for each element of its arguments.
+    """
+
+    __slots__ = ("each", "make", "name", "new")
 
     def __init__(
-        self, name: str, make: Callable[..., Any], new: Callable[..., Any] | None = None
+        self, name: str, make: Callable[..., Any], new: Callable[..., Any] | None = None, each: int = 64
     ) -> None:
         self.name = name
         self.make = make
+        self.each = each
         self.new = new or make  # what stands for ``cls.__new__(cls, ...)``
 
 
@@ -57,6 +62,17 @@ class Budget:
         self.left -= size
         if self.left < 0:
             raise ValueError(f"it unfolds to more than {self.limit} bytes")
+
+
+def set_size(count: int) -> int:
+    """Bytes of a set's table, at most: it grows to four times its elements, above 50,000 to twice."""
+    return 56 * (count + min(count, 50_000))
+
+
+def dict_size(target: dict, count: int) -> int:
+    """Bytes of the table ``target`` has with ``count`` items, at most; an OrderedDict has links beside it."""
+    first, each = (256, 128) if isinstance(target, OrderedDict) else (160, 64)
+    return first + each * count if count else 0
 
 
 def loads(
@@ -98,7 +114,7 @@ class _Machine:
         self.budget = budget
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.keys = Keys()
+        self.keys = Keys(budget.spend)
         self.finished = False
 
     def run(self, name: str, argument: Any) -> None:
@@ -153,6 +169,8 @@ class _Machine:
         target = self.top(dict)
         if len(flat) % 2:
             raise ValueError("a key without a value")
+        before = len(target)
+        self.budget.spend(dict_size(target, before + len(flat) // 2) - dict_size(target, before))
         for key, value in zip(flat[::2], flat[1::2], strict=True):
             target[self.keys.checked(key)] = value
 
@@ -165,27 +183,33 @@ class _Machine:
         if not isinstance(function, Constructor) or not isinstance(arguments, tuple):
             raise ValueError(f"a call of {_told(function)}")
         # what goes in is looked at, and much of it copied, each time: it may be one memoised list
-        self.budget.spend(200 + sum(64 * len(a) for a in arguments if isinstance(a, _SIZED)))
+        self.budget.spend(200 + sum(function.each * len(a) for a in arguments if isinstance(a, _SIZED)))
         self.stack.append((function.new if new else function.make)(*arguments))
 
     def add_items(self) -> None:
-        values = self.since_mark()
-        self.top(set).update(map(self.keys.checked, values))
+        values, target = self.since_mark(), self.top(set)
+        self.budget.spend(set_size(len(target) + len(values)) - set_size(len(target)))
+        target.update(map(self.keys.checked, values))
 
     def frozen_set(self) -> None:
-        self.stack.append(frozenset(map(self.keys.checked, self.since_mark())))
+        values = self.since_mark()
+        self.budget.spend(set_size(len(values)))
+        self.stack.append(frozenset(map(self.keys.checked, values)))
 
     def set_state(self) -> None:
         state = self.pop()
+        self.budget.spend(300 + (64 * len(state) if isinstance(state, _SIZED) else 0))
         self.build(self.stack[-1], state)
 
     def stack_global(self) -> None:
         name, module = self.pop(), self.pop()
         if not isinstance(name, str) or not isinstance(module, str):
             raise ValueError("a global without a name")
+        self.budget.spend(len(module) + len(name))
         self.stack.append(self.find(module, name))
 
     def named_global(self, text: str) -> None:
+        self.budget.spend(len(text))
         module, _, name = text.partition(" ")  # genops joins the two lines by a space
         self.stack.append(self.find(module, name))
 
@@ -220,22 +244,29 @@ class Keys:
     """The keys that were met, so that no dict is filled with those of one hash.
 
     Python hashes text with a secret, numbers without one: 40,000 ints that are multiples of 2**61 - 1 take a
-    dict 20 seconds.
+    dict 20 seconds. ``spend`` is told the bytes that remembering takes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spend: Callable[[int], None] = lambda size: None) -> None:
+        self._spend = spend
         self._first: dict[int, Any] = {}
         self._others: dict[int, list[Any]] = {}
 
     def checked(self, key: Any) -> Any:
         """``key``. Raises ValueError for one that cannot be, or that is one of too many of its hash."""
         key = hashable(key)
-        if isinstance(key, (str, bytes)):
+        if isinstance(key, (str, bytes)) or key is None:
             return key
-        first = self._first.setdefault(hash(key), key)
+        number = hash(key)
+        if isinstance(key, int) and key == number:  # no two of them have one hash: nothing to remember
+            return key
+        if number not in self._first:
+            self._spend(128)
+        first = self._first.setdefault(number, key)
         if first is not key and first != key:
-            others = self._others.setdefault(hash(key), [])
+            others = self._others.setdefault(number, [])
             if key not in others:
+                self._spend(256)
                 others.append(key)
             if len(others) > _MOST_COLLISIONS:
                 raise ValueError("keys that are made to collide")
@@ -265,10 +296,13 @@ def _told(value: Any) -> str:
 
 
 _IGNORED = frozenset({"PROTO", "FRAME"})
-_COSTS = {"EMPTY_LIST": 72, "EMPTY_DICT": 72, "EMPTY_SET": 224, "FROZENSET": 224, "TUPLE": 64, "TUPLE1": 64,
-    "TUPLE2": 64, "TUPLE3": 72, "MEMOIZE": 128, "BINPUT": 128, "LONG_BINPUT": 128, "GLOBAL": 128,
-    "STACK_GLOBAL": 128, "SETITEM": 256, "APPEND": 96}  # fmt: skip
-"""Bytes that an opcode makes, its place on the stack included; others take a place and no more."""
+_COSTS = {"EMPTY_LIST": 72, "EMPTY_DICT": 80, "EMPTY_SET": 232, "FROZENSET": 232, "TUPLE": 64, "TUPLE1": 64,
+    "TUPLE2": 64, "TUPLE3": 72, "MEMOIZE": 128, "BINPUT": 128, "LONG_BINPUT": 128, "GLOBAL": 200,
+    "STACK_GLOBAL": 200, "BINPERSID": 200, "APPEND": 56}  # fmt: skip
+"""Bytes that an opcode makes, its place on the stack included; others take a place and no more.
+
+The tables of sets and dicts are paid for as they grow: see ``set_size``.
+"""
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_LIST": list,
     "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple, "EMPTY_SET": set, "MARK": lambda: _MARK,

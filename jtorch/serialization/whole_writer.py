@@ -12,10 +12,11 @@ from typing import Any
 from jtorch import dtypes as dt
 from jtorch.devices import device
 from jtorch.eager.tensor import Size, Tensor
-from jtorch.nn.parameter import Parameter
+from jtorch.nn.parameter import Buffer
 from jtorch.serialization.torch_writer import PlainPickler, zipped
 
-_SPELLED = (Tensor, Parameter, Size, dt.dtype, device)  # exactly these: subclasses pickle in their own way
+_SPELLED = (Size, dt.dtype, device)  # exactly these: subclasses pickle in their own way
+_REDUCTIONS = (Tensor.__reduce_ex__, Buffer.__reduce_ex__)  # of tensors that don't pickle in their own way
 
 
 def to_bytes(obj: Any) -> bytes:
@@ -35,10 +36,25 @@ class _WholePickler(_PythonPickler):
     def __init__(self, out: io.BytesIO) -> None:
         super().__init__(out, protocol=2)
         self.plain = PlainPickler()
+        self.plain.taken()
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        if type(obj) not in _SPELLED or id(obj) in self.memo:
+        if id(obj) in self.memo:
             super().save(obj, save_persistent_id)
-            return
-        self.write(self.plain.spelled(obj))
-        self.memoize(obj)
+        elif type(obj) in _SPELLED:
+            self.write(self.plain.spelled(obj))
+            self.memoize(obj)
+        elif isinstance(obj, Tensor) and type(obj).__reduce_ex__ in _REDUCTIONS:
+            self._save_tensor(obj)
+        else:
+            super().save(obj, save_persistent_id)
+
+    def _save_tensor(self, tensor: Tensor) -> None:
+        for part in self.plain.parts(tensor, type(tensor)):
+            self.write(self.plain.taken())
+            self.save(part)
+        self.write(self.plain.taken())
+        if id(tensor) in self.memo:  # something that hangs on it holds it, and has made it already
+            self.write(pickle.POP + self.get(self.memo[id(tensor)][0]))
+        else:
+            self.memoize(tensor)

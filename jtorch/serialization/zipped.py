@@ -16,7 +16,7 @@ import numpy as np
 
 from jtorch.errors import DataError
 
-_MOST_RECORDS = 1 << 20
+MOST_RECORDS = 1 << 20
 _UNPACKED = 1 << 28  # bytes that any archive may unpack to
 _RATIO = 100  # and beyond those: per byte of the file. Deflated zeros have 1032
 _LOCAL_HEADER = 30
@@ -57,7 +57,7 @@ class Archive:
         return DataError(f"{self.where}: can not be read as a zip archive ({self.size} bytes): {reason}")
 
     def _check(self, entries: list[zipfile.ZipInfo]) -> None:
-        if len(entries) > _MOST_RECORDS:
+        if len(entries) > MOST_RECORDS:
             raise self.bad(f"{len(entries)} records")
         if len(self._entries) != len(entries):
             raise self.bad("two records of one name")

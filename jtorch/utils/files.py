@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import platform
@@ -10,8 +11,14 @@ import secrets
 import stat
 import time
 from pathlib import Path
+from typing import BinaryIO
 
-_LEFT_AFTER = 600.0  # seconds without a write, after which a temporary file is nobody's any more
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_DAY = 86400.0  # seconds without a write: for a temporary file whose writer can't be asked for
 
 
 def write_atomically(path: str | os.PathLike, content: bytes) -> None:
@@ -19,8 +26,9 @@ def write_atomically(path: str | os.PathLike, content: bytes) -> None:
 
     Until the rename the old file stays as it was; on any error the temporary file is removed, and what a
     killed process left of this file is removed by the next write. A link stays a link: what it points to is
-    written. A file keeps its permissions. What is no file (a device, a pipe) is written to as it is. Raises
-    OSError, IsADirectoryError for a folder.
+    written. A file keeps its permissions, and one that may not be written is not replaced; another name of
+    it (a hard link) keeps the old content. What is no file (a device, a pipe) is written to as it is. Raises
+    OSError, IsADirectoryError for a folder, PermissionError for a read-only file.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target)
@@ -28,21 +36,58 @@ def write_atomically(path: str | os.PathLike, content: bytes) -> None:
         with target.open("wb") as device:
             device.write(content)
         return
+    if mode is not None and not os.access(target, os.W_OK):  # the rename itself asks the folder alone
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     stem = _stem(target.name)
     _sweep(target.parent, stem)
-    temporary = target.with_name(f"{stem}{_machine()}-{os.getpid()}-{secrets.token_hex(6)}.tmp")
+    temporary, file = _temporary(target.parent, stem)
     try:
-        with temporary.open("xb") as file:
+        with file:
             if mode is not None and hasattr(os, "fchmod"):
                 os.fchmod(file.fileno(), stat.S_IMODE(mode))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
+            if fcntl is not None:
+                temporary.replace(target)  # while the lock is held: a file without one is up for sweeping
+        if fcntl is None:  # Windows renames no open file, and removes none either
+            temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _temporary(folder: Path, stem: str) -> tuple[Path, BinaryIO]:
+    """A new file for writing, locked for as long as it is open."""
+    while True:
+        path = folder / f"{stem}{_machine()}-{secrets.token_hex(6)}.tmp"
+        file = path.open("xb")
+        try:
+            _lock(file.fileno(), wait=True)
+            if os.name != "posix" or os.fstat(file.fileno()).st_nlink:
+                return path, file
+        except BaseException:
+            file.close()
+            path.unlink(missing_ok=True)
+            raise
+        file.close()  # another process swept it before it was locked
+
+
+def _lock(handle: int, wait: bool) -> bool | None:
+    """Take the lock of an open file, which the kernel takes back when the writer closes it or is killed.
+
+    False where another has it, None where the system or the disk has no locks.
+    """
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _stem(name: str) -> str:
@@ -51,7 +96,15 @@ def _stem(name: str) -> str:
 
 
 def _machine() -> str:
-    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    """The running kernel: what containers of one machine share, whatever their names and process numbers.
+
+    Locks tell what it knows. Those of another machine may not reach this one, even on a shared disk.
+    """
+    try:
+        name = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        name = platform.node()
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 def _mode(target: Path) -> int | None:
@@ -69,26 +122,30 @@ def _sweep(folder: Path, stem: str) -> None:
             left = [entry.name for entry in entries if entry.name.startswith(stem)]
         for name in left:
             with contextlib.suppress(OSError):
-                if _is_left(folder / name, name[len(stem) :]):
-                    (folder / name).unlink()
+                _remove_left(folder / name, name[len(stem) :].partition("-")[0])
 
 
-def _is_left(path: Path, rest: str) -> bool:
-    """Whether the writer is gone: its process, or any write for ten minutes where another has its number.
+def _remove_left(path: Path, machine: str) -> None:
+    """Remove a temporary file whose writer is gone: the lock is free, here. Else nothing for a day tells.
 
-    Names hold the machine's, too: on a shared disk the process numbers of another say nothing here.
+    The lock is held while the file is removed, so that a writer who has just made it and not locked it yet
+    waits, and finds it gone.
     """
-    machine, _, rest = rest.partition("-")
-    number = rest.partition("-")[0]
-    if os.name != "posix" or machine != _machine() or not number.isdigit():
-        return time.time() - path.stat().st_mtime > 144 * _LEFT_AFTER  # a day
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        return
+    old = time.time() - found.st_mtime > _DAY
+    if fcntl is None or not os.access(path, os.W_OK):
+        if old:
+            path.unlink()
+        return
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)  # a lock over NFS needs a file open for writing
     try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # somebody else's process
-        return False
-    return int(number) != os.getpid() and time.time() - path.stat().st_mtime > _LEFT_AFTER
+        free = _lock(handle, wait=False)
+        if (free and machine == _machine()) or (free is not False and old):
+            path.unlink()
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import resource
 import struct
+import subprocess
+import sys
 import time
 import tracemalloc
 import zipfile
+from collections import OrderedDict
 
 import numpy as np
 import pytest
 
 import jtorch
 from jtorch.errors import DataError
-from jtorch.serialization import tensors
+from jtorch.serialization import tensors, unpickle
 
 MOST = 300 << 20  # bytes that a load may take at its peak
 LONGEST = 15.0  # seconds, on a busy machine
@@ -84,9 +88,6 @@ def test_a_nested_tuple_is_not_printed_into_a_message(content):
     file = pt(b"\x80\x02" + data + b".")
     if name == "metadata":  # only asked whether it holds
         assert jtorch.load(file).shape == (1,)
-    elif name == "state":
-        with pytest.raises(NotImplementedError, match="with attributes: a tuple"):
-            jtorch.load(file)
     else:
         refused(file)
 
@@ -136,6 +137,121 @@ def test_a_value_that_is_copied_ten_thousand_times(call):
         b"M" + struct.pack("<H", k) + b"N\x86" for k in range(50_000)
     ) + b"e" + text("x" * 200_000) + b"q\x02B" + struct.pack("<I", 200_000) + bytes(200_000) + b"q\x03"
     refused(pt(b"\x80\x03" + head + call * 10_000 + b"."), "unfolds to more than")
+
+
+def names(count):
+    """That many values, by opcodes of two bytes: ints that the memo holds."""
+    return b"".join(b"h" + bytes([k]) for k in range(count))
+
+
+SMALL = {  # opcodes that a hostile file repeats, each of them as cheap for its bytes as it can be
+    **{f"a set of {n}": b"\x8f(" + names(n) + b"\x90" for n in (0, 1, 4, 5, 19, 20, 77, 80)},
+    **{f"a frozenset of {n}": b"(" + names(n) + b"\x91" for n in (0, 1, 5, 19, 77)},
+    "a set of 77, filled twice": b"\x8f(" + names(76) + b"\x90(h\x4dh\x4e\x90",
+    **{f"a dict of {n}": b"}(" + names(n).replace(b"h", b"Nh")[1:] + b"Nu" for n in (1, 2, 6, 11, 43)},
+    "a dict of one item": b"}h\0h\0s", "a dict of many texts": b"}" + b"(" + text("abcd") + b"Nu",
+    **{f"a list of {n}": b"](" + names(n) + b"e" for n in (0, 1, 9, 80)},
+    "a list of one item": b"]h\0a", "a list of two": b"]h\0ah\0a", "a tuple": b"(h\0t", "a pair": b"NN\x86",
+    **{f"an OrderedDict of {n}": b"h\xa0)R(" + names(n).replace(b"h", b"Nh")[1:] + b"Nu" for n in (1, 6, 11)},
+    "an OrderedDict": b"h\xa0)R", "a Counter": b"h\xa1)R", "a Counter of one": b"h\xa1}h\0h\1s\x85R",
+    "a defaultdict": b"h\xa2h\xa3\x85R", "a set that is called": b"h\xa4(" + names(77) + b"t\x85R",
+    "OrderedDicts of pairs": b"h\xa0(h\xa5t\x85R", "a Size": b"h\xa6h\xa7\x85R",
+    "a global": b"ctorch\nSize\n", "a watched dict": b"h\xa8)R",
+    "a state": b"h\xa0)R}" + text("_metadata") + b"Nsb",
+    "a tensor": b"h\xa9h\xaaR", "a parameter": b"h\xabh\xac\x88h\xad\x87R", "a float": b"G" + bytes(8),
+    "an attribute": b"h\xae(h\xa9h\xafh\xaah\xb0tR", "bytes": b"C\0", "a long": b"\x8a\x01\x05",
+    "an int that is remembered": b"N\x94", "a number beyond the small": b"M\xff\xff",
+}  # fmt: skip
+HEAD = b"\x80\x04" + b"".join(b"M" + struct.pack("<H", 1000 + k) + b"q" + bytes([k]) for k in range(160)) + (
+    b"ccollections\nOrderedDict\nq\xa0ccollections\nCounter\nq\xa1ccollections\ndefaultdict\nq\xa2"
+    b"cbuiltins\nlist\nq\xa3cbuiltins\nset\nq\xa4h\0h\1\x86q\xa5ctorch\nSize\nq\xa6h\0h\1\x86q\xa7"
+    b"cjtorch.watch\nDict\nq\xa8" + REBUILD + b"q\xa9(" + STORAGE + b"K\x04tQK\0))\x89Ntq\xaa"
+    b"ctorch._utils\n_rebuild_parameter\nq\xabh\xa9h\xaaRq\xacNq\xadctorch._tensor\n_rebuild_from_type_v2\nq\xae"
+    b"ctorch\nTensor\nq\xaf}" + text("a") + b"Nsq\xb0"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("content", SMALL.items(), ids=lambda item: item[0])
+def test_the_price_of_an_opcode_is_what_it_makes(content, monkeypatch):
+    """A file of a few opcodes again and again is refused before it takes much more than it may."""
+    monkeypatch.setattr(unpickle.Budget, "LEAST", 4 << 20)
+    monkeypatch.setattr(unpickle.Budget, "PER_BYTE", 0)
+    repeated = content[1] * (800_000 // len(content[1])) + b"."
+    file = pt(HEAD + repeated)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"unfolds to more than|it ends with"):
+            jtorch.load(file)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak - 2 * len(repeated) < 6 << 20
+
+
+@pytest.mark.parametrize("kind", ["set", "dict", "OrderedDict"])
+@pytest.mark.parametrize("numbers", ["ints", "floats"])
+def test_the_price_of_one_large_container(kind, numbers, monkeypatch):
+    monkeypatch.setattr(unpickle.Budget, "LEAST", 4 << 20)
+    monkeypatch.setattr(unpickle.Budget, "PER_BYTE", 0)
+    spelled = [b"J" + struct.pack("<i", 300 + k) for k in range(60_000)]
+    if numbers == "floats":
+        spelled = [b"G" + struct.pack(">d", k + 0.5) for k in range(60_000)]
+    begin = {"set": b"\x8f(", "dict": b"}(", "OrderedDict": b"ccollections\nOrderedDict\n)R("}[kind]
+    end, between = (b"\x90.", b"") if kind == "set" else (b"Nu.", b"N")
+    file = pt(b"\x80\x04" + begin + between.join(spelled) + end)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="unfolds to more than"):
+            jtorch.load(file)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak - 2 * len(file.getvalue()) < 8 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS, as Linux has it")
+@pytest.mark.parametrize("kind", ["set", "frozenset", "dict"])
+def test_a_megabyte_of_small_containers(kind, tmp_path):
+    """In a process of its own, whose memory nothing else has filled before."""
+    one = SMALL[{"set": "a set of 77", "frozenset": "a frozenset of 77", "dict": "a dict of 1"}[kind]]
+    path = tmp_path / "x.pt"
+    noise = np.random.default_rng(0).bytes(1_000_000)
+    data = HEAD + b"B" + struct.pack("<I", len(noise)) + noise + one * (14_000_000 // len(one)) + b"."
+    path.write_bytes(pt(data, compression=zipfile.ZIP_DEFLATED).getvalue())
+    assert path.stat().st_size < 2 << 20
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADS, str(path)], capture_output=True, text=True, timeout=100,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) < 300
+
+
+_LOADS = """
+import resource, sys
+import jtorch
+from jtorch.errors import DataError
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    jtorch.load(sys.argv[1])
+except DataError as error:
+    assert "unfolds to more than" in str(error), error
+else:
+    raise AssertionError("loaded")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+def test_what_prices_take_containers_for_is_no_less_than_their_size():
+    sizes = [*range(300), *(k << n for n in range(8, 18) for k in (2, 3))]
+    keys = [object() for _ in range(max(sizes))]
+    for count in sizes:
+        for made, empty in ((set(keys[:count]), 232), (frozenset(keys[:count]), 232)):
+            assert sys.getsizeof(made) <= empty + unpickle.set_size(count)
+        grown = dict.fromkeys(keys[:count])
+        assert sys.getsizeof(grown) <= 80 + unpickle.dict_size(grown, count)
+        ordered = OrderedDict.fromkeys(keys[:count])
+        assert sys.getsizeof(ordered) <= 200 + unpickle.dict_size(ordered, count)
 
 
 @pytest.mark.parametrize("call", ["set", "OrderedDict", "Size", "size"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import io
 import json
 import math
 import os
 import struct
+import tracemalloc
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from safetensors.numpy import save as safetensors_bytes
 import jtorch
 from jtorch import nn
 from jtorch.errors import DataError
+from jtorch.serialization import structure, tensors, unpickle
 
 
 @pytest.fixture
@@ -137,6 +140,114 @@ def test_what_can_not_be_saved_is_named(obj, text, path):
 def test_a_module_is_pointed_to_its_state_dict(path):
     with pytest.raises(TypeError, match=r"Linear can't be saved.*save its state_dict\(\)"):
         jtorch.save(nn.Linear(1, 1), path)
+
+
+UNREADABLE = {  # in a safetensors file; PyTorch's format has no names
+    "__metadata__": {"__metadata__": jtorch.ones(2)},
+    "half a surrogate pair": {"\ud800": jtorch.ones(2)},
+    "a long int": [10**5000],
+    "a long int as a key": {2**5000: 1},
+    "keys that are made to collide": {k * (2**61 - 1): k for k in range(100)},
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_no_file_is_written_that_load_refuses(name, tmp_path):
+    obj = UNREADABLE[name]
+    for suffix in (".safetensors", ".pt", ".pth", ".ckpt", ""):
+        path = tmp_path / ("x" + suffix)
+        jtorch.save("old", path)
+        if suffix == ".safetensors":
+            with pytest.raises(TypeError, match=r"jtorch.save: obj"):
+                jtorch.save(obj, path)
+            assert jtorch.load(path) == "old"
+            continue
+        jtorch.save(obj, path)
+        back = jtorch.load(path, weights_only="key" not in name)  # which anybody's file could have
+        assert list(back) == list(obj)
+
+
+@pytest.mark.parametrize("format", ["safetensors", "torch"])
+@pytest.mark.parametrize(
+    "key", ["", "..", "/", "../a", "file", "a.npy", "\0", '"\\\n', "\u2603", "jtorch", "a\u2028b"]
+)
+def test_odd_names(key, format, path):
+    for obj in ({key: jtorch.ones(2)}, {"a": {key: jtorch.ones(2)}}, [{"__metadata__": jtorch.ones(2)}]):
+        jtorch.save(obj, path, format=format)
+        assert repr(jtorch.load(path)) == repr(obj)
+
+
+def test_enums_of_text_are_saved_by_their_value(path):
+    class Kind(str, enum.Enum):  # noqa: UP042 - whose str() is its name
+        A = "a"
+
+    for format in ("safetensors", "torch"):
+        jtorch.save({Kind.A: [Kind.A]}, path, format=format)
+        assert jtorch.load(path) == {"a": ["a"]}
+
+
+def test_more_than_load_takes_is_not_written(path, monkeypatch):
+    monkeypatch.setattr(structure, "_MOST_UNFOLDED", 4 << 20)
+    monkeypatch.setattr(unpickle.Budget, "LEAST", 1 << 20)
+    path.write_bytes(b"old")
+    with pytest.raises(TypeError, match=r"too much beside the elements of tensors.*format='torch'"):
+        jtorch.save([0.5] * 9_000, path)
+    with pytest.raises(ValueError, match="200001 tensors"):
+        tensors._check_count(200_001)
+    with pytest.raises(ValueError, match=r"unfolds to more than [0-9]+ bytes, which jtorch.load refuses"):
+        jtorch.save([{None: None}] * 5_000, path, format="torch")
+    assert path.read_bytes() == b"old"
+    for many in ([0.5] * 9_000, [[]] * 4_000):
+        jtorch.save(many, path.with_suffix(".ckpt"))
+        assert jtorch.load(path.with_suffix(".ckpt")) == many
+
+
+def entries(count):
+    text = b'"%x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
+    return b",".join(text % k for k in range(count))
+
+
+def of_structure(item, count):
+    text = json.dumps('{"version":1,"object":{"list":[' + ",".join([item] * count) + "]}}")
+    return b'"__metadata__":{"jtorch":%s}' % text.encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "header"),
+    [
+        ("tensors", entries(210_000)),
+        ("lists", of_structure("[]", 5_000_000)),
+        ("values", of_structure('{"list":[]}', 800_000)),
+        ("escaped", of_structure("[]", 5_000_000).replace(b"[", b"\\u005b").replace(b",", b"\\u002c")),
+        ("metadata", b'"__metadata__":{%s}' % b",".join(b'"%x":""' % k for k in range(3_000_000))),
+        ("shape", b'"a":{"dtype":"U8","shape":[%s0],"data_offsets":[0,0]}' % (b"0," * 9_000_000)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_header_of_little_things_stays_small(kind, header, path):
+    path.write_bytes(struct.pack("<Q", len(header) + 2) + b"{" + header + b"}")
+    for file in (path, io.BytesIO(path.read_bytes())):
+        tracemalloc.start()
+        try:
+            with pytest.raises(DataError, match=r"may unfold to|tensors"):
+                jtorch.load(file)
+            assert tracemalloc.get_traced_memory()[1] < 200 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_saves_to_one_open_file_one_after_the_other():
+    torch = pytest.importorskip("torch")
+    for library, options in ((torch, {}), (jtorch, {"format": "torch"}), (jtorch, {"format": "safetensors"})):
+        file = io.BytesIO()
+        library.save(list(range(500)), file, **options)
+        second = file.tell()
+        library.save([1], file, **options)
+        file.seek(0)
+        with pytest.raises((RuntimeError, DataError)):  # a zip archive is known by its end
+            library.load(file)
+        file.seek(second)
+        assert library.load(file) == [1]
 
 
 def test_a_list_in_itself(path):
