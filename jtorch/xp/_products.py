@@ -85,8 +85,10 @@ def _apart(x: Array, y: Array, out: Array | None) -> Array:
     total = _result(x, y) if out is None and run is not None else out
     if run is not None and total is not None and _run(run, x, y, total):
         return total
-    with limited(2.0 * x.shape[-2] * x.shape[-1] * y.shape[-1]):
-        return x.dot(y) if x.ndim == 2 == y.ndim and out is None else np.matmul(x, y, out=out)
+    flops = 2.0 * x.shape[-2] * x.shape[-1] * y.shape[-1]
+    if x.ndim == 2 == y.ndim and out is None:
+        return limited(flops, x.dot, y)
+    return limited(flops, np.matmul, x, y, out=out)
 
 
 def _result(x: Array, y: Array) -> Array | None:
