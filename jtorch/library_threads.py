@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from jtorch import threads
 
 _Function = TypeVar("_Function", bound=Callable)
+_Result = TypeVar("_Result")
 
 
 class Library(NamedTuple):
@@ -31,37 +32,25 @@ class Library(NamedTuple):
     direct: bool  # these are the library's own functions
 
 
-class limited:  # noqa: N801 - reads as a word: with limited(flops)
-    """A context in which these libraries run on the threads that pay for an op of so many operations.
+def limited(flops: float, function: Callable[..., _Result], /, *arguments: Any, **statics: Any) -> _Result:
+    """What ``function`` gives, these libraries on the threads that pay for an op of so many operations.
 
     Threads may be in it at once: the first to enter decides, the last to leave restores. By hand, as the
     context manager of threadpoolctl takes 23 us, this one 2, and as threadpoolctl ignores what a second
     Python thread sets.
+
+    Ctrl-C may come where a function begins, and after each call of one in C. So it is no context manager,
+    whose ``__exit__`` would not run then, and leaves twice: the second time is for an interrupt of the first.
     """
-
-    __slots__ = ("count",)
-
-    def __init__(self, flops: float, in_scipy: bool = False) -> None:
-        self.count = threads.threads_for(flops)
-        if in_scipy:
-            import scipy.linalg  # noqa: F401 - brings the library that is to be set
-
-    def __enter__(self) -> None:
-        libraries = _libraries()
-        with _lock:
-            if not _inside:
-                for library in libraries:
-                    before = library.get()
-                    if before != self.count:
-                        library.set(self.count)
-                        _changed.append((library, before))
-            _inside.append(self)
-
-    def __exit__(self, *error: object) -> None:
-        with _lock:
-            _inside.pop()
-            if not _inside:
-                _restore()
+    ours = object()
+    try:
+        _enter(ours, threads.threads_for(flops))
+        return function(*arguments, **statics)
+    finally:
+        try:
+            _leave(ours)
+        finally:
+            _leave(ours)
 
 
 def in_lapack(function: _Function, in_scipy: bool = False) -> _Function:
@@ -72,8 +61,10 @@ def in_lapack(function: _Function, in_scipy: bool = False) -> _Function:
 
     @functools.wraps(function)
     def run(x: Any, *arguments: Any, **statics: Any) -> Any:
-        with limited(2.0 * x.shape[-2] * x.shape[-1] * min(x.shape[-2:]), in_scipy):
-            return function(x, *arguments, **statics)
+        if in_scipy:
+            import scipy.linalg  # noqa: F401 - brings the library that is to be set
+        flops = 2.0 * x.shape[-2] * x.shape[-1] * min(x.shape[-2:])
+        return limited(flops, function, x, *arguments, **statics)
 
     return run  # type: ignore[return-value]
 
@@ -91,21 +82,43 @@ def _libraries() -> tuple[Library, ...]:
     return found("scipy.linalg" in sys.modules)
 
 
-_lock = threading.Lock()
-_inside: list[limited] = []
+_lock = threading.RLock()  # a handler of signals may compute, too
+_inside: set[object] = set()
 _changed: list[tuple[Library, int]] = []  # with the number to go back to
+
+
+def _enter(ours: object, count: int) -> None:
+    libraries = _libraries()
+    with _lock:
+        is_first = not _inside
+        _inside.add(ours)  # before any change: who leaves restores
+        for library in libraries if is_first else ():
+            before = library.get()
+            if before != count:
+                _changed.append((library, before))
+                library.set(count)
+
+
+def _leave(ours: object) -> None:
+    """The second time nothing: each step is taken back only when it is done."""
+    if ours in _inside:
+        with _lock:
+            if len(_inside) == 1:
+                _restore()
+            _inside.discard(ours)
 
 
 def _restore() -> None:
     while _changed:
-        library, before = _changed.pop()
+        library, before = _changed[-1]
         library.set(before)
+        _changed.pop()
 
 
 def _after_fork() -> None:
     # Threads of the parent that were inside do not exist in the child.
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _inside.clear()
     _restore()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 import numpy as np
@@ -30,18 +31,20 @@ def library(monkeypatch):
     return state
 
 
+def seen(library):
+    return library["count"]
+
+
 def test_small_ops_have_one_thread_and_large_ones_all(library, number):
     threads.set_count(3)
     for flops, expected in ((0, 1), (LARGE - 1, 1), (LARGE, 3)):
-        with limited(flops):
-            assert library["count"] == expected
+        assert limited(flops, seen, library) == expected
         assert library["count"] == 5
 
 
 def test_a_number_that_is_right_is_left_alone(library, number):
     threads.set_count(5)
-    with limited(LARGE):
-        assert library["count"] == 5
+    assert limited(LARGE, seen, library) == 5
     assert library["told"] == []
 
 
@@ -51,15 +54,13 @@ def test_the_first_sets_and_the_last_restores(library, number):
     entered, leave = threading.Event(), threading.Event()
 
     def other():
-        with limited(0):
-            entered.set()
-            leave.wait(10)
+        entered.set()
+        leave.wait(10)
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=limited, args=(0, other))
     thread.start()
     assert entered.wait(10)
-    with limited(LARGE), limited(0):
-        assert library["count"] == 1
+    assert limited(LARGE, limited, 0, seen, library) == 1
     assert library["count"] == 1  # the other is inside
     leave.set()
     thread.join()
@@ -67,19 +68,57 @@ def test_the_first_sets_and_the_last_restores(library, number):
 
 
 def test_errors_restore_too(library, number):
-    with pytest.raises(ZeroDivisionError), limited(0):
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        limited(0, divmod, 1, 0)
     assert library["count"] == 5
+
+
+def interrupted(moment: int, told, function, *arguments) -> bool:
+    """Whether Ctrl-C came: at that one of the moments at which it can come in the module's functions."""
+    left = [moment]
+
+    def watch(frame, event, argument):
+        code = frame.f_code
+        ours = code.co_filename == library_threads.__file__ and event in ("call", "c_return")
+        if ours or (code is told and event in ("call", "return")):
+            left[0] -= 1
+            if not left[0]:
+                raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    try:
+        sys.setprofile(watch)
+        function(*arguments)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(before)
+    return False
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_interrupt_at_any_moment_leaves_the_number_from_before(library, nested):
+    told = library_threads.found(False)[0].set.__code__
+    work = (limited, 0, limited, LARGE, seen, library) if nested else (limited, 0, seen, library)
+    moment = 1
+    while interrupted(moment, told, *work):
+        assert library["count"] == 5, f"after moment {moment}"
+        assert not library_threads._inside and not library_threads._changed
+        assert limited(0, seen, library) == 1 and library["count"] == 5
+        moment += 1
+    assert moment > 10
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_child_forked_meanwhile_has_the_number_from_before(library):
-    with limited(0):
+    def in_a_child():
         child = os.fork()
         if not child:
-            with limited(LARGE):
-                pass
+            limited(LARGE, int)
             os._exit(0 if library["count"] == 5 else 1)
+        return child
+
+    child = limited(0, in_a_child)
     assert os.waitpid(child, 0)[1] == 0
 
 

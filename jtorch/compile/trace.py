@@ -436,7 +436,7 @@ class Tracer(Evaluator):
 
     def add_to_grad(self, before: Any, g: Any) -> Any:
         data = before._data
-        if before._requires_grad or data.dtype is not g.dtype or tuple(data.shape) != tuple(g.shape):
+        if data.dtype is not g.dtype or tuple(data.shape) != tuple(g.shape):
             return None
         self.write(before, self.lift(data) + g)
         before._cell[0] += 1

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
+import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -36,6 +38,11 @@ NO_GRAD_FN = "element {k} of tensors does not require grad and does not have a g
 
 _add_in_place = np.add  # with the third argument as its output
 LEFT, GRAD, TARGET, META, OWNED, LEAF = range(6)  # the places of a slot
+
+# While a gradient is read, added to and put back: NumPy lets other threads run as it adds. One for all
+# tensors, as it is asked for once per parameter and pass and costs 0.05 us; a thread may come in twice, as
+# hooks of saved tensors are called where a sum has a graph.
+_accumulating = threading.RLock()
 
 _RUN: ContextVar[Run | None] = ContextVar("jtorch_backward_run", default=None)
 _numbers = itertools.count()
@@ -284,18 +291,23 @@ class Run:
                 hook.function(leaf)
 
     def accumulate(self, leaf: Tensor, g: Any) -> None:
-        """``leaf.grad += g``, taking the first gradient to arrive as it is."""
+        """``leaf.grad += g``, taking the first gradient to arrive as it is.
+
+        With a graph the first is copied: the graph, or whoever gave it, may hold it, and later passes add to
+        it in place.
+        """
         evaluator = self.context.evaluator
-        before = evaluator.get_grad(leaf)
-        if self.create_graph:
-            total = self.as_tensor(g) if before is None else before + self.as_tensor(g)
-        elif before is None:
-            total = wrap(evaluator.own(evaluator.as_value(g), self.given))
-        else:
-            total = evaluator.add_to_grad(before, g)
-            if total is None:
-                total = wrap(evaluator.as_value(before._data + g))
-        evaluator.set_grad(leaf, total)
+        with _accumulating:
+            before = evaluator.get_grad(leaf)
+            if self.create_graph:
+                total = self.as_tensor(g).clone() if before is None else before + self.as_tensor(g)
+            elif before is None:
+                total = wrap(evaluator.own(evaluator.as_value(g), self.given))
+            else:
+                total = evaluator.add_to_grad(before, g)
+                if total is None:
+                    total = wrap(evaluator.as_value(before._data + g))
+            evaluator.set_grad(leaf, total)
 
     # -- only what is wanted -----------------------------------------------------------------------------
 
@@ -411,6 +423,15 @@ def _slot(target: Any, left: int) -> list:
     if isinstance(target, Node):
         return [left, None, target, target.metadata, False, False]
     return [left, None, target, (target._data.shape, target._data.dtype), False, True]
+
+
+def _after_fork() -> None:
+    global _accumulating
+    _accumulating = threading.RLock()  # the thread that had the old one does not exist in the child
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...]) -> Any:

@@ -54,7 +54,7 @@ class Eager(Evaluator):
         """``before`` + ``g`` in the memory of ``before``, as PyTorch adds: whoever kept it sees the sum."""
         data = before._data
         spread = 0 in data.strides and data.size > 1  # an expanded tensor has elements that share memory
-        if before._requires_grad or spread or not data.flags.writeable or g.dtype is not data.dtype:
+        if spread or not data.flags.writeable or g.dtype is not data.dtype:
             return None
         np.add(data, g, data)
         before._cell[0] += 1

@@ -186,6 +186,9 @@ def linear(xp, x, weight, bias):
     rows = x if x.ndim > 1 else _rows(xp, x)
     out = xp.matmul(rows, xp.permute(weight, axes=(1, 0)))
     if bias is not None:
+        as_rows = x.ndim == 2 or bias.ndim < 2  # what PyTorch's addmm adds the bias to
+        target = (math.prod(x.shape[:-1]), weight.shape[0]) if as_rows else (*x.shape[:-1], weight.shape[0])
+        check_expands(bias.shape, target)
         out = out + bias
     return out if x.ndim > 1 else xp.reshape(out, shape=(weight.shape[0],))
 

@@ -17,15 +17,16 @@ import math
 import numpy as np
 
 from jtorch import partials
-from jtorch.xp._products import matmul, vector_dot
+from jtorch.xp._products import ALWAYS_SERIAL, matmul, vector_dot
 
 Array = np.ndarray
 Shape = tuple[int, ...]
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-_PARTIAL = 4 * partials.ROWS  # rows: BLAS adds four of them before it adds to the sum
 _MOST = 2048  # terms that one product with ones adds up: neighbours, in 16 to 64 lanes, or some rows
-DIRECT = 2 * _PARTIAL  # so many rows are no worse as one partial
+# So many rows are no worse as one partial where the columns are a multiple of four: OpenBLAS adds four rows
+# to each other before it adds to the sums, but row by row in the columns that are left over.
+DIRECT = 8 * partials.ROWS
 _FEWER = 16  # times fewer elements than there were
 _WIDE = 512  # elements of a row from which on BLAS is at its best
 ONES = {d: np.ones(_MOST, d) for d in (_FLOAT32, _FLOAT64)}
@@ -92,39 +93,44 @@ def _add_middle(x: Array) -> Array:
     if n <= partials.ROWS:
         return np.add.reduce(x, 1)
     if n <= DIRECT:
-        return matmul(ONES[x.dtype][None, :n], x)[:, 0]
+        k = next(k for k in (4, 8, 16) if 2 * n <= k * partials.ROWS)  # rows laid side by side
+        end = n - n % k
+        parts = matmul(ONES[x.dtype][None, : n // k], x[:, :end].reshape(m, n // k, -1)).reshape(m, k, -1)
+        out = np.add.reduce(parts, 1)
+        return out if end == n else out + np.add.reduce(x[:, end:], 1)
     return np.stack([add_rows(each) for each in x])
-
-
-def fold(x: Array) -> Array:
-    """(n, c) to (c,) for 4 to ``4 * DIRECT`` rows: four of them lie side by side as one."""
-    (n, c), ones = x.shape, ONES[x.dtype]
-    m = n >> 2
-    wide = x.reshape(m, 4 * c) if n == 4 * m else x[: 4 * m].reshape(m, 4 * c)
-    out = vector_dot(ones[:4], vector_dot(ones[:m], wide).reshape(4, c))
-    return out if n == 4 * m else out + vector_dot(ones[: n & 3], x[4 * m :])
 
 
 def add_rows(x: Array) -> Array:
     """(n, c) to (c,), in float64 where there are many"""
     (n, c), ones = x.shape, ONES[x.dtype]
-    if n <= DIRECT:
+    if n <= partials.ROWS or (n <= DIRECT and c % 4 == 0):
         return vector_dot(ones[:n], x)
-    k = 1  # rows that are laid side by side, where they are short
+    if x.size < ALWAYS_SERIAL and n <= 4 * DIRECT:
+        return _fold(x, ones)
+    k = 4 if c % 4 or n <= 4 * DIRECT else 1  # rows that are laid side by side, and more where they are short
     while 2 * k * c <= _WIDE and n >= 2 * k * partials.ROWS:
         k *= 2
     m = n // k
     wide = x[: m * k].reshape(m, k * c)
     out = vector_dot(ones[:m], wide) if m <= DIRECT else _add_partials(wide)
     if k > 1:
-        out = vector_dot(ONES[out.dtype][:k], out.reshape(k, c))
+        out = add_rows(out.reshape(k, c))
     return out if m * k == n else out + vector_dot(ones[: n - m * k], x[m * k :])
+
+
+def _fold(x: Array, ones: Array) -> Array:
+    """The same for a small array, in as few calls as it takes: four rows lie side by side as one."""
+    n, c = x.shape
+    m = n >> 2
+    parts = ones[:m].dot((x[: 4 * m] if n & 3 else x).reshape(m, 4 * c)).reshape(4, c)
+    return ones[: n & 3 | 4].dot(np.concatenate((parts, x[4 * m :])) if n & 3 else parts)
 
 
 def _add_partials(x: Array) -> Array:
     n, c = x.shape
-    count = n // _PARTIAL
-    end, ones = count * _PARTIAL, ONES[x.dtype]
-    parts = matmul(ones[None, :_PARTIAL], x[:end].reshape(count, _PARTIAL, c))
+    count = n // partials.ROWS
+    end, ones = count * partials.ROWS, ONES[x.dtype]
+    parts = matmul(ones[None, : partials.ROWS], x[:end].reshape(count, partials.ROWS, c))
     out = add_rows(parts[:, 0].astype(_FLOAT64, copy=False))
     return out if end == n else out + vector_dot(ones[: n - end], x[end:])

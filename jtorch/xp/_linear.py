@@ -16,17 +16,16 @@ from jtorch.xp._products import dot as _dot
 Array = np.ndarray
 
 
-def forward(x: Array, weight: Array, bias: Array | None) -> Array:
-    """(..., in) to (..., out)."""
+def forward(x: Array, weight: Array, bias: Array | None) -> Array | None:
+    """(..., in) to (..., out). None for a bias that is not one number for each of ``out``."""
     rows = x if x.ndim == 2 else _rows(x)
+    if bias is not None and (bias.ndim != 1 or len(bias) != len(weight) or bias.dtype is not x.dtype):
+        return None
     out = rows.dot(weight.T) if len(rows) * weight.size < _ALWAYS_SERIAL else _dot(rows, weight.T)
-    later = bias
-    if bias is not None and bias.ndim == 1 and len(bias) == len(weight) and bias.dtype is out.dtype:
-        out, later = np.add(out, bias, out), None
+    if bias is not None:
+        out = np.add(out, bias, out)
     if x.ndim > 2:
         out = out.reshape(*x.shape[:-1], len(weight))
-    if later is not None:
-        out = out + later
     return out if x.ndim > 1 else out.reshape(len(weight))
 
 

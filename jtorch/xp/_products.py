@@ -31,11 +31,11 @@ find: Callable[[], Any] | None = None
 
 def dot(x: Array, y: Array) -> Array:
     """``x.dot(y)`` of two matrices."""
-    size = y.size
-    work = len(x) * size
-    if work < ALWAYS_SERIAL or (size < work <= _SERIAL and len(y) < size):  # neither is a vector
+    work = len(x) * y.size
+    one_row, one_column = len(x) == 1, y.shape[1] == 1
+    if work < ALWAYS_SERIAL or (work <= _SERIAL and not (one_row or one_column)):
         return x.dot(y)
-    if work == x.size == size:
+    if one_row and one_column and x.size == y.size:
         return inner(x.reshape(-1), y.reshape(-1)).reshape(1, 1)
     run = _runners.get(x.dtype)
     if run is not None:
@@ -55,7 +55,7 @@ def vector_dot(x: Array, y: Array) -> Array:
 def inner(x: Array, y: Array) -> Array:
     """``x.dot(y)`` of two vectors, as an array without axes: the sum of those of runs that stay serial."""
     n = len(x)
-    if n <= _RUN:
+    if n <= _RUN or len(y) != n:  # or NumPy's error
         return np.asarray(x.dot(y))
     whole = n - n % _RUN
     parts = np.matmul(x[:whole].reshape(-1, 1, _RUN), y[:whole].reshape(-1, _RUN, 1))
@@ -75,17 +75,20 @@ _asked: set[np.dtype] = set()
 
 
 def _apart(x: Array, y: Array, out: Array | None) -> Array:
-    if x.dtype not in _asked:
-        _asked.add(x.dtype)
-        run = None if find is None else find().runner(x.dtype)
+    dtype = x.dtype
+    if dtype not in _asked:
+        run = None if find is None else find().runner(dtype)
         if run is not None:
-            _runners[x.dtype] = run
-    run = _runners.get(x.dtype)
+            _runners[dtype] = run
+        _asked.add(dtype)  # last: Ctrl-C may come before, and another thread would go without
+    run = _runners.get(dtype)
     total = _result(x, y) if out is None and run is not None else out
     if run is not None and total is not None and _run(run, x, y, total):
         return total
-    with limited(2.0 * x.shape[-2] * x.shape[-1] * y.shape[-1]):
-        return x.dot(y) if x.ndim == 2 == y.ndim and out is None else np.matmul(x, y, out=out)
+    flops = 2.0 * x.shape[-2] * x.shape[-1] * y.shape[-1]
+    if x.ndim == 2 == y.ndim and out is None:
+        return limited(flops, x.dot, y)
+    return limited(flops, np.matmul, x, y, out=out)
 
 
 def _result(x: Array, y: Array) -> Array | None:

@@ -20,9 +20,8 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _COLUMNS32 = [np.ones((n, 1), np.float32) for n in range(_FEW + 1)]
 _COLUMNS64 = [np.ones((n, 1), np.float64) for n in range(_FEW + 1)]
 _ONES32, _ONES64 = _blocked_sum.ONES[_FLOAT32], _blocked_sum.ONES[_FLOAT64]
-_ROWS = _blocked_sum.DIRECT
+_SHORT, _ROWS = partials.ROWS, _blocked_sum.DIRECT  # the second where four divides the columns
 _SOME = len(_ONES32)  # so few that it matters little: BLAS adds up neighbours in 16 to 64 lanes
-_SMALL = 1 << 16  # elements of an array for which half a microsecond counts
 _add_up: Any = np.add.reduce
 _multiply_up: Any = np.multiply.reduce
 _largest: Any = np.maximum.reduce
@@ -45,7 +44,7 @@ def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
         if out is not None:
             return out.reshape([1 if k in axis else m for k, m in enumerate(x.shape)]) if keepdims else out
     if dtype is _FLOAT32 or dtype is _FLOAT64:
-        if x.size > _SOME and k and _in_rows(x, axis):
+        if x.size > _SHORT and k and _in_rows(x, axis):
             return _blocked_sum.total(x, axis, keepdims)
     elif dtype.itemsize == 2 and dtype.kind in "fV" and k:
         return _blocked_sum.total(x, axis, keepdims)
@@ -60,13 +59,11 @@ def _sum_by_product(x: Array, axis: Shape, ones: Array) -> Array | None:
     k, shape = len(axis), x.shape
     if axis[0] == 0 and axis[-1] == k - 1:
         if k == 1 and x.ndim == 2 and 0 < shape[0] <= _SOME:  # a bias: what gradients need most
-            few = shape[0] <= _ROWS or x.size <= _SMALL
-            return _vector_dot(ones[: shape[0]], x) if few else _blocked_sum.fold(x)
+            few = shape[0] <= _SHORT or (shape[0] <= _ROWS and shape[1] % 4 == 0)
+            return _vector_dot(ones[: shape[0]], x) if few else _blocked_sum.add_rows(x)
         count = math.prod(shape[:k])
         if 0 < count <= _SOME:
-            rows = x.reshape(count, -1)
-            few = count <= _ROWS or x.size <= _SMALL
-            return (_vector_dot(ones[:count], rows) if few else _blocked_sum.fold(rows)).reshape(shape[k:])
+            return _blocked_sum.add_rows(x.reshape(count, -1)).reshape(shape[k:])
     elif axis[0] == len(shape) - k:
         count = math.prod(shape[-k:])
         if 0 < count <= _SOME:
@@ -80,7 +77,11 @@ def _in_rows(x: Array, axis: Shape) -> bool:
     if (axis[0] == ndim - k and x.flags.c_contiguous) or (axis[-1] == k - 1 and x.flags.f_contiguous):
         return False
     count = math.prod([x.shape[a] for a in axis])
-    return count > _ROWS or (count > partials.ROWS and x.size > _SMALL)
+    if count > _SHORT and x.flags.c_contiguous:
+        while k and axis[k - 1] == ndim - 1:  # the last axes are neighbours
+            k, ndim = k - 1, ndim - 1
+        return count > _ROWS or math.prod([x.shape[a] for a in axis[:k]]) > _SHORT
+    return count > _SHORT
 
 
 def prod(x: Array, *, axis: Shape, keepdims: bool) -> Array:

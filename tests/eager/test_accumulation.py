@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -89,6 +91,96 @@ def test_a_graph_of_the_gradient_is_added_out_of_place() -> None:
     (w * w).sum().backward(create_graph=True)
     assert w.grad is not z and z.tolist() == [1, 1] and w.grad.tolist() == [3, 3]
     assert w.grad.requires_grad
+
+
+@BOTH
+def test_a_first_gradient_with_a_graph_is_memory_of_its_own(compiled: bool) -> None:
+    a, b, c = (jtorch.ones(2, requires_grad=True) for _ in range(3))
+    g = jtorch.ones(2)
+
+    def step(g: jtorch.Tensor) -> None:
+        (a + b + c.expand(3, 2).sum(0)).backward(g, create_graph=True)
+
+    (jtorch.compile(step) if compiled else step)(g)
+    assert len({id(t) for t in (a.grad, b.grad, c.grad, g)}) == 4
+    assert len({t.data_ptr() for t in (a.grad, b.grad, c.grad, g)}) == 4
+    (a + b + c).backward(jtorch.ones(2))
+    assert a.grad.tolist() == b.grad.tolist() == [2, 2] and c.grad.tolist() == [4, 4]
+    assert g.tolist() == [1, 1]
+
+
+def test_a_gradient_of_the_seed_is_taken_through_the_copy() -> None:
+    w, g = jtorch.ones(2, requires_grad=True), jtorch.ones(2, requires_grad=True)
+    (w * 3).backward(g, create_graph=True)
+    w.grad.sum().backward()
+    assert g.grad.tolist() == [3, 3]
+
+
+def test_a_gradient_with_a_graph_takes_the_next_one_in_its_memory() -> None:
+    w = jtorch.ones(2, requires_grad=True)
+    (w**3).sum().backward(create_graph=True)
+    kept, graph = w.grad, w.grad.grad_fn
+    square = kept * kept
+    (w * 2).sum().backward()
+    assert w.grad is kept and kept.tolist() == [5, 5] and kept._version == 1 and kept.grad_fn is graph
+    w.grad = None
+    kept.sum().backward()
+    assert w.grad.tolist() == [6, 6]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        square.sum().backward()
+
+
+def test_a_gradient_that_is_spread_over_one_number_is_not_added_in_place() -> None:
+    w = jtorch.ones(2, 3, requires_grad=True)
+    w.sum().backward(create_graph=True)
+    w.grad[0, 0] = 5
+    assert w.grad.tolist() == [[5, 1, 1], [1, 1, 1]]
+
+
+def _all_at_once(work: Callable, count: int = 2) -> None:
+    """``work`` in threads that change places as often as they can."""
+    before = sys.getswitchinterval()
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_no_gradient_is_lost_between_threads() -> None:
+    w = jtorch.ones(100_000, requires_grad=True)
+    w.grad, ones = jtorch.zeros(100_000), jtorch.ones(100_000)
+
+    def work() -> None:
+        for _ in range(150):
+            (w * 1).backward(ones)
+
+    _all_at_once(work)
+    assert w.grad.min() == w.grad.max() == 300
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_no_first_gradient_is_lost_between_threads(create_graph: bool) -> None:
+    w, ones = jtorch.ones(100_000, requires_grad=True), jtorch.ones(100_000)
+    turn = threading.Barrier(2)
+    found = []
+
+    def work() -> None:
+        for _ in range(40):
+            if turn.wait(30) == 0:
+                w.grad = None
+            turn.wait(30)
+            for _ in range(3):
+                (w * 1).backward(ones, create_graph=create_graph)
+            if turn.wait(30) == 0:
+                found.append((w.grad.min().item(), w.grad.max().item()))
+
+    _all_at_once(work)
+    assert found == [(6, 6)] * 40
 
 
 def test_gradients_that_are_one_memory_are_refused_when_compiled() -> None:

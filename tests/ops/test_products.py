@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import operator
 
 import numpy as np
 import pytest
@@ -118,6 +120,14 @@ def _o(L, *shape):
 
 ERRORS = {
     "mm": lambda L: L.mm(_o(L, 2, 3), _o(L, 2, 3)),
+    "mm of rows": lambda L: L.mm(_o(L, 1, 10_000), _o(L, 1, 10_000)),
+    "matmul of rows": lambda L: _o(L, 1, 10_000).long() @ _o(L, 1, 10_000).long(),
+    "matmul of a vector": lambda L: _o(L, 10_000) @ _o(L, 100, 100),
+    "dot of whole runs": lambda L: L.dot(_o(L, 16_384), _o(L, 8192)),
+    "linear": lambda L: L.nn.functional.linear(_o(L, 1, 10_000), _o(L, 1, 5000)),
+    "linear bias": lambda L: L.nn.functional.linear(_o(L, 1, 100), _o(L, 1, 100), _o(L, 2)),
+    "linear bias of a vector": lambda L: L.nn.functional.linear(_o(L, 3), _o(L, 1, 3), _o(L, 7)),
+    "linear bias of matrices": lambda L: L.nn.functional.linear(_o(L, 2, 5, 3), _o(L, 1, 3), _o(L, 4)),
     "mm 1-d": lambda L: L.mm(_o(L, 2), _o(L, 2, 3)),
     "mm dtype": lambda L: _o(L, 2, 3) @ _o(L, 3, 2).long(),
     "mm bool": lambda L: L.mm(_o(L, 2, 2).bool(), _o(L, 2, 2).bool()),
@@ -169,6 +179,56 @@ def test_errors_are_pytorchs(name):
     with pytest.raises(theirs.type) as ours:
         ERRORS[name](jtorch)
     assert str(ours.value) == str(theirs.value).partition("\nException raised")[0]
+
+
+# Of as many elements, or of parts of them, so that it is not their number that tells what fits.
+_VECTORS = ((1,), (2,), (100,), (5000,), (8192,), (10_000,), (16_384,))
+_MATRICES = ((1, 10_000), (10_000, 1), (100, 100), (2, 5000))
+_SIZED = {1: _VECTORS, 2: _MATRICES, 3: tuple((k, *s) for k in (1, 2) for s in _MATRICES)}
+
+PAIRS = {
+    "mm": (2, 2), "mv": (2, 1), "dot": (1, 1), "vdot": (1, 1), "bmm": (3, 3), "matmul": (None, None),
+    "inner": (None, None), "nn.functional.linear": (None, 2), "addmm": (2, 2, 2), "addmv": (1, 2, 1),
+    "addr": (2, 1, 1), "baddbmm": (3, 3, 3), "addbmm": (2, 3, 3),
+    "einsum ij,jk->ik": (2, 2), "einsum ij,kj->ik": (2, 2), "einsum i,i": (1, 1), "einsum ij,ij->": (2, 2),
+}  # fmt: skip
+
+
+@needs_torch
+@pytest.mark.parametrize("name", PAIRS)
+def test_large_shapes_fit_where_they_do_in_pytorch(name):
+    def run(L, make):
+        path, _, equation = name.partition(" ")
+        function = operator.attrgetter(path)(L)
+        try:
+            return tuple(function(*([equation] if equation else []), *map(make, shapes)).shape)
+        except RuntimeError:
+            return None
+
+    choices = [_SIZED[n] if n else _VECTORS + _MATRICES + _SIZED[3] for n in PAIRS[name]]
+    for shapes in itertools.product(*choices):
+        if any(math.prod(x) * math.prod(y) > 1e8 for x, y in itertools.combinations(shapes, 2)):
+            continue
+        large = run(torch, lambda s: torch.ones(s, device="meta"))
+        if large is None or math.prod(large) <= 1e6:
+            assert run(jtorch, jtorch.ones) == run(torch, torch.ones), shapes
+
+
+BIASES = {
+    "rows": ((2, 5, 3), (4, 3), (10, 4)), "more axes": ((5, 3), (4, 3), (1, 5, 4)),
+    "a batch": ((2, 5, 3), (4, 3), (2, 1, 5, 4)), "a vector's": ((3,), (4, 3), (3, 4)),
+    "a row of a vector's": ((3,), (1, 3), (1, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", BIASES)
+def test_a_bias_never_gives_a_linear_layer_more_rows(name, compiled):
+    linear = jtorch.compile(jtorch.nn.functional.linear) if compiled else jtorch.nn.functional.linear
+    with pytest.raises(RuntimeError, match="expand"):
+        linear(*(jtorch.ones(s) for s in BIASES[name]))
+    fitting = linear(jtorch.ones(2, 5, 3), jtorch.ones(4, 3), jtorch.ones(5, 1))
+    assert fitting.shape == (2, 5, 4) and (fitting == 4).all()
 
 
 # -- without PyTorch -------------------------------------------------------------------------------

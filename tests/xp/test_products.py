@@ -71,7 +71,51 @@ def test_inner(n, dtype):
     assert abs(found - exact) <= 4 * np.finfo(dtype).eps * max(abs(exact), 1)
 
 
-def test_sizes_that_do_not_match_are_numpys_error(way):
-    for n in (3, 400):
-        with pytest.raises(ValueError, match=r"mismatch|not aligned"):
-            _products.dot(np.ones((n, n)), np.ones((n + 1, n)))
+LENGTHS = (1, 2, 100, 300, 9216, 10_000, 16_384)
+MATRICES = [s for s in itertools.product(LENGTHS, repeat=2) if s[0] * s[1] <= 20_000]
+
+
+def _outcome(function, *arrays):
+    """A product's shape, or None where the sizes are refused."""
+    try:
+        return function(*arrays).shape
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_sizes_that_do_not_match_are_refused_as_by_numpy(way, dtype):
+    """All pairs of shapes: each of them fits few others."""
+    arrays = {s: np.ones(s, dtype) for s in [*MATRICES, *((n,) for n in LENGTHS)]}
+    for a, b in itertools.product(arrays, repeat=2):
+        if len(a) == 2 == len(b) and a[0] * b[0] * b[1] > 2e7:  # slow in integers
+            continue
+        function = (_products.inner, _products.vector_dot, _products.dot)[len(a) + len(b) - 2]
+        x, y = arrays[a], arrays[b]
+        assert _outcome(function, x, y) == _outcome(np.dot, x, y), (a, b)
+        if len(a) == 2 == len(b):
+            assert _outcome(_products.matmul, x, y) == _outcome(np.matmul, x, y), (a, b)
+            batches = (np.broadcast_to(x, (2, *a)), y) if a[0] * a[1] < b[0] * b[1] else (x, y[None])
+            assert _outcome(_products.matmul, *batches) == _outcome(np.matmul, *batches), (a, b)
+
+
+def test_an_interrupted_search_for_the_private_copy_is_made_again(monkeypatch):
+    answers = [KeyboardInterrupt, None]
+
+    class Products:
+        @staticmethod
+        def runner(dtype):
+            answer = answers.pop(0)
+            if answer is not None:
+                raise answer
+            return answer
+
+    monkeypatch.setattr(_products, "find", lambda: Products)
+    monkeypatch.setattr(_products, "_runners", {})
+    monkeypatch.setattr(_products, "_asked", set())
+    x = np.ones((200, 200))
+    with pytest.raises(KeyboardInterrupt):
+        _products.dot(x, x)
+    for _ in range(2):  # asked again, and then no more
+        assert (_products.dot(x, x) == 200).all()
+    assert not answers
