@@ -200,6 +200,7 @@ class Evaluator:
 
     table: Sequence[Callable]
     runs_nodes = True  # the engine may run a node's gradient itself, without asking ``backward``
+    reads_elements = True  # lists with tensors in them may be read number by number
     xp: Any
 
     def backward(self, node: Any, xp: Any, g: Any) -> Any:

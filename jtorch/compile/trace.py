@@ -108,6 +108,7 @@ class Tracer(Evaluator):
         return op.body(self.xp, *map(self.lift, values), **statics)
 
     runs_nodes = False
+    reads_elements = False
 
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be

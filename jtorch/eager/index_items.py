@@ -17,6 +17,7 @@ import numpy as np
 
 from jtorch.dtypes import bool_, int64, uint8
 from jtorch.eager.binding import APPLY
+from jtorch.eager.nested import composed
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
@@ -50,10 +51,7 @@ def _makes_a_tuple(part: Any) -> bool:
 
 def _entry(part: Any) -> Any:
     if isinstance(part, (list, tuple, range, np.ndarray)):
-        data = as_tensor_data(list(part) if isinstance(part, range) else part)
-        if not isinstance(part, np.ndarray) and not data.size:
-            data = data.astype(np.int64)
-        part = wrap(data)
+        part = _as_index(part)
     if isinstance(part, np.bool_):
         return bool(part)
     if isinstance(part, str):
@@ -72,6 +70,16 @@ def _entry(part: Any) -> Any:
     if part._data.dtype.kind == "b" and not part.ndim:
         return bool(part)
     return part
+
+
+def _as_index(part: Any) -> Tensor:
+    made = composed(part)
+    if made is not None:
+        return made
+    data = as_tensor_data(list(part) if isinstance(part, range) else part)
+    if not isinstance(part, np.ndarray) and not data.size:
+        data = data.astype(np.int64)
+    return wrap(data)
 
 
 def is_mask(part: Any) -> bool:
