@@ -268,7 +268,7 @@ for _flat in (floor, ceil, round, trunc, sign):
 # -- conversion and position -----------------------------------------------------------------------
 
 
-@elementwise(text="{out}({x})", dtype="static", public=None, grad_name="ToCopyBackward0", layout="copy")
+@elementwise(text="{convert}({x})", dtype="static", public=None, grad_name="ToCopyBackward0", layout="copy")
 def cast(xp, x, *, dtype):
     return xp.cast(x, dtype=dtype)
 
@@ -294,7 +294,7 @@ def _(input, *, memory_format=None):
     return (input,)
 
 
-@elementwise(text="{out}({value})", dtype="static", public=None, differentiable=False)
+@elementwise(text="{convert}({value})", dtype="static", public=None, differentiable=False)
 def full(xp, value, *, shape, dtype):
     return xp.full(value, shape=shape, dtype=dtype)
 
