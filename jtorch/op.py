@@ -235,6 +235,9 @@ class Evaluator:
         """Run ops at once, also while tracing: for state that must exist before a step is recorded."""
         return nullcontext()
 
+    def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
+        """``tensor`` was copied from ``indices`` of the tensor ``of``: where they are known it is a view."""
+
     def scalar(self, container: Any, key: Any) -> Any:
         """A hyper-parameter ``container[key]`` that may change from call to call.
 

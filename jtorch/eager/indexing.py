@@ -48,9 +48,12 @@ def getitem(self: Tensor, item: Any) -> Tensor:
         return view
     moved, arrays, axes = gathered(view, advanced)
     try:
-        return APPLY["index"](moved, *arrays, axes=axes)
+        found = APPLY["index"](moved, *arrays, axes=axes)
     except IndexError as error:
         raise out_of_range(error, axes) from None
+    if not arrays[0].ndim:
+        op_module.CONTEXT.get().evaluator.picked(found, moved, tuple(a._data for a in arrays), axes)
+    return found
 
 
 def _plain(self: Tensor, item: tuple) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Floats as integers: cut towards zero, and one rule for what does not fit, whatever the size of the tensor."""
+"""Floats as integers: cut towards zero, one rule for what does not fit, whatever the tensor's size."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import jtorch
 from jtorch.compile.codegen import exact
 
-EDGES = [0.0, 1.9, 127.5, 128.0, 255.9, 256.0, 300.0, 32767.5, 32768.0, 65504.0, 65536.0, 1e6, 2.0**31 - 128,
-         2.0**31, 2.0**31 + 256, 2.0**32 - 256, 2.0**32, 3e9, 1e12, 9.2e18, 9.3e18, 1.8e19, 1.9e19, 1e20, 1e30,
-         math.inf, math.nan, 0.5, 2.0**31 - 0.5, 2.0**31 + 0.5, 4e38]  # fmt: skip
+EDGES = [0.0, 1.9, 127.5, 128.0, 255.9, 256.0, 300.0, 32767.5, 32768.0, 65504.0, 65536.0, 1e6, 2.0**31,
+         2.0**31 - 128, 2.0**31 + 256, 4e9, 2.0**32, 1e12, 9.2e18, 9.3e18, 1.8e19, 1.9e19,
+         1e20, 1e30, math.inf, math.nan, 0.5, 2.0**31 - 0.5, 2.0**31 + 0.5, 4e38]  # fmt: skip
 VALUES = np.array([*EDGES, *(-v for v in EDGES)])
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
 FLOATS = ["float32", "float64", "float16"]
@@ -46,7 +46,7 @@ def test_compiled_cuts_as_eager(source, target):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize("target", [t for t in INTEGERS if t != "uint32"])  # whose vectors and tails differ there
+@pytest.mark.parametrize("target", [t for t in INTEGERS if t != "uint32"])  # its vectors and tails differ
 @pytest.mark.parametrize("source", FLOATS)
 def test_eager_cuts_as_pytorch(source, target):
     torch = pytest.importorskip("torch")

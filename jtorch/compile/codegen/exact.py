@@ -1,5 +1,6 @@
-"""Arithmetic for kernels that rounds nothing away: sums of float64 with their rest, powers of integers, floats
-cut to integers.
+"""Arithmetic for kernels that rounds nothing away: sums of float64 with their rest, powers of integers.
+
+And floats cut to integers by one rule.
 
 Straight-line text over NumPy-typed scalars and primitives, as in `vecmath`, with the same three callers.
 """
