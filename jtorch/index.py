@@ -125,4 +125,11 @@ def every(conditions: list[Expr]) -> Expr:
     return result
 
 
+def is_loaded(expr: Expr) -> bool:
+    """Whether an integer from memory takes part in ``expr``, which is checked where it is read."""
+    if isinstance(expr, Binary):
+        return is_loaded(expr.left) or is_loaded(expr.right)
+    return isinstance(expr, Loaded)
+
+
 IndexMap = Callable[..., Choice]

@@ -200,6 +200,7 @@ class Evaluator:
 
     table: Sequence[Callable]
     runs_nodes = True  # the engine may run a node's gradient itself, without asking ``backward``
+    reads_elements = True  # lists with tensors in them may be read number by number
     xp: Any
 
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
@@ -233,6 +234,9 @@ class Evaluator:
     def outside(self) -> AbstractContextManager:
         """Run ops at once, also while tracing: for state that must exist before a step is recorded."""
         return nullcontext()
+
+    def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
+        """``tensor`` was copied from ``indices`` of the tensor ``of``: where they are known it is a view."""
 
     def scalar(self, container: Any, key: Any) -> Any:
         """A hyper-parameter ``container[key]`` that may change from call to call.

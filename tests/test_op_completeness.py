@@ -43,7 +43,7 @@ def test_kind_states_what_it_must(op):
 
 @pytest.mark.parametrize("op", [p for p in OPS if p.values[0].text])
 def test_scalar_text_uses_only_arguments_and_known_names(op):
-    known = {*op.arrays, *op.statics, "t", "out", "to", "index", "position", "kind"}
+    known = {*op.arrays, *op.statics, "t", "out", "to", "index", "position", "kind", "convert"}
     for text in filter(None, (op.text, op.integer_text)):
         fields = {name for _, name, _, _ in string.Formatter().parse(text) if name}
         assert fields <= known, f"{op.name}: {fields - known} in {text!r}"

@@ -388,7 +388,9 @@ class _Builder:
         layout = layout_of(atom, self.fused.find)
         assert layout is not None, f"{atom} has no layout"
         terms = tuple(
-            (s, self._index_value(e, eqn, place)) for s, e in zip(layout.strides, at, strict=True) if s
+            (s, self._index_value(e, eqn, place))
+            for s, e in zip(layout.strides, at, strict=True)
+            if s or ix.is_loaded(e)  # along an expanded axis, too, an index has to be in range
         )
         level = max((v.level for _, v in terms), default=0)
         return Gather(atom.dtype, level, 0, layout.owner, layout.offset, terms, bound, error, eqn.source)
@@ -404,6 +406,9 @@ class _Builder:
             axis = maker.statics["axis"]
             named["position"] = self._index_value(at[axis], eqn, place)
             largest = maker.outputs[0].shape[axis] - 1
+        for k, expr in enumerate(at):  # what does not count for the element has to be in range all the same
+            if ix.is_loaded(expr):
+                named[f"at{k}"] = self._index_value(expr, eqn, place)
         if bound is not None and not -1 < largest < bound and maker.outputs[0].type.size:
             raise IndexError(
                 f"index {largest} is out of bounds for dimension with size {bound} (at {eqn.source})"

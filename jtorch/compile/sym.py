@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class Storage:
     """Memory while tracing: the variable that holds its content now."""
 
-    __slots__ = ("current", "lent", "source", "version")
+    __slots__ = ("current", "lent", "picked", "source", "version")
 
     def __init__(self, current: Atom, source: ArrayInput | None = None) -> None:
         self.current = current
         self.version = 0
         self.source = source  # the outside array this memory is, if any
         self.lent = ""  # the disabled callee that gave it, and may hold it still
+        self.picked: Any = None  # of which tensor it is a view in eager mode: see ``picks``
 
 
 class Flags:

@@ -41,6 +41,7 @@ from jtorch.compile.layouts import order_of, order_of_copy
 from jtorch.compile.leaks import leaked
 from jtorch.compile.observe import quietly
 from jtorch.compile.operands import check_operands
+from jtorch.compile.picks import Pick, check_tape
 from jtorch.compile.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.snapshot import value_now
 from jtorch.compile.sym import Storage, Sym
@@ -95,6 +96,7 @@ class Tracer(Evaluator):
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
+        self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.open = True
 
     # -- recording -------------------------------------------------------------------------------------
@@ -108,6 +110,7 @@ class Tracer(Evaluator):
         return op.body(self.xp, *map(self.lift, values), **statics)
 
     runs_nodes = False
+    reads_elements = False
 
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
@@ -280,6 +283,8 @@ class Tracer(Evaluator):
         if isinstance(sym, (bool, int, float, Scalar)):
             return self._typed(sym, None)
         storage = sym.storage
+        if storage.picked is not None:
+            storage.picked.check()
         if sym.known is not None and sym.known[0] == storage.version:
             return sym.known[1]
         atom = storage.current
@@ -298,9 +303,15 @@ class Tracer(Evaluator):
         chain = (*sym.chain, (op, statics))
         return Sym(self, sym.storage, type, chain, tuple(moved[1]), sym.offset + int(moved[0]))
 
+    def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
+        tensor._data.storage.picked = Pick(self, of, indices, axes)
+
     def write(self, tensor: Any, value: Any) -> None:
         sym = self.lift(tensor._data)
         storage: Storage = sym.storage
+        if storage.picked is not None:
+            storage.picked.check()
+            self.written_picks.append((tensor, user_source()))
         if storage.lent:
             raise CompileError(
                 f"{user_source()}: a tensor that '{storage.lent}' gave, which is disabled for compiling, is "
@@ -323,6 +334,8 @@ class Tracer(Evaluator):
             raise AssertionError(f"written value {atom} does not fit {sym.shape}")
         storage.current = self._written_through(storage.current, sym.chain, atom)
         storage.version += 1
+        if storage.picked is not None:
+            storage.picked.write(self.fresh(storage.current))
 
     def _written_through(self, base: Atom, chain: tuple, value: Atom) -> Atom:
         """``base`` with ``value`` written through the views of ``chain``."""
@@ -457,6 +470,7 @@ class Tracer(Evaluator):
 
     def finish(self, results: Sequence[Atom]) -> tuple[Graph, Effects]:
         """Close the trace: the graph of ``results`` and of every effect, in that order."""
+        check_tape(self.written_picks)
         self.open = False
         effects = Effects()
         outputs = list(results)

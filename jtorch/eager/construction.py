@@ -17,6 +17,7 @@ from jtorch.eager import creation
 from jtorch.eager.data_errors import check_fits
 from jtorch.eager.factory import size_named
 from jtorch.eager.messages import long_name
+from jtorch.eager.nested import composed
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Size, Tensor, wrap
 
@@ -54,6 +55,9 @@ def _of_data(data: Any, dtype: dt.dtype | None) -> Tensor:
         raise TypeError("new(): invalid data type 'str'")
     if not isinstance(data, (np.ndarray, Sequence)):
         raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+    made = composed(data, dtype or dt.get_default_dtype())
+    if made is not None:
+        return made
     array = as_tensor_data(data)  # as it is, then cut to the type: LongTensor([1.5]) is [1]
     target = dt.to_numpy(dtype or dt.get_default_dtype())
     assert target is not None

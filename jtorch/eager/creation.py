@@ -23,7 +23,7 @@ from jtorch.eager.drawing import FUNCTIONS as RANDOM
 from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
 from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
 from jtorch.eager.factory import check_layout, factory, number, size_named, size_tuple, sizes
-from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.nested import tensor_of
 from jtorch.eager.tensor import Tensor, wrap
 
 _FLOAT64 = np.dtype(np.float64)
@@ -45,12 +45,9 @@ def tensor(
     devices.check(device)
     if pin_memory:
         check_layout(None, pin_memory, "tensor")
-    if hasattr(data, "as_runtime_scalar"):
-        return full((), data, dtype=dtype).requires_grad_(requires_grad)
     if isinstance(data, Tensor):
-        data = data.detach()._data
-    value = op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype))
-    return wrap(value).requires_grad_(requires_grad)
+        return data.detach().to(dtype=dtype, copy=True).requires_grad_(requires_grad)
+    return tensor_of(data, dtype).requires_grad_(requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

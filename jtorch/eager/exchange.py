@@ -15,9 +15,8 @@ import numpy as np
 
 from jtorch import devices
 from jtorch import dtypes as dt
-from jtorch import op as op_module
 from jtorch.eager.messages import long_name
-from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.nested import tensor_of
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 # -- in ----------------------------------------------------------------------------------------------------
@@ -146,11 +145,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, np.ndarray):
         shared = from_numpy(data)
         return shared if dtype is None else shared.to(dtype)
-    return _copied(data, dtype)
-
-
-def _copied(data: Any, dtype: Any) -> Tensor:
-    return wrap(op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype)))
+    return tensor_of(data, dtype)
 
 
 def asarray(
@@ -172,7 +167,7 @@ def asarray(
     if found is None:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        found = _copied(obj, dtype)
+        found = tensor_of(obj, dtype)
     else:
         found = _as_asked(found, dtype, copy)
     if requires_grad is None or found.requires_grad == requires_grad:

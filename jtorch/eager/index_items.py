@@ -15,10 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from jtorch import op as op_module
 from jtorch.dtypes import bool_, int64, uint8
 from jtorch.eager.binding import APPLY
+from jtorch.eager.nested import composed
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Tensor, _concrete, wrap
+from jtorch.errors import CompileError, user_source
 
 _NON_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "
@@ -50,10 +53,7 @@ def _makes_a_tuple(part: Any) -> bool:
 
 def _entry(part: Any) -> Any:
     if isinstance(part, (list, tuple, range, np.ndarray)):
-        data = as_tensor_data(list(part) if isinstance(part, range) else part)
-        if not isinstance(part, np.ndarray) and not data.size:
-            data = data.astype(np.int64)
-        part = wrap(data)
+        part = _as_index(part)
     if isinstance(part, np.bool_):
         return bool(part)
     if isinstance(part, str):
@@ -74,8 +74,25 @@ def _entry(part: Any) -> Any:
     return part
 
 
+def _as_index(part: Any) -> Tensor:
+    made = composed(part)
+    if made is not None:
+        return made
+    data = as_tensor_data(list(part) if isinstance(part, range) else part)
+    if not isinstance(part, np.ndarray) and not data.size:
+        data = data.astype(np.int64)
+    return wrap(data)
+
+
 def is_mask(part: Any) -> bool:
     return isinstance(part, Tensor) and part._data.dtype.kind == "b"
+
+
+def is_array(part: Any) -> bool:
+    """Whether an entry is gathered: a 0-d tensor is an int, except where its element is not known."""
+    if not isinstance(part, Tensor):
+        return False
+    return part.ndim > 0 or not op_module.CONTEXT.get().evaluator.reads_elements
 
 
 def _width(part: Any) -> int:
@@ -120,7 +137,7 @@ def basic(self: Tensor, item: Any, view_only: bool = False) -> tuple[Tensor, Adv
             if part is not None:  # one new axis of size 1, read once or not at all
                 advanced.append((place, wrap(np.zeros(int(part), np.int64))))
             place += 1
-        elif isinstance(part, Tensor) and part.ndim:
+        elif is_array(part):
             advanced.append((place, part))
             place += width
         elif isinstance(part, slice):
@@ -157,7 +174,7 @@ def _range(part: Any, n: int, axis: int) -> tuple[int, int, int]:
             raise ValueError("step must be greater than zero")
         b, e, s = part.indices(n)
         return b, max(b, e), s
-    if isinstance(part, Tensor) and part.ndim:
+    if is_array(part):
         return 0, n, 1
     try:
         k = part.__index__()
@@ -186,12 +203,24 @@ def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tu
         else:
             arrays.append(_wrapped(part, view.shape[axis]))
             axes.append(axis)
+    _check_apart(axes, arrays)
     arrays = _of_one_shape(arrays)
     if axes != list(range(axes[0], axes[0] + len(axes))):  # apart: the result's axes come first
         order = (*axes, *(k for k in range(view.ndim) if k not in axes))
         view = APPLY["permute"](view, axes=order)
         axes = list(range(len(axes)))
     return view, arrays, tuple(axes)
+
+
+def _check_apart(axes: list[int], arrays: list[Tensor]) -> None:
+    """Raise where a 0-d tensor beside arrays, with an axis between them, would move the result's axes, which
+    the int that it is in eager mode does not."""
+    ndims = {a.ndim for a in arrays}
+    if 0 in ndims and len(ndims) > 1 and axes != list(range(axes[0], axes[0] + len(axes))):
+        raise CompileError(
+            f"{user_source()}: an index that is a 0-d tensor, beside an array and with an axis between them, "
+            "can't be followed while a function is compiled: index in two steps."
+        )
 
 
 def _of_one_shape(arrays: list[Tensor]) -> list[Tensor]:

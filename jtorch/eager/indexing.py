@@ -23,6 +23,7 @@ from jtorch.eager.index_items import (
     position,
 )
 from jtorch.eager.messages import long_name
+from jtorch.eager.nested import tensor_of
 from jtorch.eager.overlap import check_read, check_written
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.rebase import VIEW_OF_LEAF
@@ -47,9 +48,12 @@ def getitem(self: Tensor, item: Any) -> Tensor:
         return view
     moved, arrays, axes = gathered(view, advanced)
     try:
-        return APPLY["index"](moved, *arrays, axes=axes)
+        found = APPLY["index"](moved, *arrays, axes=axes)
     except IndexError as error:
         raise out_of_range(error, axes) from None
+    if not arrays[0].ndim:
+        op_module.CONTEXT.get().evaluator.picked(found, moved, tuple(a._data for a in arrays), axes)
+    return found
 
 
 def _plain(self: Tensor, item: tuple) -> Tensor | None:
@@ -98,7 +102,8 @@ def _as_value(self: Tensor, value: Any) -> Tensor:
     if not number and not hasattr(value, "as_runtime_scalar"):
         kind = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {kind} to a torch.{long_name(self._data.dtype)}Tensor")
-    return wrap(as_tensor_data(value, self.dtype))
+    changes = hasattr(value, "as_runtime_scalar")
+    return tensor_of(value, self.dtype) if changes else wrap(as_tensor_data(value, self.dtype))
 
 
 def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:

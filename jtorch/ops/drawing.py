@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jtorch.op import elementwise, opaque
+from jtorch.op import composite, elementwise, opaque
 
 
 @elementwise(
@@ -34,6 +34,13 @@ def poisson_quantile(xp, u, rate):
 def binomial_quantile(xp, u, count, prob):
     """The number of successes in ``count`` tries at ``u``, a float64 in (0, 1)."""
     return xp.binomial_quantile(u, count, prob)
+
+
+@composite(differentiable=False, public=None)
+def all_shares(xp, x):
+    """Whether all elements are in [0, 1]: a bool without axes."""
+    inside = xp.logical_and(xp.ge(x, 0.0), xp.le(x, 1.0))
+    return xp.all(inside, axis=tuple(range(len(x.shape))), keepdims=False)
 
 
 @opaque(shape=lambda x, test: x, dtype=lambda dtypes, statics: dtypes[0], differentiable=False, public=None)

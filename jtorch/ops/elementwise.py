@@ -86,7 +86,9 @@ def _(xp, g, x, y, needs):
     # and y >= 0. A number as exponent stays a number: ``x ** 2`` must not build arrays of twos.
     # The result is not kept, so it may be changed in place, as in PyTorch beside a number.
     gx = gy = None
-    if needs[0] and isinstance(y, (int, float)):
+    if needs[0] and hasattr(y, "as_runtime_scalar"):
+        gx = xp.mul(g, x * y if y == 2 else y * _one_power_less(xp, x, y)) if y else g * 0.0
+    elif needs[0] and isinstance(y, (int, float)):
         gx = xp.mul(g, x * y if y == 2 else y * xp.pow(x, y - 1)) if y else g * 0.0
     elif needs[0]:
         gx = g * xp.where(xp.eq(y, 0.0), 0.0, y * xp.pow(x, y - 1.0))
@@ -94,6 +96,14 @@ def _(xp, g, x, y, needs):
         zero = xp.logical_and(xp.eq(x, 0.0), xp.ge(y, 0.0))
         gy = g * xp.where(zero, 0.0, xp.pow(x, y) * xp.log(x))
     return gx, gy
+
+
+def _one_power_less(xp, x, y):
+    """x**(y - 1), a root where it is one, for a y that may change: what is asked of it alone holds for most
+    others, what is asked of y - 1 would hold it as it is."""
+    if y == 1.5:
+        return xp.sqrt(x)
+    return xp.rsqrt(x) if y == 0.5 else xp.pow(x, xp.full(y - 1, shape=tuple(x.shape), dtype=x.dtype))
 
 
 @pow.face
@@ -268,7 +278,7 @@ for _flat in (floor, ceil, round, trunc, sign):
 # -- conversion and position -----------------------------------------------------------------------
 
 
-@elementwise(text="{out}({x})", dtype="static", public=None, grad_name="ToCopyBackward0", layout="copy")
+@elementwise(text="{convert}({x})", dtype="static", public=None, grad_name="ToCopyBackward0", layout="copy")
 def cast(xp, x, *, dtype):
     return xp.cast(x, dtype=dtype)
 
@@ -294,7 +304,7 @@ def _(input, *, memory_format=None):
     return (input,)
 
 
-@elementwise(text="{out}({value})", dtype="static", public=None, differentiable=False)
+@elementwise(text="{convert}({value})", dtype="static", public=None, differentiable=False)
 def full(xp, value, *, shape, dtype):
     return xp.full(value, shape=shape, dtype=dtype)
 

@@ -68,7 +68,7 @@ def dropout_with(xp, x, seed, call, p):
 
 
 def _rescale(p):
-    return 1.0 / (1.0 - p) if not isinstance(p, float) or p < 1.0 else 0.0
+    return 1.0 / (1.0 - p) if hasattr(p, "dtype") or p < 1.0 else 0.0
 
 
 @dropout_with.vjp

@@ -60,7 +60,6 @@ _TESTS = {
     "weights": lambda x: bool(np.all((x >= 0) & np.isfinite(x))),
     "mass": _has_mass,
     "deviation": lambda x: bool(np.all(x >= 0)),
-    "share": lambda x: bool(np.all((x >= 0) & (x <= 1))),
 }
 _SENTENCES = {
     "probability": "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be "
@@ -68,5 +67,4 @@ _SENTENCES = {
     "weights": "probability tensor contains either `inf`, `nan` or element < 0",
     "mass": "invalid multinomial distribution (sum of probabilities <= 0)",
     "deviation": "normal expects all elements of std >= 0.0",
-    "share": "all elements of input should be between 0 and 1",
 }

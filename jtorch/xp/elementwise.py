@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray
+_UINT32 = np.dtype(np.uint32)
 
 add, sub, mul, div = np.add, np.subtract, np.multiply, np.true_divide
 neg, abs = np.negative, np.abs
@@ -194,6 +195,8 @@ def _into(mask: Array, function: Any, other: Array) -> Array:
 def cast(x: Array, *, dtype: np.dtype) -> Array:
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real  # without NumPy's warning: gradients of reals that met complex numbers come here
+    if dtype == _UINT32 and x.dtype.kind == "f":  # NumPy's vectors of it and its single ones differ
+        x = x.astype(np.int64)
     return x.astype(dtype, copy=False)
 
 

@@ -146,7 +146,7 @@ def test_gradients_stop_at_item():
         lambda x: {x.sum().item(): 1},
         lambda x: x.sum().item() ** 2,
         lambda x: (x > 0).sum().item() * 3,
-        lambda x: jtorch.tensor([x.sum().item()]),
+        lambda x: jtorch.tensor([x.sum().item()], dtype=jtorch.int64),
         lambda x: type(x.sum().item()) is float,
     ],
 )

@@ -213,7 +213,8 @@ class Emitter(ABC):
         if op.check is not None and integer:
             names = self._checked(value, names)
         out = short(value.dtype)
-        text = template.format(**names, t=short(kind), to=out, out=_cast_name(value.dtype), kind=kind.name)
+        names |= {"t": short(kind), "to": out, "out": _cast_name(value.dtype), "kind": kind.name}
+        text = template.format(**names, convert=_conversion(kind, value.dtype))
         return f"{value.dtype.name}({text})" if value.dtype.name in _SMALL_INTS else text
 
     def _checked(self, value: Compute, names: dict[str, str]) -> dict[str, str]:
@@ -386,6 +387,14 @@ class Emitter(ABC):
 
 def _cast_name(dtype: np.dtype) -> str:
     return "bool" if dtype.kind == "b" else dtype.name
+
+
+def _conversion(source: np.dtype, target: np.dtype) -> str:
+    """What converts ``source`` to ``target``, or to something wider that ``target`` is cut from."""
+    if source.kind != "f" or target.kind not in "iu":
+        return _cast_name(target)
+    wide = "u64" if target.name == "uint64" else "i64" if target.name in ("int64", "uint32") else "i32"
+    return f"cut_{wide}_{short(source)}"
 
 
 def kernel_name(nest: Nest) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.eager.binding import APPLY
+from jtorch.eager.index_items import is_array
+from jtorch.eager.indexing import getitem
 from jtorch.eager.rebase import several
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
@@ -50,6 +52,8 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     axis = ax.one(dim, input.ndim)
+    if is_array(index) and not index.ndim:
+        return getitem(input, (*[slice(None)] * axis, index.long()))
     return APPLY["select"](input, axis=axis, index=_position(input, axis, index))
 
 

@@ -121,11 +121,12 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100.
 
-    Raises RuntimeError for an x outside [0, 1]; compiled code does not look.
+    Raises RuntimeError for an x outside [0, 1].
     """
     reduction = chosen(reduction, size_average, reduce)
-    if input.is_floating_point() and input.shape == target.shape:
-        APPLY["checked"](input.detach(), test="share")
+    looked_at = input.is_floating_point() and input.shape == target.shape
+    if looked_at and not bool(APPLY["all_shares"](input.detach())):  # a branch, also in compiled code
+        raise RuntimeError("all elements of input should be between 0 and 1")
     return FUNCTIONS["binary_cross_entropy"](input, target, weight, reduction)
 
 

@@ -1,0 +1,81 @@
+"""Tensors of nested lists: of plain numbers at once, of tensors and numbers that change by recorded ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jtorch import dtypes as dt
+from jtorch import op as op_module
+from jtorch.eager.binding import APPLY
+from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.tensor import Tensor, wrap
+
+
+def tensor_of(data: Any, dtype: Any = None) -> Tensor:
+    """A tensor of its own memory from nested numbers, arrays and tensors, see ``as_tensor_data``."""
+    made = composed(data, dtype)
+    if made is None:
+        made = wrap(op_module.CONTEXT.get().evaluator.new(as_tensor_data(data, dtype)))
+    return made
+
+
+def composed(data: Any, dtype: Any = None) -> Tensor | None:
+    """The elements put beside each other by ops, which a later call does again, where that is asked for.
+
+    None where nothing among them changes, and where numbers may not fit into integers: eager mode looks at
+    each, and so must a recording, which it says.
+    """
+    if op_module.CONTEXT.get().evaluator.reads_elements:
+        return None
+    leaves = _leaves(data)
+    if not any(isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar") for leaf in leaves):
+        return None
+    kinds = {_dtype_of(leaf) for leaf in leaves}
+    target = dt.to_numpy(dtype) or dt.of(dt.promote((kind, 1) for kind in kinds)).numpy
+    if target.kind in "iu" and not all(np.can_cast(kind, target) for kind in kinds):
+        return None
+    return _stacked(data, target)
+
+
+def _leaves(data: Any) -> list[Any]:
+    if isinstance(data, (list, tuple)):
+        return [leaf for part in data for leaf in _leaves(part)]
+    return [data]
+
+
+def _dtype_of(leaf: Any) -> np.dtype:
+    if isinstance(leaf, Tensor):
+        return leaf._data.dtype
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype
+    return dt.of_number(getattr(leaf, "as_runtime_scalar", leaf))
+
+
+def _stacked(part: Any, target: np.dtype) -> Tensor:
+    if isinstance(part, (list, tuple)):
+        rows = len(part) > 0 and isinstance(part[0], (list, tuple, np.ndarray))
+        made = [_stacked(p, target) if rows else _element(p, target) for p in part]
+        shapes = [tuple(t.shape) for t in made]
+        if any(shape != shapes[0] for shape in shapes):
+            raise ValueError(f"expected sequences of one shape, got {list(map(list, shapes))}")
+        if not made:
+            return wrap(op_module.CONTEXT.get().evaluator.new(np.zeros(0, target)))
+        return APPLY["cat"](*(APPLY["unsqueeze"](t, axes=(0,)) for t in made), axis=0)
+    if isinstance(part, Tensor):
+        part = part.detach()
+        return APPLY["clone"](part) if part._data.dtype == target else APPLY["cast"](part, dtype=target)
+    if hasattr(part, "as_runtime_scalar"):
+        return wrap(op_module.CONTEXT.get().xp.full(part, shape=(), dtype=target))
+    return wrap(op_module.CONTEXT.get().evaluator.new(as_tensor_data(part, dt.of(target))))
+
+
+def _element(part: Any, target: np.dtype) -> Tensor:
+    """One number of a list: ``tensor([tensor([1.0]), 2.0])`` has two."""
+    made = _stacked(part, target)
+    if isinstance(part, Tensor) and made.ndim:
+        if made._data.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return made.reshape(())
+    return made
