@@ -214,6 +214,10 @@ class Evaluator:
         """The value of a tensor made of data that the program just wrote down."""
         return array
 
+    def lift(self, value: Any) -> Any:
+        """What a tensor stores as something to compute with by more than ops: user code handed it in."""
+        return value
+
     def write(self, tensor: Any, value: Any) -> None:
         """Overwrite the memory of a Tensor with a raw value of its shape and dtype; views see it."""
         raise NotImplementedError

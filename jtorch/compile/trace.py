@@ -341,7 +341,7 @@ class Tracer(Evaluator):
     # -- the evaluator's other duties ------------------------------------------------------------------------
 
     def as_value(self, value: Any) -> Any:
-        return self.new(np.asarray(value)) if isinstance(value, (np.generic, np.ndarray)) else value
+        return self.lift(value)
 
     def new(self, array: np.ndarray) -> Any:
         entry = ConstantInput(Var(Type(array.dtype, array.shape)), np.array(array, order="C"))

@@ -214,7 +214,7 @@ class Run:
                 f"shape of {tensor.shape}."
             )
         self.given.add(id(gradient._data))
-        g = gradient if self.create_graph else gradient._data
+        g = gradient if self.create_graph else self.context.evaluator.lift(gradient._data)
         return g if gradient._data.dtype is data.dtype else self.xp.cast(g, dtype=data.dtype)
 
     def _add(self, slot: list, part: Any) -> None:
@@ -344,7 +344,7 @@ class Run:
 
     def _back(self, tensor: Tensor) -> Any:
         self.given.add(id(tensor._data))
-        return tensor if self.create_graph else tensor._data
+        return tensor if self.create_graph else self.context.evaluator.lift(tensor._data)
 
     def _run_leaf_hooks(self, leaf: Tensor, g: Any) -> Any:
         for hook in list(leaf._hooks.values()):  # type: ignore[union-attr]
