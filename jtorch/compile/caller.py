@@ -494,6 +494,10 @@ class BrokenGraph(Node):
 
     backward_on_tensors = backward
 
+    def refuse(self, name: str) -> None:
+        """A pass inside the compiled function ``name`` is about to reach this: the same error."""
+        raise RuntimeError(self.saved[0])
+
 
 def _number(value: float) -> str:
     return repr(value) if np.isfinite(value) else f"float('{value}')"

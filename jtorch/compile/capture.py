@@ -30,6 +30,7 @@ from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
+from jtorch.eager.unusual import WATCHERS
 from jtorch.errors import CompileError
 from jtorch.op import Context
 
@@ -118,6 +119,7 @@ def _capture(
     try:  # before the changes: Ctrl-C may come right after them
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.moved.set(tracer.moved)
+        WATCHERS.append(tracer.graphs.note)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, name)
             if error is None:
@@ -136,6 +138,8 @@ def _capture(
         tracer.open = False
         op_module.CONTEXT.set(outside)
         watch.moved.set(noted)
+        if tracer.graphs.note in WATCHERS:
+            WATCHERS.remove(tracer.graphs.note)
         observer.effects.undo()
         changed = _undo(tracer)
     tensors = {k: t for k, t in traced.items() if isinstance(t, Tensor)}

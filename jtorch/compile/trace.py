@@ -24,6 +24,7 @@ from jtorch import xp
 from jtorch.compile import items
 from jtorch.compile.apart import apart, owners
 from jtorch.compile.branches import Branches
+from jtorch.compile.graphs import Graphs
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
     LARGEST,
@@ -92,6 +93,8 @@ class Tracer(Evaluator):
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
+        self.graphs = Graphs(self)
+        self.walk = self.graphs.walk
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
@@ -114,14 +117,7 @@ class Tracer(Evaluator):
         recorded, too."""
         if node.foreign:
             return node.backward(xp, g)
-        saved = node.check_saved()
-        for value in saved:
-            if value.__class__ is np.ndarray and id(value) not in self.arrays:
-                raise CompileError(
-                    f"{user_source()}: backward() inside '{self.name}' reaches a graph that was built "
-                    f"outside it ({node.name()}). Build the whole graph inside, or pass the tensor detached."
-                )
-        return quietly(node.vjp)(xp, g, *map(self.lift, saved))
+        return quietly(node.vjp)(xp, g, *map(self.lift, node.check_saved()))
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""

@@ -87,6 +87,7 @@ class Run:
             self.slots = _count_dependencies(roots)
             if wanted is not None:
                 self._limit(wanted)
+            self.context.evaluator.walk(self.slots)
             for t, g in zip(tensors, gradients, strict=True):
                 self._seed(t, g)
             for root in dict.fromkeys(roots):

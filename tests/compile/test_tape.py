@@ -120,3 +120,132 @@ def _gradients(way, compiled, captured):
 @pytest.mark.parametrize("way", GIVEN)
 def test_gradients_that_are_handed_in_are_those_of_each_call(way, captured):
     assert _gradients(GIVEN[way], True, captured) == _gradients(GIVEN[way], False, captured)
+
+
+# -- graphs from outside --------------------------------------------------------------------------------------
+
+
+def _kept_graph(w):
+    return {
+        "a saved result": w.exp(), "saved operands": w * w, "a number": w + 1, "a custom Function": _Same.apply(w),
+        "a view of one": w.exp().view(1, 2), "written": jtorch.zeros(2).copy_(w * 2),
+    }  # fmt: skip
+
+
+class _Same(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 1
+
+
+@pytest.mark.parametrize("create", [False, True])
+@pytest.mark.parametrize("kind", _kept_graph(jtorch.ones(2, requires_grad=True)))
+def test_a_backward_through_a_graph_from_outside_is_an_error(kind, create):
+    w = nn.Parameter(jtorch.tensor([1.0, 2.0]))
+    z = _kept_graph(w)[kind]
+
+    @jtorch.compile
+    def f():
+        ((z * 3).sum() + (w * w).sum()).backward(retain_graph=True, create_graph=create)
+
+    with pytest.raises(jtorch.errors.CompileError, match="built outside it .*Build the whole graph inside"):
+        f()
+    assert w.grad is None
+    (z * 3).sum().backward()  # recording freed nothing
+
+
+def test_a_result_of_a_graph_from_outside_is_an_error():
+    w = nn.Parameter(jtorch.tensor([1.0, 2.0]))
+    z = w.exp()
+    with pytest.raises(jtorch.errors.CompileError, match="pass that tensor as an argument"):
+        jtorch.compile(lambda: z * 3)()
+    f = jtorch.compile(lambda z: z * 3)
+    f(z).sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        f(z).sum().backward()
+
+
+def test_views_of_parameters_made_outside_are_gone_through():
+    w = nn.Parameter(jtorch.ones(2, 2))
+    flat = w.view(-1)[1:]
+
+    @jtorch.compile
+    def f(x):
+        (flat * x).sum().backward()
+
+    for k in range(1, 4):
+        f(jtorch.ones(3))
+        assert w.grad.tolist() == [[0.0, k], [k, k]]
+
+
+# -- graphs of earlier calls ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_state_that_is_kept_with_a_freed_graph(wrap):
+    w, state = nn.Parameter(jtorch.ones(2)), {"h": jtorch.zeros(2)}
+
+    @wrap
+    def f(x):
+        state["h"] = jtorch.tanh(w * x + state["h"])
+        state["h"].sum().backward()
+
+    f(jtorch.ones(2))
+    before = w.grad.tolist()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            f(jtorch.ones(2))
+    assert w.grad.tolist() == before
+    state["h"] = state["h"].detach()
+    f(jtorch.ones(2))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_a_result_that_hangs_on_a_freed_graph(wrap):
+    w, state = nn.Parameter(jtorch.ones(2)), {}
+
+    @wrap
+    def first(x):
+        state["h"] = jtorch.tanh(w * x)
+        state["h"].sum().backward()
+
+    @wrap
+    def second(x):
+        return (state["h"] * x).sum()
+
+    first(jtorch.ones(2))
+    for _ in range(2):
+        y = second(jtorch.ones(2))
+        assert y.requires_grad
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            y.backward()
+
+
+def test_state_that_is_kept_with_its_graph_names_the_way_out():
+    w, state = nn.Parameter(jtorch.ones(2)), {"h": jtorch.zeros(2)}
+
+    @jtorch.compile
+    def kept(x):
+        state["h"] = jtorch.tanh(w * x + state["h"])
+        return state["h"].sum()
+
+    kept(jtorch.ones(2))
+    with pytest.raises(jtorch.errors.CompileError, match="an earlier call of it gave.* return the new one"):
+        kept(jtorch.ones(2))
+
+    def passed(x, h):
+        return jtorch.tanh(w * x + h)
+
+    found = []
+    for f in (passed, jtorch.compile(passed)):
+        h = jtorch.zeros(2)
+        for _ in range(3):
+            h = f(jtorch.ones(2), h)
+        w.grad = None
+        h.sum().backward()
+        found.append(w.grad.tolist())
+    assert found[1] == pytest.approx(found[0])
