@@ -131,7 +131,7 @@ def _capture(
             outs, out_structure = flatten((returned, written.values) if written.written else returned)
             results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
-            found = differentiate_whole(tracer, outs, results) if context.grad and alive else None
+            found = differentiate_whole(tracer, outs, results) if alive else None
             tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
         graph, effects = tracer.finish(atoms)
     finally:

@@ -249,3 +249,44 @@ def test_state_that_is_kept_with_its_graph_names_the_way_out():
         h.sum().backward()
         found.append(w.grad.tolist())
     assert found[1] == pytest.approx(found[0])
+
+
+# -- grad modes -----------------------------------------------------------------------------------------------
+
+
+@jtorch.enable_grad()
+def _decorated(w, x):
+    return w * x
+
+
+def _set(w, x):
+    with jtorch.set_grad_enabled(True):
+        return w * x
+
+
+def _not_inference(w, x):
+    with jtorch.inference_mode(False):
+        return w * x
+
+
+def _in_part(w, x):
+    y = w + x
+    with jtorch.enable_grad():
+        z = w * x
+    return y, z, z.detach() * w
+
+
+@pytest.mark.parametrize("outside", [jtorch.no_grad, jtorch.inference_mode, jtorch.enable_grad])
+@pytest.mark.parametrize("way", [_decorated, _set, _not_inference, _in_part])
+def test_a_grad_mode_inside_holds_against_that_of_the_caller(way, outside):
+    found = []
+    for f in (way, jtorch.compile(way)):
+        w = nn.Parameter(jtorch.ones(2))
+        for k in range(3):
+            with outside():
+                results = f(w, jtorch.full((2,), k + 1.0))
+            results = results if isinstance(results, tuple) else (results,)
+            found.append([r.requires_grad for r in results])
+            sum((r.sum() for r in results if r.requires_grad), start=jtorch.zeros(())).backward()
+            found.append(w.grad.tolist())
+    assert found[: len(found) // 2] == found[len(found) // 2 :]
