@@ -14,7 +14,7 @@ small step does. For a step of two tensors it reads
             status = run(d0, d1, r0, s0)
             if not status: clock.count += 1
         except BaseException as error:
-            if replay.ended == clock.count: raise
+            if replay.ended == clock.count: stop(error)
             status, stopped = 0, error
             clock.count += 1
         if status: fail(status)
@@ -45,7 +45,7 @@ from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.errors import OtherBranch
+from jtorch.errors import CompileError, FailedCheck, OtherBranch
 from jtorch.op import Context
 
 MISS = object()  # the answer of a plan whose guards don't hold
@@ -79,6 +79,7 @@ class _Caller:
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
             "empty": np.empty, "run": plan.replay.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
+            "stop": lambda error: stop(plan, error),
             "replay": plan.replay, "give_back": give_back,
             "in_order": np.ascontiguousarray, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
@@ -117,7 +118,7 @@ class _Caller:
             undo.insert(0, "gradients.restore(before)")
         lines += ["stopped = None", "try:", *(f"    {line}" for line in tries)]
         lines += ["except BaseException as error:", "    if replay.ended == clock.count:"]
-        lines += [f"        {line}" for line in (*undo, "raise")]
+        lines += [f"        {line}" for line in (*undo, "stop(error)")]
         lines += ["    status, stopped = 0, error", "    clock.count += 1"]
         lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
         self.lines += lines
@@ -516,4 +517,15 @@ def fail(plan: Any, status: int) -> None:
         raise OtherBranch
     where = f" (at {source})" if source is not None else ""
     kind = IndexError if "index" in sentence else RuntimeError
-    raise kind(f"{sentence}{where}")
+    stop(plan, kind(f"{sentence}{where}"))
+
+
+def stop(plan: Any, error: BaseException) -> None:
+    """Raise what ended a replay that wrote nothing: as ``FailedCheck`` where the function itself may run now.
+
+    Not where a disabled callee has run already: it would again. Nor for what eager mode has no part in.
+    """
+    ours = isinstance(error, (OtherBranch, CompileError, MemoryError))
+    if isinstance(error, Exception) and not ours and not plan.capture.calls_out:
+        raise FailedCheck(error) from None
+    raise error

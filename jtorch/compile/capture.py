@@ -79,6 +79,7 @@ class Capture:
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
+    calls_out: bool = False  # whether it runs functions that are disabled for compiling
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
@@ -155,7 +156,7 @@ def _capture(
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
     made.questions = observer.questions
-    made.error = error
+    made.error, made.calls_out = error, bool(tracer.callees)
     made.written = observer.effects.places
     STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
