@@ -360,14 +360,15 @@ class _Caller:
     def _after(self) -> None:
         for line in self.late:
             self.add(line)
+        advances = self.plan.capture.effects.advances
         cells = {c for entry in self.plan.capture.effects.writes for c in entry.cells}
         for tensor in {id(t): t for t in self.plan.capture.traced.values()}.values():
             if id(tensor._cell) in cells:
-                self.add(f"{self.tensor(tensor)}._cell[0] += 1")
+                self.add(f"{self.tensor(tensor)}._cell[0] += {advances[id(tensor._cell)]}")
         for entry, index in self.plan.grad_writes:
             grad = self.gradients[id(entry)]
             self.add(f"{grad}._data[...] = r{index}")
-            self.add(f"{grad}._cell[0] += 1")
+            self.add(f"{grad}._cell[0] += {entry.advances}")
         for k, flag in self.plan.capture.toggled.items():
             self.add(f"a{k}.requires_grad_({flag})")
         for tensor, grad in self.plan.capture.effects.shared_grads:

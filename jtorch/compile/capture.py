@@ -112,7 +112,7 @@ def _capture(
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
-    observer.places = tracer.places
+    observer.places, observer.versions_before = tracer.places, tracer.versions
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
     outside, noted = op_module.CONTEXT.get(), watch.moved.get()
@@ -158,6 +158,7 @@ def _capture(
     made.questions = observer.questions
     made.error, made.calls_out = error, bool(tracer.callees)
     made.written = observer.effects.places
+    effects.advances = tracer.advances
     STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
@@ -415,6 +416,7 @@ def _undo(tracer: Tracer) -> str:
         )
     tracer.moved.clear()
     for cell, version in tracer.versions.values():
+        tracer.advances[id(cell)] = int(cell[0]) - version
         cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
     for entry in tracer.arrays.values():
         for tensor, node, index in reversed(entry.holders):

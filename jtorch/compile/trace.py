@@ -70,6 +70,7 @@ class Effects:
     grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
     grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
     shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
+    advances: dict[int, int] = field(default_factory=dict)  # id of a version cell -> how far a call moves it
     draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
 
 
@@ -91,6 +92,7 @@ class Tracer(Evaluator):
         self.moved: dict[int, tuple[Any, tuple[int, int]]] = {}  # seeded generators, and where they were
         self.scalars: dict[Any, Scalar] = {}
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
+        self.advances: dict[int, int] = {}  # id of such a cell -> by how much it moved on
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
         self.graphs = Graphs(self)
@@ -463,6 +465,7 @@ class Tracer(Evaluator):
         for entry in self.inputs:
             if isinstance(entry, GradInput) and entry.written:
                 self._check_apart(entry)
+                entry.advances = int(self.grads[id(entry.tensor)][1]._cell[0])
                 effects.grad_writes.append(entry)
                 outputs.append(entry.sym.storage.current)
         for tensor, at_entry, now in self.grads.values():
