@@ -34,7 +34,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
-from jtorch.compile.apart import FOREIGN, apart, owner, owners
+from jtorch.compile.apart import FOREIGN, apart, overlap, owner, owners
 from jtorch.compile.branches import is_other_branch
 from jtorch.compile.effects import finisher
 from jtorch.compile.guards import test_of
@@ -233,8 +233,8 @@ class _Caller:
             self.miss_unless(f"d{w}.flags.writeable")
             for k in tensors:
                 if k != w and self.leaves[k]._data is not self.leaves[w]._data:
-                    self.names["overlap"] = np.may_share_memory
-                    self.miss_unless(f"not overlap(d{k}, d{w})")
+                    self.names["near"], self.names["overlap"] = np.may_share_memory, overlap
+                    self.miss_unless(f"not near(d{k}, d{w}) or not overlap(d{k}, d{w})")
 
     def _apart(self, places: list[int], arrays: list[np.ndarray]) -> None:
         """Guard that these arguments share no memory with ``arrays``: by owners, which costs next to nothing,
@@ -243,7 +243,7 @@ class _Caller:
             return
         self.names["owner"] = owner
         known = self.name("owners", frozenset({id(owner(a)) for a in arrays} | {id(FOREIGN)}))
-        apart = self.name("apart", lambda d: not any(np.may_share_memory(d, a) for a in arrays))
+        apart = self.name("apart", lambda d: not any(overlap(d, a) for a in arrays))
         if any(owner(a) is FOREIGN for a in arrays):
             for k in places:
                 self.miss_unless(f"{apart}(d{k})")

@@ -13,6 +13,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import watch
 from jtorch.compile import callees, probe
+from jtorch.compile.apart import overlap
 from jtorch.compile.effects import STATIC, Counting, Place
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
@@ -295,7 +296,7 @@ def _shown_in_parts(outs: list[Any]) -> list[Any]:
             shared[id(storage)] = storage
         mine = _addresses(shape, out._data.chain)
         others = views.setdefault(id(storage), [])
-        if any(_overlap(mine, other) for _, other in others):
+        if any(overlap(mine, other) for _, other in others):
             shared[id(storage)] = storage
         others.append((out, mine))
     return list(shared.values())
@@ -311,13 +312,6 @@ def _addresses(shape: tuple[int, ...], chain: tuple) -> np.ndarray:
     for op, statics in chain:
         view = op.body(EAGER.xp, view, **statics)
     return view
-
-
-def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    try:
-        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # any bound is taken
-    except np.exceptions.TooHardError:
-        return True
 
 
 def _traced_result(

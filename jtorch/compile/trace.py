@@ -22,7 +22,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import xp
 from jtorch.compile import items
-from jtorch.compile.apart import apart, owners
+from jtorch.compile.apart import apart, overlap, owners
 from jtorch.compile.branches import Branches
 from jtorch.compile.graphs import Graphs
 from jtorch.compile.guards import ItemRead, Read
@@ -262,7 +262,7 @@ class Tracer(Evaluator):
         check_dtype(array.dtype)
         entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
         for other in self.arrays.values():
-            if np.may_share_memory(other.array, array) and array.size and other.array.size:
+            if array.size and other.array.size and overlap(other.array, array):
                 if other.written:  # what was written is not what this tensor would be read as
                     raise CompileError(OVERLAP.format(source=user_source()))
                 entry.overlaps.append(other)
