@@ -42,6 +42,14 @@ class OtherBranch(Exception):  # noqa: N818 - no error: the caller tries another
     """A plan stopped, with nothing written, because a branch in it goes another way for this call."""
 
 
+class FailedCheck(Exception):  # noqa: N818 - none that users see: the caller runs the function itself
+    """A plan stopped, with nothing written, because a check in it failed or a library call raised ``error``."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class RetraceError(CompileError):
     """A function compiled with ``on_retrace="raise"`` would have been recorded again."""
 

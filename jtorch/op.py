@@ -21,7 +21,7 @@ Kinds say what an op must state; passes ask ``op.kind`` and never a name.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from enum import Enum
@@ -211,9 +211,16 @@ class Evaluator:
         """A NumPy scalar, an array or a traced value as what a Tensor stores."""
         raise NotImplementedError
 
+    def walk(self, targets: Iterable[Any]) -> None:
+        """A backward pass is about to go through these nodes of the tape, and leaves."""
+
     def new(self, array: np.ndarray) -> Any:
         """The value of a tensor made of data that the program just wrote down."""
         return array
+
+    def lift(self, value: Any) -> Any:
+        """What a tensor stores as something to compute with by more than ops: user code handed it in."""
+        return value
 
     def write(self, tensor: Any, value: Any) -> None:
         """Overwrite the memory of a Tensor with a raw value of its shape and dtype; views see it."""

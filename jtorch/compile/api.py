@@ -33,7 +33,7 @@ from jtorch.compile.tree import flatten
 from jtorch.compile.verify import Verifier
 from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
-from jtorch.errors import OtherBranch, RetraceError, RetraceWarning, VerifyError, user_source
+from jtorch.errors import FailedCheck, OtherBranch, RetraceError, RetraceWarning, VerifyError, user_source
 
 MANY = 5  # recordings of one function after which it is told how much they cost
 MAX_PLANS = 64  # per function; the least recently used one goes
@@ -88,14 +88,18 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         latest = self._latest  # another thread may put a plan of its own there meanwhile
-        if latest is not None and not kwargs:
-            try:
-                result = latest.call(args)
-            except OtherBranch:
-                return self._find(args, kwargs, latest)
-            if result is not MISS:
-                return result
-        return self._find(args, kwargs)
+        try:
+            if latest is not None and not kwargs:
+                try:
+                    result = latest.call(args)
+                except OtherBranch:
+                    return self._find(args, kwargs, latest)
+                if result is not MISS:
+                    return result
+            return self._find(args, kwargs)
+        except FailedCheck:
+            pass  # and nothing was written: eager mode has the error, and what was done before it
+        return self.function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

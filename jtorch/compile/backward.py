@@ -23,7 +23,7 @@ from jtorch.compile.tape import reached_from
 from jtorch.compile.timings import Timings
 from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor
-from jtorch.errors import CompileError
+from jtorch.errors import CompileError, user_source
 
 INNER = (
     "the gradient of a result of the compiled function '{name}' from which another of its results was "
@@ -50,15 +50,20 @@ class CompiledFunctionBackward(Node):
     def backward(self, xp: Any, g: Any) -> Any:
         arrays = self.check_saved()
         gradients = g if isinstance(g, list) else [g]
-        if any(part is not None and not isinstance(part, (np.ndarray, np.generic)) for part in gradients):
-            raise CompileError(
-                f"backward() inside a compiled function reaches the result of '{self.owner.name}', which was "
-                "called outside. Call it inside, too."
-            )
         self.last = frozenset(k for k, part in enumerate(gradients) if part is not None)
         if self.last & self.spent:
             raise RuntimeError(BACKWARD_TWICE)
         return self.owner.run(arrays, gradients)
+
+    def refuse(self, name: str) -> None:
+        """A pass inside the compiled function ``name`` is about to reach this."""
+        call = "an earlier call of it" if name == self.owner.name else f"a call of '{self.owner.name}' outside"
+        raise CompileError(
+            f"{user_source()}: '{name}' uses a tensor that {call} gave, with its graph, from where it is kept: "
+            "a recording ends with its call and can't go on through that graph. Pass the tensor as an "
+            "argument and return the new one (backward() outside then goes through all calls), or keep its "
+            ".detach()."
+        )
 
     def release(self) -> None:
         """Free what no later pass can ask for: results that share nothing go backward one after another."""

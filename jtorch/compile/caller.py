@@ -14,7 +14,7 @@ small step does. For a step of two tensors it reads
             status = run(d0, d1, r0, s0)
             if not status: clock.count += 1
         except BaseException as error:
-            if replay.ended == clock.count: raise
+            if replay.ended == clock.count: stop(error)
             status, stopped = 0, error
             clock.count += 1
         if status: fail(status)
@@ -34,7 +34,7 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import watch
-from jtorch.compile.apart import FOREIGN, apart, owner, owners
+from jtorch.compile.apart import FOREIGN, apart, overlap, owner, owners
 from jtorch.compile.branches import is_other_branch
 from jtorch.compile.effects import finisher
 from jtorch.compile.guards import test_of
@@ -45,7 +45,7 @@ from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.errors import OtherBranch
+from jtorch.errors import CompileError, FailedCheck, OtherBranch
 from jtorch.op import Context
 
 MISS = object()  # the answer of a plan whose guards don't hold
@@ -79,6 +79,7 @@ class _Caller:
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
             "empty": np.empty, "run": plan.replay.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
+            "stop": lambda error: stop(plan, error),
             "replay": plan.replay, "give_back": give_back,
             "in_order": np.ascontiguousarray, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
@@ -117,7 +118,7 @@ class _Caller:
             undo.insert(0, "gradients.restore(before)")
         lines += ["stopped = None", "try:", *(f"    {line}" for line in tries)]
         lines += ["except BaseException as error:", "    if replay.ended == clock.count:"]
-        lines += [f"        {line}" for line in (*undo, "raise")]
+        lines += [f"        {line}" for line in (*undo, "stop(error)")]
         lines += ["    status, stopped = 0, error", "    clock.count += 1"]
         lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
         self.lines += lines
@@ -232,8 +233,8 @@ class _Caller:
             self.miss_unless(f"d{w}.flags.writeable")
             for k in tensors:
                 if k != w and self.leaves[k]._data is not self.leaves[w]._data:
-                    self.names["overlap"] = np.may_share_memory
-                    self.miss_unless(f"not overlap(d{k}, d{w})")
+                    self.names["near"], self.names["overlap"] = np.may_share_memory, overlap
+                    self.miss_unless(f"not near(d{k}, d{w}) or not overlap(d{k}, d{w})")
 
     def _apart(self, places: list[int], arrays: list[np.ndarray]) -> None:
         """Guard that these arguments share no memory with ``arrays``: by owners, which costs next to nothing,
@@ -242,7 +243,7 @@ class _Caller:
             return
         self.names["owner"] = owner
         known = self.name("owners", frozenset({id(owner(a)) for a in arrays} | {id(FOREIGN)}))
-        apart = self.name("apart", lambda d: not any(np.may_share_memory(d, a) for a in arrays))
+        apart = self.name("apart", lambda d: not any(overlap(d, a) for a in arrays))
         if any(owner(a) is FOREIGN for a in arrays):
             for k in places:
                 self.miss_unless(f"{apart}(d{k})")
@@ -359,14 +360,15 @@ class _Caller:
     def _after(self) -> None:
         for line in self.late:
             self.add(line)
+        advances = self.plan.capture.effects.advances
         cells = {c for entry in self.plan.capture.effects.writes for c in entry.cells}
         for tensor in {id(t): t for t in self.plan.capture.traced.values()}.values():
             if id(tensor._cell) in cells:
-                self.add(f"{self.tensor(tensor)}._cell[0] += 1")
+                self.add(f"{self.tensor(tensor)}._cell[0] += {advances[id(tensor._cell)]}")
         for entry, index in self.plan.grad_writes:
             grad = self.gradients[id(entry)]
             self.add(f"{grad}._data[...] = r{index}")
-            self.add(f"{grad}._cell[0] += 1")
+            self.add(f"{grad}._cell[0] += {entry.advances}")
         for k, flag in self.plan.capture.toggled.items():
             self.add(f"a{k}.requires_grad_({flag})")
         for tensor, grad in self.plan.capture.effects.shared_grads:
@@ -494,6 +496,10 @@ class BrokenGraph(Node):
 
     backward_on_tensors = backward
 
+    def refuse(self, name: str) -> None:
+        """A pass inside the compiled function ``name`` is about to reach this: the same error."""
+        raise RuntimeError(self.saved[0])
+
 
 def _number(value: float) -> str:
     return repr(value) if np.isfinite(value) else f"float('{value}')"
@@ -512,4 +518,15 @@ def fail(plan: Any, status: int) -> None:
         raise OtherBranch
     where = f" (at {source})" if source is not None else ""
     kind = IndexError if "index" in sentence else RuntimeError
-    raise kind(f"{sentence}{where}")
+    stop(plan, kind(f"{sentence}{where}"))
+
+
+def stop(plan: Any, error: BaseException) -> None:
+    """Raise what ended a replay that wrote nothing: as ``FailedCheck`` where the function itself may run now.
+
+    Not where a disabled callee has run already: it would again. Nor for what eager mode has no part in.
+    """
+    ours = isinstance(error, (OtherBranch, CompileError, MemoryError))
+    if isinstance(error, Exception) and not ours and not plan.capture.calls_out:
+        raise FailedCheck(error) from None
+    raise error

@@ -13,6 +13,7 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import watch
 from jtorch.compile import callees, probe
+from jtorch.compile.apart import overlap
 from jtorch.compile.effects import STATIC, Counting, Place
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
@@ -30,6 +31,7 @@ from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
+from jtorch.eager.unusual import WATCHERS
 from jtorch.errors import CompileError
 from jtorch.op import Context
 
@@ -78,6 +80,7 @@ class Capture:
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
+    calls_out: bool = False  # whether it runs functions that are disabled for compiling
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
@@ -110,7 +113,7 @@ def _capture(
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
-    observer.places = tracer.places
+    observer.places, observer.versions_before = tracer.places, tracer.versions
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
     outside, noted = op_module.CONTEXT.get(), watch.moved.get()
@@ -118,6 +121,7 @@ def _capture(
     try:  # before the changes: Ctrl-C may come right after them
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.moved.set(tracer.moved)
+        WATCHERS.append(tracer.graphs.note)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, name)
             if error is None:
@@ -129,13 +133,15 @@ def _capture(
             outs, out_structure = flatten((returned, written.values) if written.written else returned)
             results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
-            found = differentiate_whole(tracer, outs, results) if context.grad and alive else None
+            found = differentiate_whole(tracer, outs, results) if alive else None
             tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
         graph, effects = tracer.finish(atoms)
     finally:
         tracer.open = False
         op_module.CONTEXT.set(outside)
         watch.moved.set(noted)
+        if tracer.graphs.note in WATCHERS:
+            WATCHERS.remove(tracer.graphs.note)
         observer.effects.undo()
         changed = _undo(tracer)
     tensors = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
@@ -151,8 +157,9 @@ def _capture(
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
     made.questions = observer.questions
-    made.error = error
+    made.error, made.calls_out = error, bool(tracer.callees)
     made.written = observer.effects.places
+    effects.advances = tracer.advances
     STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
@@ -289,7 +296,7 @@ def _shown_in_parts(outs: list[Any]) -> list[Any]:
             shared[id(storage)] = storage
         mine = _addresses(shape, out._data.chain)
         others = views.setdefault(id(storage), [])
-        if any(_overlap(mine, other) for _, other in others):
+        if any(overlap(mine, other) for _, other in others):
             shared[id(storage)] = storage
         others.append((out, mine))
     return list(shared.values())
@@ -305,13 +312,6 @@ def _addresses(shape: tuple[int, ...], chain: tuple) -> np.ndarray:
     for op, statics in chain:
         view = op.body(EAGER.xp, view, **statics)
     return view
-
-
-def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    try:
-        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # any bound is taken
-    except np.exceptions.TooHardError:
-        return True
 
 
 def _traced_result(
@@ -410,6 +410,7 @@ def _undo(tracer: Tracer) -> str:
         )
     tracer.moved.clear()
     for cell, version in tracer.versions.values():
+        tracer.advances[id(cell)] = int(cell[0]) - version
         cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
     for entry in tracer.arrays.values():
         for tensor, node, index in reversed(entry.holders):

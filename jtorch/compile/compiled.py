@@ -156,7 +156,7 @@ class CompiledPlan:
         for entry in self.capture.effects.writes:
             if entry.argument is None:
                 for cell in entry.cells.values():
-                    follow(cell, self.clock)
+                    follow(cell, self.clock, self.capture.effects.advances[id(cell)])
 
     def _watch(self) -> None:
         for entry in self.capture.inputs:
@@ -207,6 +207,8 @@ def _facts(capture: Capture) -> tuple:
         [(named(t), named(grad)) for t, grad in effects.shared_grads],
         [[inputs[id(e)] for e in entries] for entries in (effects.writes, effects.grad_writes)],
         [(id(g), n) for g, n in effects.draws],
+        [[effects.advances[c] for c in entry.cells] for entry in effects.writes],
+        [entry.advances for entry in effects.grad_writes],
         [named(t) for t in capture.leaves],
         [read.facts() for read in capture.plain],
         [_result_facts(r, inputs, named) for r in capture.results],

@@ -85,6 +85,7 @@ class Observer:
         self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
         self.apart: types.FrameType | None = None  # an import, or a call of logging
         self.problem: CompileError | None = None
+        self.versions_before: dict[int, tuple[list, int]] = {}  # id of a moved version cell -> it, as it was
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
         self.versions: list[int | None] = []  # and those of the tensors among them, before the call

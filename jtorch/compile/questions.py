@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import types
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jtorch.compile.guards import AttributeRead, FactsRead, contents
+from jtorch.compile.guards import FactsRead, Read, contents
 from jtorch.compile.observe import Observer, Question, source_of
 from jtorch.compile.trace import ArgumentReached
 from jtorch.eager.tensor import Tensor
@@ -43,6 +44,21 @@ class TensorRead(FactsRead):
         return f"what a tensor of shape {tuple(self.value[0])} says of itself"
 
 
+class VersionRead(Read):
+    """The version that a captured tensor has when a call begins."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return self.container._version
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('g', self.container)}._version"
+
+    def label(self) -> str:
+        return f"the version of a tensor of shape {tuple(self.container.shape)}"
+
+
 def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, name: str) -> None:
     """``tensor.name`` is about to be asked."""
     if tensor._data.__class__ is not np.ndarray:  # made by the function
@@ -50,7 +66,9 @@ def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, n
     place = observer.places.get(id(tensor))
     if place is None:
         if name == "_version":
-            observer.read(AttributeRead, frame, tensor, name, tensor._version)
+            written = observer.versions_before.get(id(tensor._cell))  # by the function
+            before = tensor._version if written is None else written[1]
+            observer.read(VersionRead, frame, tensor, name, before)
         elif name in ABOUT:
             identity = (TensorRead, id(tensor))
             if identity not in observer.reads:

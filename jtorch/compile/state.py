@@ -2,8 +2,7 @@
 
 A replay does no Python work per parameter. ``tensor._grad`` holds a ``PlanGrad`` that finds the
 gradient in the plan's memory when somebody asks for it; a buffer that was handed out is replaced
-before the next replay, so a kept gradient stays what it was. Versions advance by one count per
-plan.
+before the next replay, so a kept gradient stays what it was. Versions follow the count of the plan.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ class PlanVersion:
 
     def __init__(self, base: int) -> None:
         self.base = base
-        self.clocks: list[Clock] = []
+        self.clocks: list[tuple[Clock, int]] = []  # with how far each of their counts moves it
 
     def __int__(self) -> int:
         total = self.base
-        for clock in self.clocks:  # nearly always one: a generator would cost four times this
-            total += clock.count
+        for clock, advances in self.clocks:  # nearly always one: a generator would cost four times this
+            total += clock.count * advances
         return total
 
     __index__ = __int__
@@ -68,18 +67,18 @@ class PlanVersion:
     def __repr__(self) -> str:
         return str(int(self))
 
-    def follow(self, clock: Clock) -> None:
-        if clock not in self.clocks:
-            stopped = [c for c in self.clocks if c.stopped]  # of plans dropped for newer ones
-            self.clocks = [*(c for c in self.clocks if not c.stopped), clock]
-            self.base += sum(c.count for c in stopped) - clock.count
+    def follow(self, clock: Clock, advances: int) -> None:
+        if not any(c is clock for c, _ in self.clocks):
+            stopped = [pair for pair in self.clocks if pair[0].stopped]  # of plans dropped for newer ones
+            self.clocks = [*(pair for pair in self.clocks if not pair[0].stopped), (clock, advances)]
+            self.base += sum(c.count * n for c, n in stopped) - clock.count * advances
 
 
-def follow(cell: list, clock: Clock) -> None:
-    """Let the version in ``cell`` advance with ``clock``."""
+def follow(cell: list, clock: Clock, advances: int = 1) -> None:
+    """Let the version in ``cell`` move on by ``advances`` at each count of ``clock``."""
     if not isinstance(cell[0], PlanVersion):
         cell[0] = PlanVersion(int(cell[0]))
-    cell[0].follow(clock)
+    cell[0].follow(clock, advances)
 
 
 class PlanGrad(LazyGrad):

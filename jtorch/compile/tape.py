@@ -9,7 +9,7 @@ from typing import Any
 from jtorch.compile.ir import Atom, Eqn, Graph, Type, Var
 from jtorch.compile.trace import Tracer
 from jtorch.eager import engine
-from jtorch.eager.node import Node
+from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import CompileError
 
@@ -82,14 +82,14 @@ def is_freed(node: Any) -> bool:
 def differentiate_whole(tracer: Tracer, outs: list[Any], results: Sequence[Any]) -> Any:
     """Record the backward pass of the results that have a graph.
 
-    One whose graph needs what the function changed in place since is an error only when somebody goes
-    backward from it.
+    One whose graph needs what the function changed in place since, or is freed, is an error only when
+    somebody goes backward from it.
     """
     alive = [k for k, r in enumerate(results) if r.requires_grad]
     try:
         return _differentiate(tracer, [outs[k] for k in alive])
     except RuntimeError as error:
-        if isinstance(error, CompileError) or len(error.args) != 1 or _IN_PLACE not in error.args[0]:
+        if isinstance(error, CompileError) or not any(told in str(error) for told in _BROKEN):
             raise
     for k in alive:
         try:
@@ -100,7 +100,7 @@ def differentiate_whole(tracer: Tracer, outs: list[Any], results: Sequence[Any])
     return _differentiate(tracer, whole) if whole else None
 
 
-_IN_PLACE = "has been modified by an inplace operation"
+_BROKEN = ("has been modified by an inplace operation", BACKWARD_TWICE)
 
 
 def _differentiate(
@@ -110,6 +110,8 @@ def _differentiate(
     leaves = _leaves_under(outputs)
     cotangents = []
     for out in outputs:
+        if out._node is not None:
+            tracer.walk(_nodes_under(out._node))  # those that lead to no leaf, too
         var = Var(Type(out._data.dtype, tuple(out._data.shape)), "g")
         cotangents.append(var)
     seeds = [wrap(tracer.fresh(v)) for v in cotangents]

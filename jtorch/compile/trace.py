@@ -22,8 +22,9 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import xp
 from jtorch.compile import items
-from jtorch.compile.apart import apart, owners
+from jtorch.compile.apart import apart, overlap, owners
 from jtorch.compile.branches import Branches
+from jtorch.compile.graphs import Graphs
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
     LARGEST,
@@ -70,6 +71,7 @@ class Effects:
     grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
     grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
     shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
+    advances: dict[int, int] = field(default_factory=dict)  # id of a version cell -> how far a call moves it
     draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
 
 
@@ -91,8 +93,11 @@ class Tracer(Evaluator):
         self.moved: dict[int, tuple[Any, tuple[int, int]]] = {}  # seeded generators, and where they were
         self.scalars: dict[Any, Scalar] = {}
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
+        self.advances: dict[int, int] = {}  # id of such a cell -> by how much it moved on
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
+        self.graphs = Graphs(self)
+        self.walk = self.graphs.walk
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
@@ -117,14 +122,7 @@ class Tracer(Evaluator):
         recorded, too."""
         if node.foreign:
             return node.backward(xp, g)
-        saved = node.check_saved()
-        for value in saved:
-            if value.__class__ is np.ndarray and id(value) not in self.arrays:
-                raise CompileError(
-                    f"{user_source()}: backward() inside '{self.name}' reaches a graph that was built "
-                    f"outside it ({node.name()}). Build the whole graph inside, or pass the tensor detached."
-                )
-        return quietly(node.vjp)(xp, g, *map(self.lift, saved))
+        return quietly(node.vjp)(xp, g, *map(self.lift, node.check_saved()))
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""
@@ -267,7 +265,7 @@ class Tracer(Evaluator):
         check_dtype(array.dtype)
         entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
         for other in self.arrays.values():
-            if np.may_share_memory(other.array, array) and array.size and other.array.size:
+            if array.size and other.array.size and overlap(other.array, array):
                 if other.written:  # what was written is not what this tensor would be read as
                     raise CompileError(OVERLAP.format(source=user_source()))
                 entry.overlaps.append(other)
@@ -354,7 +352,7 @@ class Tracer(Evaluator):
     # -- the evaluator's other duties ------------------------------------------------------------------------
 
     def as_value(self, value: Any) -> Any:
-        return self.new(np.asarray(value)) if isinstance(value, (np.generic, np.ndarray)) else value
+        return self.lift(value)
 
     def new(self, array: np.ndarray) -> Any:
         entry = ConstantInput(Var(Type(array.dtype, array.shape)), np.array(array, order="C"))
@@ -481,6 +479,7 @@ class Tracer(Evaluator):
         for entry in self.inputs:
             if isinstance(entry, GradInput) and entry.written:
                 self._check_apart(entry)
+                entry.advances = int(self.grads[id(entry.tensor)][1]._cell[0])
                 effects.grad_writes.append(entry)
                 outputs.append(entry.sym.storage.current)
         for tensor, at_entry, now in self.grads.values():

@@ -24,7 +24,7 @@ from jtorch.compile.snapshot import Snapshot, graph_arguments
 from jtorch.compile.tree import flatten
 from jtorch.eager import engine
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.errors import CompileError, OtherBranch, VerifyError
+from jtorch.errors import CompileError, FailedCheck, OtherBranch, VerifyError
 
 
 class Verifier:
@@ -87,6 +87,9 @@ class _Verification:
             self.plan.epoch = watch.structure[0]
         results, found = self._observe(lambda: self.plan.call(tuple(self.leaves)), retain=True)
         judge = Judge(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
+        if isinstance(found.error, FailedCheck) and expected.error is not None:
+            self.snapshot.restore()
+            raise found.error
         told = self._compare(expected, found, judge)
         if told is not None:
             self.snapshot.restore()

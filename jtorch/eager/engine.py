@@ -94,6 +94,7 @@ class Run:
             self.slots = _count_dependencies(roots)
             if wanted is not None:
                 self._limit(wanted)
+            self.context.evaluator.walk(self.slots)
             for t, g in zip(tensors, gradients, strict=True):
                 self._seed(t, g)
             for root in dict.fromkeys(roots):
@@ -221,7 +222,7 @@ class Run:
                 f"shape of {tensor.shape}."
             )
         self.given.add(id(gradient._data))
-        g = gradient if self.create_graph else gradient._data
+        g = gradient if self.create_graph else self.context.evaluator.lift(gradient._data)
         return g if gradient._data.dtype is data.dtype else self.xp.cast(g, dtype=data.dtype)
 
     def _add(self, slot: list, part: Any) -> None:
@@ -356,7 +357,7 @@ class Run:
 
     def _back(self, tensor: Tensor) -> Any:
         self.given.add(id(tensor._data))
-        return tensor if self.create_graph else tensor._data
+        return tensor if self.create_graph else self.context.evaluator.lift(tensor._data)
 
     def _run_leaf_hooks(self, leaf: Tensor, g: Any) -> Any:
         for hook in list(leaf._hooks.values()):  # type: ignore[union-attr]

@@ -158,7 +158,7 @@ class FunctionNode(Node):
     def backward(self, xp: Any, g: Any) -> Any:
         evaluator = op_module.CONTEXT.get().evaluator
         grads = self.backward_on_tensors(xp, _tensors(g, evaluator.as_value))
-        return tuple(p if p is None else p._data for p in grads)
+        return tuple(p if p is None else evaluator.lift(p._data) for p in grads)
 
     def backward_on_tensors(self, xp: Any, g: Any) -> tuple[Tensor | None, ...]:
         parts = g if isinstance(g, list) else [g]

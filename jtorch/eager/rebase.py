@@ -129,7 +129,7 @@ def chain_of(view: Tensor) -> tuple[Step, ...]:
         if how.__class__ is OneOfSeveral:
             raise RuntimeError(_ONE_OF_SEVERAL.format(place=how.place, name=how.name))
         parent, op, *statics = how
-        if op.put is None:
+        if op.put is None or view._data.size > parent._data.size:  # expanded
             raise RuntimeError(OVERLAPPING)
         steps.append((op, dict(zip(op.statics, statics, strict=True))))
         view = parent

@@ -14,7 +14,7 @@ WATCHERS: list[Callable[[Node], None]] = []
 
 def look_at(node: Node) -> None:
     """Show a node that was just made to all who asked for it."""
-    for watcher in WATCHERS:
+    for watcher in tuple(WATCHERS):  # another thread may take one off meanwhile
         watcher(node)
 
 

@@ -10,6 +10,7 @@ import math
 
 from jtorch.op import view
 from jtorch.ops import axes as ax
+from jtorch.ops.slicing import OVERLAPPING
 
 
 def contiguous_strides(shape):
@@ -141,7 +142,14 @@ def _expand_strides(x_shape, strides, *, shape):
     return 0, (0,) * new + tuple(kept)
 
 
-@view(shape=lambda x, shape: shape, affine=_expand_strides)
+def _expand_put(xp, base, value, shape):
+    """Where no axis was stretched there are only new axes of length 1."""
+    if math.prod(base.shape) != math.prod(shape):
+        raise RuntimeError(OVERLAPPING)
+    return xp.reshape(value, shape=base.shape)
+
+
+@view(shape=lambda x, shape: shape, affine=_expand_strides, put=_expand_put)
 def expand(xp, x, *, shape):
     return xp.expand(x, shape=shape)
 

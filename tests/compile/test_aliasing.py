@@ -681,3 +681,83 @@ def test_results_own_their_memory():
         assert not any(np.shares_memory(a, b) for b in arrays[:i])
     kept[0][0].fill_(9.0)
     assert kept[0][1].tolist() == [2.0, 3.0]
+
+
+# -- memory that lies between each other, and views that repeat nothing --------------------------------------
+
+
+@program
+def columns_and_rows_of_one_base(wrap):
+    def f(a, b):
+        a.add_(1)
+        return a * b
+
+    f, found = wrap(f), []
+    for cut in (lambda t: (t[:, 0], t[:, 1]), lambda t: (t[::2, 0], t[1::2, 0]), lambda t: (t[:, 1], t[:, 0])):
+        base = jtorch.arange(16.0).view(8, 2)
+        found += [seen(f(*cut(base))), seen(base)]
+    return found
+
+
+@program
+def captured_columns_of_one_base(wrap):
+    base = jtorch.arange(8.0).view(4, 2)
+    a, b = base[:, 0], base[:, 1]
+
+    def f(x):
+        b.add_(a)
+        return b * x
+
+    f = wrap(f)
+    return [seen(f(jtorch.ones(4))), seen(f(jtorch.ones(4))), seen(base)]
+
+
+@refused("overlap")
+def columns_that_share_one(wrap):
+    def f(a, b):
+        a.add_(1)
+        return a * b
+
+    base, f = jtorch.arange(12.0).view(4, 3), wrap(f)
+    f(base[:, :1], base[:, 1:2])  # a plan for columns that lie apart takes no others
+    f(base[:, :1], base[::1, :1])
+
+
+EXPANDED = {
+    "expand": lambda x: x.expand(1, 2, 2), "the same shape": lambda x: x.expand(2, 2),
+    "broadcast_to": lambda x: jtorch.broadcast_to(x, (2, 2)), "minus one": lambda x: x.expand(1, -1, -1),
+    "a part": lambda x: x.expand(1, 1, 2, 2)[0, 0, 1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", EXPANDED)
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_write_through_a_view_that_expand_repeats_nothing_in(way, graph):
+    found = []
+    for wrap in (lambda f: f, jtorch.compile):
+
+        def f(x, w):
+            y = EXPANDED[way](x * w if graph else x)
+            y.mul_(w[0, 0] if graph else 2)
+            y.add_(1)
+            return y
+
+        f = wrap(f)
+        for _ in range(2):
+            x, w = jtorch.tensor([[1.0, 2.0], [3.0, 4.0]]), jtorch.full((2, 2), 3.0, requires_grad=True)
+            y = f(x, w)
+            if graph:
+                y.sum().backward()
+            found += [y.tolist(), x.tolist(), None if w.grad is None else w.grad.tolist()]
+    assert found[len(found) // 2 :] == found[: len(found) // 2]
+
+
+def test_a_write_through_a_view_that_expand_repeats_elements_in():
+    def f(x):
+        x.expand(3, 2).mul_(2)
+
+    for run in (f, jtorch.compile(f)):
+        with pytest.raises(RuntimeError, match="more than one element"):
+            run(jtorch.ones(2))
+        with pytest.raises(RuntimeError, match="more than one element"):
+            run(jtorch.ones(2, requires_grad=True) * 1)
