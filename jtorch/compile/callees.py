@@ -31,7 +31,7 @@ from jtorch.compile.scalar import Scalar
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager.evaluate import EAGER, Eager
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.errors import CompileError, Source, user_source
+from jtorch.errors import CompileError, Source, noting, user_source
 from jtorch.op import Context, Kind, Op
 
 _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
@@ -97,9 +97,12 @@ class Callee:
         before = op_module.CONTEXT.get()
         try:  # before the change: Ctrl-C may come right after it
             op_module.CONTEXT.set(Context(self.guard, self.grad))
-            returned = self.function(*args, **kwargs)
+            with noting() as refused:
+                returned = self.function(*args, **kwargs)
         finally:
             op_module.CONTEXT.set(before)
+        if refused:  # which it caught
+            raise refused[0]
         self._check_arguments(tensors, (args, kwargs), leaves)
         if watch.structure[0] != epoch:
             raise self.error(

@@ -120,6 +120,7 @@ def _capture(
         watch.moved.set(tracer.moved)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, name)
+            observer.obey()
             if error is None:
                 observer.noted.check(name)
             _check_mode(context, name)

@@ -19,14 +19,16 @@ from jtorch import watch
 from jtorch.compile.guards import MISSING, PLAIN
 from jtorch.compile.scalar import Scalar
 from jtorch.eager.tensor import Tensor
+from jtorch.errors import Restart
 
 STATIC: set[tuple[int, Any]] = set()  # attributes of modules that some recording holds for constant
 
 
-class Counting(BaseException):
+class Counting(Restart):
     """The function replaces the number at ``place``, which it has read: record it with that as an input."""
 
     def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self.place = place
 
 

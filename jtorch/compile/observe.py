@@ -50,7 +50,7 @@ from jtorch.compile.guards import (
 from jtorch.compile.kinds import Kind, is_observed, kind_of
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Table, table_of
-from jtorch.errors import CompileError, Source
+from jtorch.errors import CompileError, Source, noting
 
 # From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
 Question = Callable[[Callable[[str, Any], str]], str]
@@ -83,7 +83,7 @@ class Observer:
         self.codes: list[types.CodeType] = []
         self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
         self.apart: types.FrameType | None = None  # an import, or a call of logging
-        self.problem: CompileError | None = None
+        self.refused: list[BaseException] = []  # what ended the recording, whatever the function did then
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
         self.effects = Effects()  # what it writes outside
@@ -94,12 +94,27 @@ class Observer:
 
     @contextmanager
     def observing(self) -> Iterator[None]:
-        try:
-            with watching(self):
-                yield
-        finally:
-            if self.problem is not None:  # the user's function may have caught it
-                raise self.problem
+        with noting() as self.refused:
+            try:
+                with watching(self):
+                    yield
+            except (KeyboardInterrupt, MemoryError):
+                raise
+            except BaseException:
+                self.obey()
+                raise
+            self.obey()
+
+    @property
+    def problem(self) -> BaseException | None:
+        """The first refusal, or the first reason to record anew: all after it rests on what is wrong."""
+        return self.refused[0] if self.refused else None
+
+    def obey(self) -> None:
+        """Raise that: the user's function may have caught it, or raised something else in its place."""
+        if self.refused:
+            del self.refused[1:]
+            raise self.refused.pop()  # and keep it no longer, with all the values in its traceback
 
     def start(self, function: Any, leaves: list[Any], arguments: Any) -> None:
         """What there is before the first instruction: the function, what it is given, and the containers of
@@ -137,11 +152,10 @@ class Observer:
         try:
             return table_of(code)
         except ValueError as problem:
-            self.problem = CompileError(
+            raise CompileError(
                 f"'{self.name}' calls {code.co_qualname}(), whose code no compiler of Python wrote: "
                 f"{problem}. Call it outside."
-            )
-            raise self.problem from problem
+            ) from problem
 
     def is_apart(self, frame: types.FrameType) -> bool:
         """Whether ``frame`` runs inside what is set apart: importing a module, which happens once in eager

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from jtorch.compile import frames
 from jtorch.compile.stack_depth import depths
-from jtorch.errors import CompileError
 
 Handler = Callable[["Stop"], None]
 HANDLERS: dict[str, Handler] = {}  # by the instruction's name: filled by the module ``instructions``
@@ -78,11 +77,7 @@ def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> No
             receive(stop.peek(1))
     if place.handler is None:
         return
-    try:
-        place.handler(stop)
-    except CompileError as problem:
-        observer.problem = problem
-        raise
+    place.handler(stop)
     if stop.pending is not None:
         observer.pending[id(frame)] = (place.after, stop.pending)
 

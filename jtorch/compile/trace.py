@@ -46,7 +46,7 @@ from jtorch.compile.snapshot import value_now
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
-from jtorch.errors import CompileError, user_source
+from jtorch.errors import CompileError, Restart, user_source
 from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
 from jtorch.ops.slicing import OVERLAPPING
 
@@ -54,10 +54,11 @@ _CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsque
 _PERMUTE = BY_NAME["permute"]
 
 
-class ArgumentReached(BaseException):
+class ArgumentReached(Restart):
     """The function uses the memory of argument ``place`` without going through its arguments, too."""
 
     def __init__(self, place: int) -> None:
+        super().__init__(place)
         self.place = place
 
 
