@@ -10,6 +10,7 @@ recorded; so it is recorded once more with the number as an input that each call
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,10 +67,6 @@ class Place:
 
 class Cell(Place):
     """The variable ``key`` of an enclosing function, in the cell ``container``."""
-
-    @property
-    def identity(self) -> tuple[int, Any]:
-        return id(self.container), self.key
 
     def get(self) -> Any:
         try:
@@ -130,12 +127,12 @@ class Effects:
         self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
-        self._undo: list[Callable[[], None]] = []
+        self._undo = ExitStack()  # which goes on where one part cannot be undone
 
     def write(self, place: Place, value: Any) -> None:
         """``value`` is about to be written to ``place``."""
         if place.identity not in self.known or isinstance(place, End):
-            self._undo.append(place.snapshot())
+            self._undo.callback(place.snapshot())
         self.known.add(place.identity)
         self.changed[id(place.container)] = place.container
         if isinstance(place, End):
@@ -144,14 +141,13 @@ class Effects:
 
     def replace(self, place: Place, value: Any) -> None:
         """Have the function find ``value`` at ``place``."""
-        self._undo.append(place.snapshot())
+        self._undo.callback(place.snapshot())
         self.known.add(place.identity)
         place.put(value)
 
     def undo(self) -> None:
         """Make everything what it was before."""
-        while self._undo:
-            self._undo.pop()()
+        self._undo.close()
 
     @property
     def places(self) -> list[Place]:

@@ -382,3 +382,35 @@ def test_a_list_that_is_read_after_it_was_appended_to(ask):
     with pytest.raises(CompileError, match=r"test_effects.py:\d+.*has changed.*read before you write"):
         jtorch.compile(f)(t(1))
     assert values == []
+
+
+def test_a_number_that_cannot_be_counted_on_leaves_the_others_alone():
+    state = {"a": 0, "b": 2**62}
+
+    def f(x):
+        state["a"] += 1
+        state["b"] += 1
+        return x
+
+    for _ in range(2):
+        with pytest.raises(CompileError, match="too large"):
+            jtorch.compile(f)(t(1))
+        assert state == {"a": 0, "b": 2**62} and type(state["a"]) is int
+
+
+def test_everything_is_undone_where_one_part_cannot_be():
+    class Stubborn(dict):
+        def pop(self, *args):
+            raise KeyError("it stays")
+
+    first, stubborn, last = {"n": 1}, Stubborn(), {"n": 1}
+
+    def f(x):
+        for state in (first, stubborn, last):
+            state["n"] = x.sum().item()
+        return x
+
+    with pytest.raises(KeyError, match="it stays"):
+        jtorch.compile(f)(t(1))
+    assert (first, last) == ({"n": 1}, {"n": 1})
+    assert (t(1) + 1).tolist() == [2.0]  # eager mode is on again

@@ -635,3 +635,16 @@ def test_an_interrupt_after_a_refusal_is_an_interrupt():
 
     with pytest.raises(KeyboardInterrupt):
         jtorch.compile(step)(jtorch.ones(1))
+
+
+def test_a_refusal_takes_back_what_the_library_changed():
+    layers, state = nn.ModuleList([nn.ReLU()]), {"n": 0}
+
+    def step(x):
+        layers.append(nn.ReLU())
+        state["n"] += 1  # records anew
+        return x * x.tolist()[0]
+
+    with pytest.raises(CompileError, match="tolist"):
+        jtorch.compile(step)(jtorch.ones(1))
+    assert len(layers) == 1 and state == {"n": 0}
