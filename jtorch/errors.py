@@ -67,7 +67,7 @@ class CompileError(RuntimeError):
         _note(self)
 
 
-class Restart(BaseException):  # noqa: N818 - no error: whoever records does so once more
+class Restart(BaseException):
     """A recording must begin again, knowing something that was found out on the way."""
 
     def __init__(self, *args: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
 from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
-from jtorch.compile.kinds import Kind, is_users, kind_of
+from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
 
@@ -173,6 +173,18 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
         elif kind is not Kind.TYPE:
             before = MISSING
     observer.write(frame, owner, name, before, value, _place(owner, name, value))
+
+
+def changes_unseen(observer: Observer, frame: types.FrameType, owner: Any, key: Any, method: str) -> None:
+    """``owner`` is about to be changed by a method of its class: by one that is watched, or else an error."""
+    found = find(type(owner), method)
+    if found is not MISSING and not is_watched(found) and observer.is_outside(owner):
+        observer.write(frame, owner, key, MISSING, owner)
+
+
+def is_watched(function: Any) -> bool:
+    """Whether a function, found in a class, is the user's own."""
+    return isinstance(function, types.FunctionType) and is_observed(function.__code__, function.__globals__)
 
 
 def _place(owner: Any, name: str, value: Any) -> Place | None:

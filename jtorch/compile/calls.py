@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import operator
 import os
 import types
 from collections import deque
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile import hung
-from jtorch.compile.attributes import instance_facts, read_attribute, write_attribute
+from jtorch.compile.attributes import find, instance_facts, read_attribute, write_attribute
 from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import (
     MISSING,
@@ -40,6 +41,8 @@ _CHANGING = frozenset({
 })  # fmt: skip
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
+_CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait", "__setattr__", "__delattr__"}
+_SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done once while recording, with a warning
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
@@ -101,6 +104,10 @@ def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], obje
 
 def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
     """``max(names, key=table.get)``, ``map(seen.append, names)``: somebody else calls it."""
+    if any(method is setter for setter in _SETTERS):
+        raise observer.error(
+            frame, f"hands {method.__name__}() to a function that is not watched", "Call it in a loop."
+        )
     owner = method.__self__ if isinstance(method, _BOUND) else None
     if id(owner) not in observer.outside or kind_of(type(owner)) not in (Kind.CONTAINER, Kind.ARRAY):
         return
@@ -131,6 +138,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
     if changes and id(args[0]) in observer.outside:
         observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
+    _see_change(observer, stop.frame, callee, args)
     if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
         observer.contents(stop.frame, observer.met(callee.registry))
     if (module, callee.__name__) == ("os", "getenv"):
@@ -142,6 +150,15 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _hand_over(observer, stop.frame, args)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
+
+
+def _see_change(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    """A method of another library's class, which may be the base of a user's, that changes its object."""
+    owner = args[0] if args else None
+    if callee.__name__ in _CHANGING_OTHERS and kind_of(type(owner)) in (Kind.FOREIGN, Kind.OBJECT):
+        method = find(type(owner), callee.__name__)
+        if getattr(method, "__name__", None) == callee.__name__ and observer.is_outside(owner):
+            observer.write(frame, owner, MISSING, MISSING, owner)
 
 
 def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
@@ -220,6 +237,7 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     if isinstance(owner, contextvars.ContextVar) and name == "get":
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
+        _see_change(observer, stop.frame, callee, args)
         _hand_over(observer, stop.frame, args if kind is not Kind.PLAIN else rest)
     elif name in _TELLING:
         if type(owner) in (list, deque) and len(rest) == 1:

@@ -15,7 +15,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.compile.attributes import compares_in_c, read_attribute, read_base, write_attribute
+from jtorch.compile.attributes import (
+    changes_unseen,
+    compares_in_c,
+    read_attribute,
+    read_base,
+    write_attribute,
+)
 from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
 from jtorch.compile.effects import Cell, Place
 from jtorch.compile.frames import NULL, function_of
@@ -276,6 +282,9 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
         before = _item(container, key) if kind is Kind.CONTAINER else MISSING
         stop.observer.write(stop.frame, container, key, before, value, _place(container, key, before, value))
+    elif kind in (Kind.FOREIGN, Kind.OURS, Kind.OBJECT):
+        name = "__delitem__" if stop.place.opname == "DELETE_SUBSCR" else "__setitem__"
+        changes_unseen(stop.observer, stop.frame, container, key, name)
 
 
 def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
@@ -325,6 +334,13 @@ def _truth(stop: Stop) -> None:
     read_length(stop.observer, stop.frame, stop.peek(1))
 
 
+_IN_PLACE = {
+    "+=": "__iadd__", "-=": "__isub__", "*=": "__imul__", "/=": "__itruediv__", "//=": "__ifloordiv__",
+    "%=": "__imod__", "**=": "__ipow__", "@=": "__imatmul__", "&=": "__iand__", "|=": "__ior__",
+    "^=": "__ixor__", "<<=": "__ilshift__", ">>=": "__irshift__",
+}  # fmt: skip
+
+
 @on("COMPARE_OP", "BINARY_OP")
 def _operands(stop: Stop) -> None:
     if stop.place.symbol == "[]":  # since 3.14
@@ -335,6 +351,8 @@ def _operands(stop: Stop) -> None:
     in_place = stop.place.opname == "BINARY_OP" and stop.place.symbol.endswith("=")
     if in_place and kinds[0] in (Kind.CONTAINER, Kind.ARRAY) and id(left) in observer.outside:
         observer.write(stop.frame, left, MISSING, MISSING, left)
+    elif in_place and kinds[0] in (Kind.FOREIGN, Kind.OBJECT):
+        changes_unseen(observer, stop.frame, left, MISSING, _IN_PLACE[stop.place.symbol])
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
         return
     for value, kind in zip((left, right), kinds, strict=True):

@@ -515,13 +515,16 @@ def _aside(x):
     return x + 1
 
 
-def _rebind(x, w=jtorch.ones(1)):
-    w.data = x * 2
+W, SEEN = jtorch.ones(1), set()
+
+
+def _rebind(x):
+    W.data = x * 2
     return x
 
 
-def _add_to_set(x, seen=set()):  # noqa: B006
-    seen.add(1)
+def _add_to_set(x):
+    SEEN.add(1)
     return x
 
 
