@@ -80,6 +80,11 @@ class Capture:
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
 
+    def open(self, returned: Any) -> tuple[list[Any], Any]:
+        """Leaves and structure of what a call returned, where outside containers count as leaves."""
+        same = {id(r.value) for r in self.results if r.kind == "same"}
+        return flatten(returned, lambda value: id(value) in same)
+
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
@@ -148,9 +153,9 @@ def _capture(
 
 def _recorded(tracer: Tracer, observer: Observer, returned: Any, context: Context) -> Capture:
     """The function has ended, and all it changed is as it left it: its graph, and what comes of it."""
-    observer.deep(None, returned, objects=False)
     written = observer.effects
-    outs, structure = flatten((returned, written.values) if written.written else returned)
+    outs, structure = flatten((returned, written.values) if written.written else returned, observer.is_itself)
+    observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
     results, atoms, alive = _results(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
     found = differentiate_whole(tracer, outs, results) if context.grad and alive else None

@@ -50,6 +50,7 @@ from jtorch.compile.guards import (
 from jtorch.compile.kinds import Kind, is_observed, kind_of
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Table, table_of
+from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError, Source, noting
 
 # From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
@@ -228,6 +229,29 @@ class Observer:
             return id(value) not in self.inside
         return id(value) in self.outside
 
+    def is_itself(self, value: Any) -> bool:
+        """Whether a container that is returned or written somewhere is one from outside, which a replay
+        gives as it is, with what it then holds; not if traced values got into it that nobody saw written."""
+        kept = id(value) in self.outside and kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.OBJECT)
+        return kept and not self._holds_traced(value)
+
+    def _holds_traced(self, value: Any) -> bool:
+        stack, seen = [value], set(self.effects.changed)  # which was seen, and is taken back
+        while stack:
+            value = stack.pop()
+            if issubclass(type(value), Scalar) or (
+                isinstance(value, Tensor) and value._data.__class__ is not np.ndarray
+            ):
+                return True
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE):
+                stack += contents(value)
+            elif hasattr(value, "__dataclass_fields__"):
+                stack += [getattr(value, "__dict__", None)]
+        return False
+
     # -- reads -----------------------------------------------------------------------------------------------
 
     def read(
@@ -339,7 +363,7 @@ class Observer:
         )
 
     def _is_effect(self, place: Place, before: Any, after: Any) -> bool:
-        if not may_be_written(after):
+        if not (self.is_itself(after) or may_be_written(after)):
             return False
         fresh = place.identity not in self.effects.known
         if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
@@ -358,7 +382,7 @@ class Observer:
 
     def append(self, frame: types.FrameType, container: Any, value: Any) -> None:
         """``value`` is about to be appended to a list or deque from outside."""
-        if not may_be_written(value):
+        if not (self.is_itself(value) or may_be_written(value)):
             raise self.error(
                 frame,
                 f"appends a {type(value).__name__} to a {type(container).__name__} from outside, which a "

@@ -267,6 +267,55 @@ def a_method_of_another_object():
     return f, lambda: (meter.total, meter.count, meter.history)
 
 
+@effect()
+def a_list_from_outside_that_is_written_elsewhere():
+    """It is that list, with what it then holds: not what it held when the function was recorded."""
+    table, row, log = [1.0, 2.0], [0.0], []
+    state = types.SimpleNamespace(now=None, tables=(), initial=[jtorch.zeros(1)], hidden=None)
+
+    def f(x):
+        state.now = table
+        state.tables = (table, [row], {"row": row})
+        state.hidden = state.initial
+        log.append(row)
+        return x * 2
+
+    def look():
+        same = (state.now is table, state.tables[2]["row"] is row, state.hidden is state.initial, log[-1] is row)
+        seen = repr((same, state, log))
+        table[0] += 1.0
+        row.append(table[0])
+        state.initial[0] = jtorch.full((1,), table[0])
+        return seen
+
+    return f, look
+
+
+@effect()
+def a_list_that_is_changed_and_written_elsewhere():
+    log, table, state = [], [0.0], {}
+
+    def f(x):
+        log.append(x.sum().item())
+        table[0] = x * 2
+        state["log"], state["table"] = log, table
+        return x
+
+    return f, lambda: (log, table, state["log"] is log, state["table"] is table)
+
+
+@effect()
+def a_list_that_contains_itself():
+    ring, state = [1.0], {}
+    ring.append(ring)
+
+    def f(x):
+        state["ring"] = ring
+        return x
+
+    return f, lambda: (state, state["ring"] is ring)
+
+
 @pytest.mark.parametrize("mode", ["default", "interpret"])
 @pytest.mark.parametrize("name", CASES)
 def test_state_is_that_of_eager_mode_after_each_call(name, mode):
@@ -414,3 +463,36 @@ def test_everything_is_undone_where_one_part_cannot_be():
         jtorch.compile(f)(t(1))
     assert (first, last) == ({"n": 1}, {"n": 1})
     assert (t(1) + 1).tolist() == [2.0]  # eager mode is on again
+
+
+@pytest.mark.parametrize("keywords", [{}, {"verify": "every:1"}], ids=str)
+def test_a_list_from_outside_is_returned_as_it_is(keywords):
+    table, weights = [1.0], [jtorch.ones(2, requires_grad=True), jtorch.ones(2)]
+    config, pair = Config(), (table, weights)
+
+    def f(x):
+        return x * 2, table, [weights, (x * weights[0]).sum()], config, pair
+
+    f = jtorch.compile(f, **keywords)
+    for k in range(3):
+        double, found, (held, loss), settings, both = f(t(1, 2))
+        assert found is table and held is weights and settings is config and both is pair
+        assert double.tolist() == [2.0, 4.0] and loss.item() == 3.0
+        weights[0].grad = None
+        loss.backward()
+        assert weights[0].grad.tolist() == [1.0, 2.0]
+        found.append(float(k))
+    assert table == [1.0, 0.0, 1.0, 2.0] and not f.retraces
+
+
+def test_a_list_is_returned_after_it_was_appended_to():
+    log = []
+
+    def f(x):
+        log.append((x * 2).sum().item())
+        return log
+
+    f = jtorch.compile(f)
+    for k in range(3):
+        assert f(t(k)) is log
+    assert log == [0.0, 2.0, 4.0]
