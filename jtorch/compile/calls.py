@@ -120,6 +120,8 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
 def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer = stop.observer
     module = str(callee.__module__)
+    if _see_setting(observer, stop.frame, callee, args):
+        return
     if module.partition(".")[0] == "jtorch":
         _see_ours(observer, stop.frame, callee, args)
         if callee.__name__ in _SHARING:
@@ -131,9 +133,6 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
         return
     if module.partition(".")[0] in ("logging", "warnings", "_warnings"):
         observer.warn(stop.frame, f"calls {module}.{callee.__name__}()")
-        return
-    if callee.__name__ == "__setattr__" and len(args) == 3:
-        write_attribute(observer, stop.frame, *args)
         return
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
     if changes and id(args[0]) in observer.outside:
@@ -150,6 +149,14 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _hand_over(observer, stop.frame, args)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
+
+
+def _see_setting(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> bool:
+    """``super().__setattr__(name, value)``, ``object.__delattr__(owner, name)``: the usual way to do it."""
+    if callee.__name__ not in ("__setattr__", "__delattr__") or not isinstance(args[1:2] and args[1], str):
+        return False
+    write_attribute(observer, frame, args[0], args[1], args[2] if len(args) > 2 else MISSING, base=True)
+    return True
 
 
 def _see_change(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
@@ -228,8 +235,7 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer, name = stop.observer, callee.__name__
     owner: Any = args[0] if args else None
     rest = args[1:]
-    if name == "__setattr__" and len(args) == 3:
-        write_attribute(observer, stop.frame, *args)
+    if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))
     if name == "__next__":
