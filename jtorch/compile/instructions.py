@@ -25,7 +25,7 @@ from jtorch.compile.attributes import (
 from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
 from jtorch.compile.effects import Cell, Place
 from jtorch.compile.frames import NULL, function_of
-from jtorch.compile.guards import MISSING, PLAIN, CellRead, ItemRead
+from jtorch.compile.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead
 from jtorch.compile.kinds import Kind, kind_of
 from jtorch.compile.observe import source_of
 from jtorch.compile.questions import see_identity, see_search
@@ -230,6 +230,8 @@ def _load_item(stop: Stop) -> None:
         return
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         value = _item(container, key)
+        if id(container) in observer.effects.changed:  # which is known by where it is
+            key = _from_the_front(container, key)
         if value is MISSING and isinstance(container, collections.defaultdict):
             observer.write(stop.frame, container, key, MISSING, container)
         if value is MISSING and not isinstance(container, dict):
@@ -246,6 +248,11 @@ def _item(container: Any, key: Any) -> Any:
     if isinstance(container, (list, bytearray)) and hasattr(type(key), "__index__"):
         return container[key] if -len(container) <= key < len(container) else MISSING
     return MISSING
+
+
+def _from_the_front(container: Any, key: Any) -> Any:
+    """An index of a list, of which those from the end are other names."""
+    return key + len(container) if isinstance(container, list) and isinstance(key, int) and key < 0 else key
 
 
 @on("BINARY_SLICE")
@@ -281,7 +288,14 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
         stop.observer.deep(stop.frame, (key, value), objects=False)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
         before = _item(container, key) if kind is Kind.CONTAINER else MISSING
-        stop.observer.write(stop.frame, container, key, before, value, _place(container, key, before, value))
+        if before is MISSING and type(container) is list and isinstance(key, int):  # which is an IndexError
+            stop.observer.read(LengthRead, stop.frame, container, None, len(container))
+            return
+        key = _from_the_front(container, key)
+        place = _place(container, key, before, value)
+        if place is not None and isinstance(container, list):
+            stop.observer.hold_length(stop.frame, container)
+        stop.observer.write(stop.frame, container, key, before, value, place)
     elif kind in (Kind.FOREIGN, Kind.OURS, Kind.OBJECT):
         name = "__delitem__" if stop.place.opname == "DELETE_SUBSCR" else "__setitem__"
         changes_unseen(stop.observer, stop.frame, container, key, name)

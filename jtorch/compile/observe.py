@@ -380,6 +380,18 @@ class Observer:
         container, name = id(place.container), (type(place.key), place.key)
         return any((kind, container, name) in self.reads for kind in (ItemRead, CellRead, AttributeRead))
 
+    def hold_length(self, frame: types.FrameType, container: list) -> None:
+        """An item of a list from outside is about to be replaced, by its index: a replay may find out that
+        there is none only when its kernels have run."""
+        if id(container) in self.effects.grown:
+            raise self.error(
+                frame,
+                "replaces an item of a list from outside that it has appended to",
+                "Replace it before you append, or append what it shall be.",
+            )
+        if id(container) not in self.effects.changed:
+            self.read(LengthRead, frame, container, None, len(container))
+
     def append(self, frame: types.FrameType, container: Any, value: Any) -> None:
         """``value`` is about to be appended to a list or deque from outside."""
         if not (self.is_itself(value) or may_be_written(value)):

@@ -268,6 +268,108 @@ def a_method_of_another_object():
 
 
 @effect()
+def items_of_a_list_from_its_end():
+    state = [0.0, 1.0, 2.0]
+
+    def f(x):
+        state[-1] = 7.0
+        state[0] = state[2]
+        state[1] += x.sum().item()
+        return x * state[2] * state[-3]
+
+    return f, lambda: state
+
+
+@effect()
+def a_module_that_sets_attributes_its_own_way():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain, self.calls, self.last = 0.0, 0, None
+
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value * 2 if name == "gain" else value)
+
+        def forward(self, x):
+            self.gain = 3.0
+            self.calls += 1
+            super().__setattr__("last", x * self.calls)
+            return x * self.gain
+
+    layer = Layer()
+    return layer, lambda: (layer.gain, layer.calls, layer.last)
+
+
+@effect()
+def an_object_that_sets_attributes_its_own_way():
+    class State:
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, value + 1)
+
+    state = State()
+
+    def f(x):
+        state.n = 3
+        object.__setattr__(state, "m", x.sum().item())
+        return x
+
+    return f, lambda: vars(state)
+
+
+def _with_property(base):
+    class Held(base):
+        def __init__(self):
+            super().__init__()
+            self._h = None
+
+        @property
+        def h(self):
+            return self._h
+
+        @h.setter
+        def h(self, value):
+            self._h = value
+
+        def forward(self, x):
+            self.h = x * 2
+            return x
+
+    held = Held()
+    return held.forward, lambda: (held.h, "h" in vars(held))
+
+
+@effect()
+def a_property_of_a_module():
+    return _with_property(nn.Module)
+
+
+@effect()
+def a_property_of_an_object():
+    return _with_property(object)
+
+
+@effect()
+def a_descriptor():
+    class Doubled:
+        def __set__(self, owner, value):
+            owner._h = value * 2
+
+        def __get__(self, owner, cls):
+            return owner._h
+
+    class State:
+        h = Doubled()
+
+    state = State()
+
+    def f(x):
+        state.h = x.sum().item()
+        return x
+
+    return f, lambda: (state.h, vars(state))
+
+
+@effect()
 def a_list_from_outside_that_is_written_elsewhere():
     """It is that list, with what it then holds: not what it held when the function was recorded."""
     table, row, log = [1.0, 2.0], [0.0], []
@@ -496,3 +598,54 @@ def test_a_list_is_returned_after_it_was_appended_to():
     for k in range(3):
         assert f(t(k)) is log
     assert log == [0.0, 2.0, 4.0]
+
+
+def test_an_attribute_that_the_library_sets_its_own_way_is_refused():
+    class Layer(nn.Module):
+        def forward(self, x):
+            return x
+
+    layer, inner = Layer(), Layer()
+    wrapped = jtorch.compile(inner)  # which hands attributes on
+
+    def f(x):
+        wrapped.gain = 3.0
+        return layer(x)
+
+    with pytest.raises(CompileError, match="changes 'gain'"):
+        jtorch.compile(f)(t(1))
+    assert not hasattr(inner, "gain")
+
+
+def test_an_item_of_a_list_that_has_become_shorter():
+    """It is missed before anything was done, as in eager mode."""
+    state, total = [0.0, 0.0], jtorch.zeros(1)
+
+    def f(x):
+        state[1] = x.sum().item()
+        total.add_(1.0)
+        return x
+
+    f = jtorch.compile(f)
+    f(t(3))
+    state.pop()
+    for _ in range(2):
+        with pytest.raises(IndexError, match="assignment index out of range"):
+            f(t(4))
+    state += [5.0, 6.0]
+    f(t(4))
+    assert (state, total.tolist()) == ([0.0, 4.0, 6.0], [2.0])
+
+
+@pytest.mark.parametrize("keywords", [{}, {"verify": "first"}], ids=str)
+def test_an_item_of_a_list_that_was_appended_to(keywords):
+    log = []
+
+    def f(x):
+        log.append(1.0)
+        log[-1] = 2.0
+        return x
+
+    with pytest.raises(CompileError, match=r"test_effects.py:\d+.*replaces an item.*Replace it before"):
+        jtorch.compile(f, **keywords)(t(1))
+    assert log == []
