@@ -27,6 +27,7 @@ from jtorch import watch
 from jtorch.compile.guards import PLAIN, test_of
 from jtorch.compile.ir import Atom, Type
 from jtorch.compile.observe import quietly
+from jtorch.compile.reach import reached
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager.evaluate import EAGER, Eager
@@ -280,6 +281,12 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
     fixed = [None if k in traced else v for k, v in enumerate(leaves)]
     callee = Callee(function, name, user_source(), fixed, structure)
+    if (place := reached((function, fixed), tracer.written_places())) is not None:
+        raise callee.error(
+            f"can reach {place.label()}, which the compiled function has written by then and a replay writes "
+            "when the call ends",
+            "Write it after the call, or pass the callee what it needs.",
+        )
     atoms: list[Atom] = []
     for k, value in traced.items():
         number = isinstance(value, Scalar)

@@ -41,7 +41,7 @@ _CHANGING = frozenset({
 })  # fmt: skip
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
-_CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait", "__setattr__", "__delattr__"}
+_CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait"}
 _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done once while recording, with a warning
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})

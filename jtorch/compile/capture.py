@@ -185,6 +185,8 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         last.callback(_undo_versions, tracer)
         last.callback(_undo_seeds, tracer, problems)
         last.callback(observer.effects.undo)
+        last.callback(setattr, tracer, "written_places", tracer.written_places)
+        tracer.written_places = lambda: observer.effects.places
         last.callback(watch.moved.set, watch.moved.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
         last.callback(setattr, tracer, "open", False)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jtorch import watch
-from jtorch.compile.guards import MISSING, PLAIN
+from jtorch.compile.guards import MISSING, PLAIN, told
 from jtorch.compile.scalar import Scalar
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import Restart
@@ -46,6 +46,11 @@ class Place:
     def identity(self) -> tuple[int, Any]:
         return id(self.container), self.key
 
+    def label(self) -> str:
+        """How a message names it."""
+        whose = {Cell: "an enclosing function", Slot: f"a {type(self.container).__name__}"}
+        return f"{told(self.key)} of {whose.get(type(self), told(self.container))}"
+
     def get(self) -> Any:
         if isinstance(self.container, dict):
             return dict.get(self.container, self.key, MISSING)
@@ -63,6 +68,10 @@ class Place:
         """What makes it again as it is now."""
         before = self.get()
         return lambda: self.put(before)
+
+    def undoing(self, value: Any) -> Callable[[], None]:
+        """What takes back that ``value`` is put there next."""
+        return self.snapshot()
 
 
 class Cell(Place):
@@ -97,17 +106,41 @@ class Slot(Place):
 class End(Place):
     """The end of the list or deque ``container``."""
 
+    def label(self) -> str:
+        return f"the end of {told(self.container)}"
+
     def put(self, value: Any) -> None:
         self.container.append(value)
 
     def snapshot(self) -> Callable[[], None]:
-        before = list(self.container)
+        container, n = self.container, len(self.container)
+        if getattr(container, "maxlen", None) is not None:  # whose first entry an append may drop
+            before = list(container)
+            return lambda: _refill(container, before)
 
         def restore() -> None:
-            self.container.clear()
-            self.container.extend(before)
+            while len(container) > n:
+                container.pop()
 
         return restore
+
+    def undoing(self, value: Any) -> Callable[[], None]:
+        container, n = self.container, len(self.container)
+        if getattr(container, "maxlen", None) is not None:
+            return self.snapshot()
+
+        def take_back() -> None:  # others may have appended meanwhile
+            for k in range(len(container) - 1, n - 1, -1):
+                if container[k] is value:
+                    del container[k]
+                    return
+
+        return take_back
+
+
+def _refill(container: Any, values: list[Any]) -> None:
+    container.clear()
+    container.extend(values)
 
 
 def may_be_written(value: Any) -> bool:
@@ -132,7 +165,7 @@ class Effects:
     def write(self, place: Place, value: Any) -> None:
         """``value`` is about to be written to ``place``."""
         if place.identity not in self.known or isinstance(place, End):
-            self._undo.callback(place.snapshot())
+            self._undo.callback(place.undoing(value))
         self.known.add(place.identity)
         self.changed[id(place.container)] = place.container
         if isinstance(place, End):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +94,7 @@ class Tracer(Evaluator):
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
+        self.written_places: Callable[[], list[Any]] = list  # what was written outside so far
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.open = True

@@ -1,12 +1,14 @@
 """Plain Python state that a function changes outside: the same after each call as in eager mode."""
 
 import collections
+import threading
 import types
 
 import pytest
 
 import jtorch
 from jtorch import nn
+from jtorch.compile import effects
 from jtorch.errors import CompileError
 from tests.compile.observing import Config, Slotted, t
 
@@ -383,8 +385,8 @@ def a_list_from_outside_that_is_written_elsewhere():
         return x * 2
 
     def look():
-        same = (state.now is table, state.tables[2]["row"] is row, state.hidden is state.initial, log[-1] is row)
-        seen = repr((same, state, log))
+        same = (state.now is table, state.tables[2]["row"] is row, state.hidden is state.initial)
+        seen = repr((same, log[-1] is row, state, log))
         table[0] += 1.0
         row.append(table[0])
         state.initial[0] = jtorch.full((1,), table[0])
@@ -649,3 +651,52 @@ def test_an_item_of_a_list_that_was_appended_to(keywords):
     with pytest.raises(CompileError, match=r"test_effects.py:\d+.*replaces an item.*Replace it before"):
         jtorch.compile(f, **keywords)(t(1))
     assert log == []
+
+
+def test_what_another_thread_appends_meanwhile_stays():
+    log, turn, done = [], threading.Event(), threading.Event()
+
+    def append():
+        turn.wait(5)
+        log.append("other")
+        done.set()
+
+    @jtorch.compiler.disable
+    def meet(x, turn=turn, done=done):
+        turn.set()
+        done.wait(5)
+
+    thread = threading.Thread(target=append)
+    thread.start()
+
+    def f(x):
+        log.append("mine")
+        meet(x)
+        return x
+
+    jtorch.compile(f)(t(1))
+    thread.join()
+    assert sorted(log) == ["mine", "other"]
+
+
+def test_appends_are_undone_one_by_one():
+    log = [0.0] * 1000
+    undo = effects.Effects()
+    for k in range(3):
+        undo.write(effects.End(log, "the end"), k)
+        log.append(k)
+    log.insert(1001, "other")
+    undo.undo()
+    assert log == [0.0] * 1000 + ["other"]
+
+
+def test_a_full_deque_has_what_it_had_again():
+    kept = collections.deque([1.0, 2.0], maxlen=2)
+
+    def f(x):
+        kept.append(3.0)
+        return x * float(x.sum())
+
+    with pytest.raises(CompileError):
+        jtorch.compile(f)(t(1))
+    assert list(kept) == [1.0, 2.0]
