@@ -92,7 +92,7 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
     log: list[Any] = []
-    while True:
+    for _ in range(_ATTEMPTS):
         try:
             made = _capture(function, leaves, structure, context, name, fixed, counts, log)
             callees.hand_over(log)
@@ -102,6 +102,13 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
         except Counting as found:
             counts[found.place.identity] = found.place
+    raise CompileError(
+        f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it makes "
+        "them. Make them outside, or call their class in the function itself."
+    )
+
+
+_ATTEMPTS = 1000  # each finds an argument or a number more
 
 
 def _capture(
@@ -127,6 +134,8 @@ def _capture(
             observer.obey()
             if error is None:
                 observer.noted.check(name)
+            else:
+                returned = _held_by(observer, error)
             _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, name)
             made = _recorded(tracer, observer, returned, context)
@@ -378,6 +387,20 @@ def _called(
     except Exception as error:
         _explain(error, leaves, name)
         return None, error
+
+
+def _held_by(observer: Observer, error: Exception) -> Any:
+    """What an exception holds, if anything that was computed is part of it: results like others."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        if observer.holds_traced((cause.args, vars(cause))):
+            raise CompileError(
+                f"'{observer.name}' raises {type(error).__name__} from {type(cause).__name__}, which holds "
+                "what it computed. Raise it without that, or return the tensor and raise outside."
+            )
+        cause = cause.__cause__ or cause.__context__
+    held = error.args, dict(vars(error))
+    return held if observer.holds_traced(held) else None
 
 
 def _explain(error: Exception, leaves: list[Any], name: str) -> None:

@@ -218,9 +218,12 @@ def _delete_attribute(stop: Stop) -> None:
     write_attribute(stop.observer, stop.frame, stop.peek(1), stop.place.argval, MISSING)
 
 
-@on("BINARY_SUBSCR")
+@on("BINARY_SUBSCR", leaves=True)
 def _load_item(stop: Stop) -> None:
     observer, key, container = stop.observer, stop.peek(1), stop.peek(2)
+    if isinstance(container, collections.defaultdict) and id(container) not in observer.outside:
+        n = len(container)
+        stop.pending = lambda value: observer.made(value) if len(container) > n else None
     kind = kind_of(type(container))
     if kind is Kind.TENSOR:  # by indices that may lie in lists or arrays
         observer.deep(stop.frame, key, objects=False)
@@ -355,7 +358,8 @@ _IN_PLACE = {
 }  # fmt: skip
 
 
-@on("COMPARE_OP", "BINARY_OP")
+@on("COMPARE_OP")
+@on("BINARY_OP", leaves="BINARY_SUBSCR" not in dis.opmap)
 def _operands(stop: Stop) -> None:
     if stop.place.symbol == "[]":  # since 3.14
         _load_item(stop)

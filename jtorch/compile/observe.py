@@ -233,9 +233,10 @@ class Observer:
         """Whether a container that is returned or written somewhere is one from outside, which a replay
         gives as it is, with what it then holds; not if traced values got into it that nobody saw written."""
         kept = id(value) in self.outside and kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.OBJECT)
-        return kept and not self._holds_traced(value)
+        return kept and not self.holds_traced(value)
 
-    def _holds_traced(self, value: Any) -> bool:
+    def holds_traced(self, value: Any) -> bool:
+        """Whether a tree of containers holds what was computed, other than what was seen being written."""
         stack, seen = [value], set(self.effects.changed)  # which was seen, and is taken back
         while stack:
             value = stack.pop()

@@ -651,3 +651,52 @@ def test_a_refusal_takes_back_what_the_library_changed():
     with pytest.raises(CompileError, match="tolist"):
         jtorch.compile(step)(jtorch.ones(1))
     assert len(layers) == 1 and state == {"n": 0}
+
+
+class _LossError(Exception):
+    def __init__(self, loss, **facts):
+        super().__init__(loss)
+        self.loss, self.facts = loss, facts
+
+
+def test_an_exception_holds_what_was_computed():
+    """The number, the tensor: not what stood for them while the function was recorded."""
+
+    def step(x):
+        error = _LossError(x.sum().item(), doubled=x * 2, more=[x.sum().item(), "text"])
+        error.x = x
+        raise error
+
+    f = jtorch.compile(step)
+    for k in (1.0, 2.0):
+        x = jtorch.ones(2) * k
+        with pytest.raises(_LossError) as raised:
+            f(x)
+        error = raised.value
+        assert (error.args, error.loss, error.facts["more"]) == ((2 * k,), 2 * k, [2 * k, "text"])
+        assert all(type(n) is float for n in (*error.args, error.loss, error.facts["more"][0]))
+        assert error.facts["doubled"].tolist() == [2 * k] * 2 and error.x is x
+
+
+def test_the_cause_of_an_exception_holds_nothing_that_was_computed():
+    def step(x):
+        try:
+            raise ValueError(x.sum().item())
+        except ValueError as error:
+            raise KeyError("mine") from error
+
+    with pytest.raises(CompileError, match="raises KeyError from ValueError, which holds what it computed"):
+        jtorch.compile(step)(jtorch.ones(1))
+
+
+def test_an_exception_after_what_no_replay_accepts_is_told():
+    def step(x):
+        x.add_(1)
+        if x._version >= 0:
+            raise ValueError("mine")
+
+    x = jtorch.ones(1)
+    with pytest.raises((CompileError, ValueError)) as raised:
+        jtorch.compile(step)(x)
+    # either the exception and what was done before it, or neither
+    assert x.tolist() == ([2.0] if raised.type is ValueError else [1.0])

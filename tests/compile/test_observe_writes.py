@@ -7,6 +7,7 @@ import copy
 import ctypes
 import linecache
 import logging
+import operator
 import os
 import queue
 import threading
@@ -351,3 +352,50 @@ def test_what_happens_while_recording_alone_warns_once(kind, capsys, caplog):
     f(t(1))
     f(t(1, 2))  # recorded once more, and not warned again
     assert len(caplog.records) + capsys.readouterr().out.count("called") == 2
+
+
+class Box:
+    pass
+
+
+class Shelf(collections.defaultdict):
+    pass
+
+
+@pytest.mark.parametrize("cls", [collections.defaultdict, Shelf])
+def test_an_object_that_a_default_dict_makes_is_a_new_one(cls):
+    def f(x):
+        boxes = cls(Box)
+        boxes["a"].size = 3.0
+        boxes["a"].size += 1.0
+        return x * boxes["a"].size, boxes["a"]
+
+    f = jtorch.compile(f)
+    (double, one), (_, other) = f(t(1)), f(t(1))
+    assert double.tolist() == [4.0] and one is not other and one.size == other.size == 4.0
+
+
+def _make(cls):
+    return cls()
+
+
+def test_an_object_that_nobody_saw_being_made_is_no_result():
+    f = jtorch.compile(lambda x: (x, next(map(_make, [Box]))))  # it was seen here
+    assert f(t(1))[1] is not f(t(1))[1]
+    f = jtorch.compile(lambda x: (x, next(iter(map(operator.call, [Box])))))
+    with pytest.raises(CompileError, match="returns a Box that came out of code which is not watched"):
+        f(t(1))
+
+
+def test_an_object_that_is_another_one_each_time_it_is_counted_on():
+    """It is not recorded without end."""
+    first = Box()
+    first.n = 0
+
+    def f(x):
+        box = next(iter(map(copy.copy, [first])))
+        box.n += 1
+        return x * box.n
+
+    with pytest.raises(CompileError, match="begins anew"):
+        jtorch.compile(f)(t(1))
