@@ -103,12 +103,12 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
         except Counting as found:
             counts[found.place.identity] = found.place
     raise CompileError(
-        f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it makes "
-        "them. Make them outside, or call their class in the function itself."
+        f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
+        "makes them. Make them outside, or call their class in the function itself."
     )
 
 
-_ATTEMPTS = 1000  # each finds an argument or a number more
+_ATTEMPTS = 250  # each finds an argument or a number more
 
 
 def _capture(
