@@ -43,7 +43,8 @@ _refused: ContextVar[list[BaseException] | None] = ContextVar("jtorch_refused", 
 @contextmanager
 def noting() -> Iterator[list[BaseException]]:
     """The refusals of what runs inside, as they come: a function that catches one has not obeyed it."""
-    before, noted = _refused.get(), []
+    before = _refused.get()
+    noted: list[BaseException] = []
     try:  # before the change: Ctrl-C may come right after it
         _refused.set(noted)
         yield noted

@@ -281,10 +281,10 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
     fixed = [None if k in traced else v for k, v in enumerate(leaves)]
     callee = Callee(function, name, user_source(), fixed, structure)
-    if (place := reached((function, fixed), tracer.written_places())) is not None:
+    if (written := reached((function, fixed), tracer.written_places())) is not None:
         raise callee.error(
-            f"can reach {place.label()}, which the compiled function has written by then and a replay writes "
-            "when the call ends",
+            f"can reach {written.label()}, which the compiled function has written by then and a replay "
+            "writes when the call ends",
             "Write it after the call, or pass the callee what it needs.",
         )
     atoms: list[Atom] = []

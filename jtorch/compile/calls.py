@@ -63,7 +63,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
-    if getattr(callee, "_jtorch_disabled", False):  # it runs at each call, and looks for itself
+    if isinstance(callee, types.FunctionType) and hasattr(callee, "_jtorch_disabled"):
+        # it runs at each call, and looks for itself
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
         return

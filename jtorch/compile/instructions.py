@@ -233,8 +233,9 @@ def _load_item(stop: Stop) -> None:
         return
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         value = _item(container, key)
-        if id(container) in observer.effects.changed:  # which is known by where it is
-            key = _from_the_front(container, key)
+        front, effects = _from_the_front(container, key), observer.effects
+        if front is not key and (id(container) in effects.changed or (id(container), front) in effects.known):
+            key = front  # by which what is written is known
         if value is MISSING and isinstance(container, collections.defaultdict):
             observer.write(stop.frame, container, key, MISSING, container)
         if value is MISSING and not isinstance(container, dict):

@@ -378,8 +378,12 @@ class Observer:
         return True
 
     def _has_read(self, place: Place) -> bool:
-        container, name = id(place.container), (type(place.key), place.key)
-        return any((kind, container, name) in self.reads for kind in (ItemRead, CellRead, AttributeRead))
+        keys = [place.key]
+        if isinstance(place.container, list) and isinstance(place.key, int):  # from the end
+            keys.append(place.key - len(place.container))
+        names = [(id(place.container), (type(key), key)) for key in keys]
+        kinds = (ItemRead, CellRead, AttributeRead)
+        return any((kind, *name) in self.reads for kind in kinds for name in names)
 
     def hold_length(self, frame: types.FrameType, container: list) -> None:
         """An item of a list from outside is about to be replaced, by its index: a replay may find out that

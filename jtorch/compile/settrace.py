@@ -77,6 +77,9 @@ class _Again:
         self.steps = steps
         self.trace = sys.gettrace()
 
+    def __call__(self, frame: types.FrameType, event: str, arg: Any) -> None:
+        """Nothing: what is called after this one raised is ``steps``."""
+
     def __del__(self) -> None:
         if sys.gettrace() is None:
             sys.settrace(self.trace)

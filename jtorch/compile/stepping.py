@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from jtorch.compile import frames
 from jtorch.compile.stack_depth import depths
+from jtorch.errors import CompileError
 
 Handler = Callable[["Stop"], None]
 HANDLERS: dict[str, Handler] = {}  # by the instruction's name: filled by the module ``instructions``
@@ -77,7 +78,16 @@ def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> No
             receive(stop.peek(1))
     if place.handler is None:
         return
-    place.handler(stop)
+    try:
+        place.handler(stop)
+    except (CompileError, MemoryError):
+        raise
+    except Exception as error:  # which the function would take for its own
+        raise observer.error(
+            frame,
+            f"does what cannot be looked at, since that raises {type(error).__name__}: {error}",
+            "Do it outside.",
+        ) from error
     if stop.pending is not None:
         observer.pending[id(frame)] = (place.after, stop.pending)
 

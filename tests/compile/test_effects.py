@@ -283,6 +283,18 @@ def items_of_a_list_from_its_end():
 
 
 @effect()
+def a_count_at_the_end_of_a_list():
+    state = [0.0, 1, 2]
+
+    def f(x):
+        state[-1] += 1
+        state[1] = state[-2] + 1
+        return x * state[2] * state[-1] * state[1]
+
+    return f, lambda: state
+
+
+@effect()
 def a_module_that_sets_attributes_its_own_way():
     class Layer(nn.Module):
         def __init__(self):

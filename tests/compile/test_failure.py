@@ -630,6 +630,23 @@ def test_a_callee_that_catches_a_refusal_has_not_obeyed_it():
         jtorch.compile(step)(jtorch.ones(1))
 
 
+def test_an_error_of_who_looks_is_not_the_functions_own():
+    class Key:
+        def __hash__(self):
+            raise KeyError("no hash")
+
+    table, key = {}, Key()
+
+    def step(x):
+        try:
+            return x * table[key]
+        except KeyError:
+            return x * 0
+
+    with pytest.raises(CompileError, match=r"test_failure.py:\d+.*cannot be looked at.*KeyError: 'no hash'"):
+        jtorch.compile(step)(jtorch.ones(1))
+
+
 def test_an_interrupt_after_a_refusal_is_an_interrupt():
     def step(x):
         with contextlib.suppress(RuntimeError):
