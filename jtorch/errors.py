@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +37,43 @@ def user_source() -> Source:
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+_refused: ContextVar[list[BaseException] | None] = ContextVar("jtorch_refused", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[list[BaseException]]:
+    """The refusals of what runs inside, as they come: a function that catches one has not obeyed it."""
+    before = _refused.get()
+    noted: list[BaseException] = []
+    try:  # before the change: Ctrl-C may come right after it
+        _refused.set(noted)
+        yield noted
+    finally:
+        _refused.set(before)
+        if before is not None:
+            before += noted
+
+
+def _note(error: BaseException) -> None:
+    noted = _refused.get()
+    if noted is not None:
+        noted.append(error)
+
+
 class CompileError(RuntimeError):
     """A program that cannot be captured as it is written. The text names the line and the rewrite."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        _note(self)
+
+
+class Restart(BaseException):
+    """A recording must begin again, knowing something that was found out on the way."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        _note(self)
 
 
 class OtherBranch(Exception):  # noqa: N818 - no error: the caller tries another plan

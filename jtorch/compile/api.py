@@ -33,7 +33,15 @@ from jtorch.compile.tree import flatten
 from jtorch.compile.verify import Verifier
 from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
-from jtorch.errors import FailedCheck, OtherBranch, RetraceError, RetraceWarning, VerifyError, user_source
+from jtorch.errors import (
+    CompileError,
+    FailedCheck,
+    OtherBranch,
+    RetraceError,
+    RetraceWarning,
+    VerifyError,
+    user_source,
+)
 
 MANY = 5  # recordings of one function after which it is told how much they cost
 MAX_PLANS = 64  # per function; the least recently used one goes
@@ -208,9 +216,8 @@ class CompiledFunction:
         timings = Timings()
         with timings.measure("trace"):
             made = capture(self.function, leaves, structure, context, self.name)
-        if made.error is not None:  # what was done before it stays done, as in eager mode
-            CompiledPlan(made, leaves, context, timings, interpreted=True).call(tuple(leaves))
-            raise made.error
+        if made.error is not None:
+            self._raise(made.error, CompiledPlan(made, leaves, context, timings, interpreted=True), leaves)
         plan = next((p for p in plans if p.accepts_again(made, leaves, context)), None)
         outcome = "recorded" if plan is None else "confirmed"
         if plan is None:
@@ -224,6 +231,19 @@ class CompiledFunction:
         if outcome == "recorded":
             self._count(changes, timings.total)
         return plan
+
+    def _raise(self, error: Exception, plan: CompiledPlan, leaves: list[Any]) -> None:
+        """Raise what the function raised; what was done before it stays done, as in eager mode."""
+        result = plan.call(tuple(leaves))
+        if result is MISS:
+            raise CompileError(
+                f"'{self.name}' raises {type(error).__name__} after it has changed what it asks of its "
+                "arguments (._version): what it did before that cannot be done again. Ask it outside."
+            ) from error
+        if result is not None:  # numbers and tensors that the exception holds
+            error.args, facts = result
+            vars(error).update(facts)
+        raise error
 
     def _count(self, changes: tuple[Change, ...], seconds: float) -> None:
         """Warn, once, of a function that is recorded again and again: each time costs as many calls."""

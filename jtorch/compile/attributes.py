@@ -9,7 +9,7 @@ from typing import Any
 from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
 from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
-from jtorch.compile.kinds import Kind, is_users, kind_of
+from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
 
@@ -153,12 +153,17 @@ def instance_facts(owner: Any) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) else None
 
 
-def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str, value: Any) -> None:
-    """``owner.name = value`` is about to happen; MISSING deletes it."""
+def write_attribute(
+    observer: Observer, frame: types.FrameType, owner: Any, name: str, value: Any, base: bool = False
+) -> None:
+    """``owner.name = value`` is about to happen; MISSING deletes it. ``base``: in the usual way, whatever
+    ``__setattr__`` the class has."""
     kind = kind_of(type(owner))
     if kind is Kind.TENSOR and hung.is_hung(owner, name):
         hung.write(observer, frame, owner, name, value)
     if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):
+        return
+    if _sets_by_itself(type(owner), name, value is MISSING, base):
         return
     facts = instance_facts(owner) or {}
     before = facts.get(name, MISSING)
@@ -168,28 +173,55 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
         before = find(owner if kind is Kind.TYPE else type(owner), name)
         if isinstance(before, types.MemberDescriptorType):
             before = getattr(owner, name, MISSING)
-        elif isinstance(before, property):
-            return  # its setter is watched
         elif kind is not Kind.TYPE:
             before = MISSING
-    observer.write(frame, owner, name, before, value, _place(owner, name, value))
+    observer.write(frame, owner, name, before, value, _place(owner, name, value, base))
 
 
-def _place(owner: Any, name: str, value: Any) -> Place | None:
+def _sets_by_itself(cls: type, name: str, deletes: bool, base: bool) -> bool:
+    """Whether code of the user's decides what becomes of an attribute that is set: it is watched."""
+    if not base and is_watched(find(cls, "__delattr__" if deletes else "__setattr__")):
+        return True
+    on_class = find(cls, name)
+    if isinstance(on_class, property):
+        return is_watched(on_class.fdel if deletes else on_class.fset)
+    return is_watched(find(type(on_class), "__delete__" if deletes else "__set__"))
+
+
+def changes_unseen(observer: Observer, frame: types.FrameType, owner: Any, key: Any, method: str) -> None:
+    """``owner`` is about to be changed by a method of its class: by one that is watched, or else an error."""
+    found = find(type(owner), method)
+    if found is not MISSING and not is_watched(found) and observer.is_outside(owner):
+        observer.write(frame, owner, key, MISSING, owner)
+
+
+def is_watched(function: Any) -> bool:
+    """Whether a function, found in a class, is the user's own."""
+    return isinstance(function, types.FunctionType) and is_observed(function.__code__, function.__globals__)
+
+
+def _place(owner: Any, name: str, value: Any, base: bool) -> Place | None:
     """An attribute that a replay can write: the object's own, set in the usual way."""
     cls, kind = type(owner), kind_of(type(owner))
     if value is MISSING or not (kind in (Kind.OBJECT, Kind.MODULE) or cls is types.SimpleNamespace):
         return None
-    facts = instance_facts(owner)
-    if kind is Kind.MODULE and facts is not None:
-        registered = any(name in facts.get(place, ()) for place in ("_parameters", "_buffers", "_modules"))
-        if registered or name == "training" or type(value).__name__ in ("Parameter", "Buffer"):
-            return None
-        return Place(facts, name, of_module=True)
-    usual = cls.__setattr__ is object.__setattr__ or cls is types.SimpleNamespace
-    if not usual:  # which is watched, or sets who knows what
+    if not base and not _is_usual(cls.__setattr__):  # which sets who knows what
         return None
-    on_class = find(cls, name)
+    facts, on_class = instance_facts(owner), find(cls, name)
     if isinstance(on_class, types.MemberDescriptorType):
         return Slot(owner, name)
-    return None if facts is None or hasattr(type(on_class), "__set__") else Place(facts, name)
+    if facts is None or hasattr(type(on_class), "__set__"):
+        return None
+    if kind is not Kind.MODULE:
+        return Place(facts, name)
+    registered = any(name in facts.get(place, ()) for place in ("_parameters", "_buffers", "_modules"))
+    if registered or name == "training" or type(value).__name__ in ("Parameter", "Buffer"):
+        return None
+    return Place(facts, name, of_module=True)
+
+
+def _is_usual(method: Any) -> bool:
+    """Whether a ``__setattr__`` puts values into the object, or its dict, as they are: ``Module``'s does."""
+    if method is object.__setattr__ or method is types.SimpleNamespace.__setattr__:
+        return True
+    return bool(getattr(method, "__module__", None) == "jtorch.nn.module")

@@ -27,11 +27,12 @@ from jtorch import watch
 from jtorch.compile.guards import PLAIN, test_of
 from jtorch.compile.ir import Atom, Type
 from jtorch.compile.observe import quietly
+from jtorch.compile.reach import reached
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager.evaluate import EAGER, Eager
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.errors import CompileError, Source, user_source
+from jtorch.errors import CompileError, Source, noting, user_source
 from jtorch.op import Context, Kind, Op
 
 _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
@@ -97,9 +98,12 @@ class Callee:
         before = op_module.CONTEXT.get()
         try:  # before the change: Ctrl-C may come right after it
             op_module.CONTEXT.set(Context(self.guard, self.grad))
-            returned = self.function(*args, **kwargs)
+            with noting() as refused:
+                returned = self.function(*args, **kwargs)
         finally:
             op_module.CONTEXT.set(before)
+        if refused:  # which it caught
+            raise refused[0]
         self._check_arguments(tensors, (args, kwargs), leaves)
         if watch.structure[0] != epoch:
             raise self.error(
@@ -277,6 +281,12 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
     fixed = [None if k in traced else v for k, v in enumerate(leaves)]
     callee = Callee(function, name, user_source(), fixed, structure)
+    if (written := reached((function, fixed), tracer.written_places())) is not None:
+        raise callee.error(
+            f"can reach {written.label()}, which the compiled function has written by then and a replay "
+            "writes when the call ends",
+            "Write it after the call, or pass the callee what it needs.",
+        )
     atoms: list[Atom] = []
     for k, value in traced.items():
         number = isinstance(value, Scalar)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import operator
 import os
 import types
 from collections import deque
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile import hung
-from jtorch.compile.attributes import instance_facts, read_attribute, write_attribute
+from jtorch.compile.attributes import find, instance_facts, read_attribute, write_attribute
 from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import (
     MISSING,
@@ -40,6 +41,8 @@ _CHANGING = frozenset({
 })  # fmt: skip
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
+_CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait"}
+_SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done once while recording, with a warning
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
@@ -60,7 +63,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
-    if getattr(callee, "_jtorch_disabled", False):  # it runs at each call, and looks for itself
+    if isinstance(callee, types.FunctionType) and hasattr(callee, "_jtorch_disabled"):
+        # it runs at each call, and looks for itself
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
         return
@@ -101,6 +105,10 @@ def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], obje
 
 def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
     """``max(names, key=table.get)``, ``map(seen.append, names)``: somebody else calls it."""
+    if any(method is setter for setter in _SETTERS):
+        raise observer.error(
+            frame, f"hands {method.__name__}() to a function that is not watched", "Call it in a loop."
+        )
     owner = method.__self__ if isinstance(method, _BOUND) else None
     if id(owner) not in observer.outside or kind_of(type(owner)) not in (Kind.CONTAINER, Kind.ARRAY):
         return
@@ -113,6 +121,8 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
 def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer = stop.observer
     module = str(callee.__module__)
+    if _see_setting(observer, stop.frame, callee, args):
+        return
     if module.partition(".")[0] == "jtorch":
         _see_ours(observer, stop.frame, callee, args)
         if callee.__name__ in _SHARING:
@@ -125,12 +135,10 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if module.partition(".")[0] in ("logging", "warnings", "_warnings"):
         observer.warn(stop.frame, f"calls {module}.{callee.__name__}()")
         return
-    if callee.__name__ == "__setattr__" and len(args) == 3:
-        write_attribute(observer, stop.frame, *args)
-        return
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
     if changes and id(args[0]) in observer.outside:
         observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
+    _see_change(observer, stop.frame, callee, args)
     if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
         observer.contents(stop.frame, observer.met(callee.registry))
     if (module, callee.__name__) == ("os", "getenv"):
@@ -142,6 +150,23 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _hand_over(observer, stop.frame, args)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
+
+
+def _see_setting(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> bool:
+    """``super().__setattr__(name, value)``, ``object.__delattr__(owner, name)``: the usual way to do it."""
+    if callee.__name__ not in ("__setattr__", "__delattr__") or not isinstance(args[1:2] and args[1], str):
+        return False
+    write_attribute(observer, frame, args[0], args[1], args[2] if len(args) > 2 else MISSING, base=True)
+    return True
+
+
+def _see_change(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    """A method of another library's class, which may be the base of a user's, that changes its object."""
+    owner = args[0] if args else None
+    if callee.__name__ in _CHANGING_OTHERS and kind_of(type(owner)) in (Kind.FOREIGN, Kind.OBJECT):
+        method = find(type(owner), callee.__name__)
+        if getattr(method, "__name__", None) == callee.__name__ and observer.is_outside(owner):
+            observer.write(frame, owner, MISSING, MISSING, owner)
 
 
 def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
@@ -211,8 +236,7 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer, name = stop.observer, callee.__name__
     owner: Any = args[0] if args else None
     rest = args[1:]
-    if name == "__setattr__" and len(args) == 3:
-        write_attribute(observer, stop.frame, *args)
+    if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))
     if name == "__next__":
@@ -220,6 +244,7 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     if isinstance(owner, contextvars.ContextVar) and name == "get":
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
+        _see_change(observer, stop.frame, callee, args)
         _hand_over(observer, stop.frame, args if kind is not Kind.PLAIN else rest)
     elif name in _TELLING:
         if type(owner) in (list, deque) and len(rest) == 1:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from jtorch.compile.effects import STATIC, Counting, Place
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
-from jtorch.compile.observe import Observer, Question, check_reads
+from jtorch.compile.observe import Observer, Question, check_reads, quietly
 from jtorch.compile.opaque import is_made_anew
 from jtorch.compile.questions import TensorRead
 from jtorch.compile.scalar import Scalar
@@ -82,6 +83,11 @@ class Capture:
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     calls_out: bool = False  # whether it runs functions that are disabled for compiling
 
+    def open(self, returned: Any) -> tuple[list[Any], Any]:
+        """Leaves and structure of what a call returned, where outside containers count as leaves."""
+        same = {id(r.value) for r in self.results if r.kind == "same"}
+        return flatten(returned, lambda value: id(value) in same)
+
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
@@ -89,7 +95,7 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
     log: list[Any] = []
-    while True:
+    for _ in range(_ATTEMPTS):
         try:
             made = _capture(function, leaves, structure, context, name, fixed, counts, log)
             callees.hand_over(log)
@@ -99,6 +105,13 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
         except Counting as found:
             counts[found.place.identity] = found.place
+    raise CompileError(
+        f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
+        "makes them. Make them outside, or call their class in the function itself."
+    )
+
+
+_ATTEMPTS = 250  # each finds an argument or a number more
 
 
 def _capture(
@@ -114,58 +127,55 @@ def _capture(
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places, observer.versions_before = tracer.places, tracer.versions
-    for place in counts.values():
-        observer.effects.replace(place, tracer.number(place))
-    outside, noted = op_module.CONTEXT.get(), watch.moved.get()
-    error: Exception | None = None
-    try:  # before the changes: Ctrl-C may come right after them
+    with _taken_back(tracer, observer) as changed:
+        for place in counts.values():
+            observer.effects.replace(place, tracer.number(place))
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.moved.set(tracer.moved)
-        WATCHERS.append(tracer.graphs.note)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, name)
+            observer.obey()
             if error is None:
                 observer.noted.check(name)
+            else:
+                returned = _held_by(observer, error)
             _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, name)
-            observer.deep(None, returned, objects=False)
-            written = observer.effects
-            outs, out_structure = flatten((returned, written.values) if written.written else returned)
-            results, atoms, alive = _results(tracer, observer, outs)
-            atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
-            found = differentiate_whole(tracer, outs, results) if alive else None
-            tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
-        graph, effects = tracer.finish(atoms)
-    finally:
-        tracer.open = False
-        op_module.CONTEXT.set(outside)
-        watch.moved.set(noted)
-        if tracer.graphs.note in WATCHERS:
-            WATCHERS.remove(tracer.graphs.note)
-        observer.effects.undo()
-        changed = _undo(tracer)
-    tensors = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
-    _check_generators(tracer)
-    if changed:
-        raise CompileError(changed)
-    _check_arguments(effects, tensors, leaves, name)
-    plain = [r for r in observer.reads.values() if not _is_followed(tracer, r)]
-    plain += tracer.options
-    check_reads(plain, name)
-    callees.finish(tracer, plain)
-    _check_scalars(tracer, name)
-    made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
-    made.places, made.traced, made.fixed = tracer.places, tensors, fixed
-    made.questions = observer.questions
+            made = _recorded(tracer, observer, returned)
     made.error, made.calls_out = error, bool(tracer.callees)
-    made.written = observer.effects.places
-    effects.advances = tracer.advances
-    STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
+    made.effects.advances = tracer.advances
+    made.places, made.fixed = tracer.places, fixed
+    made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
+    _check_generators(tracer)
+    for problem in changed:
+        raise CompileError(problem)
+    _check_arguments(made.effects, made.traced, leaves, name)
+    made.plain = [r for r in observer.reads.values() if not _is_followed(tracer, r)]
+    made.plain += tracer.options
+    check_reads(made.plain, name)
+    callees.finish(tracer, made.plain)
+    _check_scalars(tracer, name)
+    STATIC.update((id(r.container), r.key) for r in made.plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
-        for k, t in tensors.items()
+        for k, t in made.traced.items()
         if t._requires_grad is not leaves[k]._requires_grad
     }
+    return made
+
+
+def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
+    """The function has ended, and all it changed is as it left it: its graph, and what comes of it."""
+    written = observer.effects
+    outs, structure = flatten((returned, written.values) if written.written else returned, observer.is_itself)
+    observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
+    results, atoms, alive = _results(tracer, observer, outs)
+    atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
+    found = differentiate_whole(tracer, outs, results) if alive else None
+    tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
+    graph, effects = quietly(tracer.finish)(atoms)
+    made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
+    made.questions, made.written = observer.questions, written.places
     if found is not None:
         made.leaves, made.cotangents, gradients = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
@@ -176,6 +186,30 @@ def _capture(
         made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
         made.tape = tape
     return made
+
+
+@contextmanager
+def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
+    """What is changed inside is as it was afterwards: each part, also where taking back another one fails.
+    The list gets a sentence for what the program may not change."""
+    problems: list[str] = []
+    with ExitStack() as last:  # the first comes last
+        last.callback(_undo_graphs, tracer, problems)
+        last.callback(_undo_versions, tracer)
+        last.callback(_undo_seeds, tracer, problems)
+        last.callback(observer.effects.undo)
+        last.callback(setattr, tracer, "written_places", tracer.written_places)
+        tracer.written_places = lambda: observer.effects.places
+        last.callback(WATCHERS.remove, tracer.graphs.note)
+        WATCHERS.append(tracer.graphs.note)
+        last.callback(watch.moved.set, watch.moved.get())
+        last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
+        last.callback(setattr, tracer, "open", False)
+        try:
+            yield problems
+        except BaseException:  # what it changed in objects of the library, too
+            observer.noted.put_back(tracer.name)
+            raise
 
 
 def _is_followed(tracer: Tracer, read: Read) -> bool:
@@ -354,6 +388,20 @@ def _called(
         return None, error
 
 
+def _held_by(observer: Observer, error: Exception) -> Any:
+    """What an exception holds, if anything that was computed is part of it: results like others."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        if observer.holds_traced((cause.args, vars(cause))):
+            raise CompileError(
+                f"'{observer.name}' raises {type(error).__name__} from {type(cause).__name__}, which holds "
+                "what it computed. Raise it without that, or return the tensor and raise outside."
+            )
+        cause = cause.__cause__ or cause.__context__
+    held = error.args, dict(vars(error))
+    return held if observer.holds_traced(held) else None
+
+
 def _explain(error: Exception, leaves: list[Any], name: str) -> None:
     """Raise a CompileError for what is an error of the recording alone."""
     if isinstance(error, RuntimeError):
@@ -399,28 +447,31 @@ def _check_containers(tree: Any, structure: Any, arguments: list[Any], name: str
         )
 
 
-def _undo(tracer: Tracer) -> str:
-    """Put back what recording must not change outside; a sentence if it was the program that did."""
-    problem = ""
+def _undo_seeds(tracer: Tracer, problems: list[str]) -> None:
     for generator, position in tracer.moved.values():
         generator.move_to(position)
-        problem = (
+        problems.append(
             f"'{tracer.name}' seeds a random generator or sets its state, which a recording would not do "
             "again: call manual_seed, set_rng_state and fork_rng outside."
         )
     tracer.moved.clear()
+
+
+def _undo_versions(tracer: Tracer) -> None:
     for cell, version in tracer.versions.values():
         tracer.advances[id(cell)] = int(cell[0]) - version
         cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
+
+
+def _undo_graphs(tracer: Tracer, problems: list[str]) -> None:
     for entry in tracer.arrays.values():
         for tensor, node, index in reversed(entry.holders):
             if tensor._node is not node:
                 tensor._node, tensor._index, tensor._requires_grad = node, index, node is not None
-                problem = (
+                problems.append(
                     f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
                     "graph would end with the recording. Write its .detach(), or return it."
                 )
-    return problem
 
 
 def _check_arguments(

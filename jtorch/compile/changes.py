@@ -41,18 +41,23 @@ class Noted:
 
     def check(self, function: str) -> None:
         """Put back what changed. Raises CompileError if anything did."""
-        problem = None
+        for problem in self.put_back(function):
+            raise CompileError(problem)
+
+    def put_back(self, function: str) -> list[str]:
+        """Make everything as it was; a sentence for each that was changed."""
+        problems = []
         for owner, before, source, name in self._before.values():
             if _facts(owner) != before:
                 _restore(owner, before)
-                problem = problem or CompileError(
+                problems.append(
                     f"{source}: '{function}' calls {name}() of a {type(owner).__name__} from outside, which "
                     "changes it at each call and a recording would do once. Do that outside."
                 )
         self._before.clear()
-        if problem is not None:
+        if problems:
             watch.advance()
-            raise problem
+        return problems
 
 
 class _Same:

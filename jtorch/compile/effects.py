@@ -10,23 +10,26 @@ recorded; so it is recorded once more with the number as an input that each call
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jtorch import watch
-from jtorch.compile.guards import MISSING, PLAIN
+from jtorch.compile.guards import MISSING, PLAIN, told
 from jtorch.compile.scalar import Scalar
 from jtorch.eager.tensor import Tensor
+from jtorch.errors import Restart
 
 STATIC: set[tuple[int, Any]] = set()  # attributes of modules that some recording holds for constant
 
 
-class Counting(BaseException):
+class Counting(Restart):
     """The function replaces the number at ``place``, which it has read: record it with that as an input."""
 
     def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self.place = place
 
 
@@ -42,6 +45,11 @@ class Place:
     @property
     def identity(self) -> tuple[int, Any]:
         return id(self.container), self.key
+
+    def label(self) -> str:
+        """How a message names it."""
+        whose = {Cell: "an enclosing function", Slot: f"a {type(self.container).__name__}"}
+        return f"{told(self.key)} of {whose.get(type(self), told(self.container))}"
 
     def get(self) -> Any:
         if isinstance(self.container, dict):
@@ -61,13 +69,13 @@ class Place:
         before = self.get()
         return lambda: self.put(before)
 
+    def undoing(self, value: Any) -> Callable[[], None]:
+        """What takes back that ``value`` is put there next."""
+        return self.snapshot()
+
 
 class Cell(Place):
     """The variable ``key`` of an enclosing function, in the cell ``container``."""
-
-    @property
-    def identity(self) -> tuple[int, Any]:
-        return id(self.container), self.key
 
     def get(self) -> Any:
         try:
@@ -98,17 +106,41 @@ class Slot(Place):
 class End(Place):
     """The end of the list or deque ``container``."""
 
+    def label(self) -> str:
+        return f"the end of {told(self.container)}"
+
     def put(self, value: Any) -> None:
         self.container.append(value)
 
     def snapshot(self) -> Callable[[], None]:
-        before = list(self.container)
+        container, n = self.container, len(self.container)
+        if getattr(container, "maxlen", None) is not None:  # whose first entry an append may drop
+            before = list(container)
+            return lambda: _refill(container, before)
 
         def restore() -> None:
-            self.container.clear()
-            self.container.extend(before)
+            while len(container) > n:
+                container.pop()
 
         return restore
+
+    def undoing(self, value: Any) -> Callable[[], None]:
+        container, n = self.container, len(self.container)
+        if getattr(container, "maxlen", None) is not None:
+            return self.snapshot()
+
+        def take_back() -> None:  # others may have appended meanwhile
+            for k in range(len(container) - 1, n - 1, -1):
+                if container[k] is value:
+                    del container[k]
+                    return
+
+        return take_back
+
+
+def _refill(container: Any, values: list[Any]) -> None:
+    container.clear()
+    container.extend(values)
 
 
 def may_be_written(value: Any) -> bool:
@@ -128,12 +160,12 @@ class Effects:
         self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
-        self._undo: list[Callable[[], None]] = []
+        self._undo = ExitStack()  # which goes on where one part cannot be undone
 
     def write(self, place: Place, value: Any) -> None:
         """``value`` is about to be written to ``place``."""
         if place.identity not in self.known or isinstance(place, End):
-            self._undo.append(place.snapshot())
+            self._undo.callback(place.undoing(value))
         self.known.add(place.identity)
         self.changed[id(place.container)] = place.container
         if isinstance(place, End):
@@ -142,14 +174,13 @@ class Effects:
 
     def replace(self, place: Place, value: Any) -> None:
         """Have the function find ``value`` at ``place``."""
-        self._undo.append(place.snapshot())
+        self._undo.callback(place.snapshot())
         self.known.add(place.identity)
         place.put(value)
 
     def undo(self) -> None:
         """Make everything what it was before."""
-        while self._undo:
-            self._undo.pop()()
+        self._undo.close()
 
     @property
     def places(self) -> list[Place]:

@@ -15,11 +15,17 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.compile.attributes import compares_in_c, read_attribute, read_base, write_attribute
+from jtorch.compile.attributes import (
+    changes_unseen,
+    compares_in_c,
+    read_attribute,
+    read_base,
+    write_attribute,
+)
 from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
 from jtorch.compile.effects import Cell, Place
 from jtorch.compile.frames import NULL, function_of
-from jtorch.compile.guards import MISSING, PLAIN, CellRead, ItemRead
+from jtorch.compile.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead
 from jtorch.compile.kinds import Kind, kind_of
 from jtorch.compile.observe import source_of
 from jtorch.compile.questions import see_identity, see_search
@@ -212,9 +218,12 @@ def _delete_attribute(stop: Stop) -> None:
     write_attribute(stop.observer, stop.frame, stop.peek(1), stop.place.argval, MISSING)
 
 
-@on("BINARY_SUBSCR")
+@on("BINARY_SUBSCR", leaves=True)
 def _load_item(stop: Stop) -> None:
     observer, key, container = stop.observer, stop.peek(1), stop.peek(2)
+    if isinstance(container, collections.defaultdict) and id(container) not in observer.outside:
+        n = len(container)
+        stop.pending = lambda value: observer.made(value) if len(container) > n else None
     kind = kind_of(type(container))
     if kind is Kind.TENSOR:  # by indices that may lie in lists or arrays
         observer.deep(stop.frame, key, objects=False)
@@ -224,6 +233,9 @@ def _load_item(stop: Stop) -> None:
         return
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         value = _item(container, key)
+        front, effects = _from_the_front(container, key), observer.effects
+        if front is not key and (id(container) in effects.changed or (id(container), front) in effects.known):
+            key = front  # by which what is written is known
         if value is MISSING and isinstance(container, collections.defaultdict):
             observer.write(stop.frame, container, key, MISSING, container)
         if value is MISSING and not isinstance(container, dict):
@@ -240,6 +252,11 @@ def _item(container: Any, key: Any) -> Any:
     if isinstance(container, (list, bytearray)) and hasattr(type(key), "__index__"):
         return container[key] if -len(container) <= key < len(container) else MISSING
     return MISSING
+
+
+def _from_the_front(container: Any, key: Any) -> Any:
+    """An index of a list, of which those from the end are other names."""
+    return key + len(container) if isinstance(container, list) and isinstance(key, int) and key < 0 else key
 
 
 @on("BINARY_SLICE")
@@ -275,7 +292,17 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
         stop.observer.deep(stop.frame, (key, value), objects=False)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
         before = _item(container, key) if kind is Kind.CONTAINER else MISSING
-        stop.observer.write(stop.frame, container, key, before, value, _place(container, key, before, value))
+        if before is MISSING and type(container) is list and isinstance(key, int):  # which is an IndexError
+            stop.observer.read(LengthRead, stop.frame, container, None, len(container))
+            return
+        key = _from_the_front(container, key)
+        place = _place(container, key, before, value)
+        if place is not None and isinstance(container, list):
+            stop.observer.hold_length(stop.frame, container)
+        stop.observer.write(stop.frame, container, key, before, value, place)
+    elif kind in (Kind.FOREIGN, Kind.OURS, Kind.OBJECT):
+        name = "__delitem__" if stop.place.opname == "DELETE_SUBSCR" else "__setitem__"
+        changes_unseen(stop.observer, stop.frame, container, key, name)
 
 
 def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
@@ -325,7 +352,15 @@ def _truth(stop: Stop) -> None:
     read_length(stop.observer, stop.frame, stop.peek(1))
 
 
-@on("COMPARE_OP", "BINARY_OP")
+_IN_PLACE = {
+    "+=": "__iadd__", "-=": "__isub__", "*=": "__imul__", "/=": "__itruediv__", "//=": "__ifloordiv__",
+    "%=": "__imod__", "**=": "__ipow__", "@=": "__imatmul__", "&=": "__iand__", "|=": "__ior__",
+    "^=": "__ixor__", "<<=": "__ilshift__", ">>=": "__irshift__",
+}  # fmt: skip
+
+
+@on("COMPARE_OP")
+@on("BINARY_OP", leaves="BINARY_SUBSCR" not in dis.opmap)
 def _operands(stop: Stop) -> None:
     if stop.place.symbol == "[]":  # since 3.14
         _load_item(stop)
@@ -335,6 +370,8 @@ def _operands(stop: Stop) -> None:
     in_place = stop.place.opname == "BINARY_OP" and stop.place.symbol.endswith("=")
     if in_place and kinds[0] in (Kind.CONTAINER, Kind.ARRAY) and id(left) in observer.outside:
         observer.write(stop.frame, left, MISSING, MISSING, left)
+    elif in_place and kinds[0] in (Kind.FOREIGN, Kind.OBJECT):
+        changes_unseen(observer, stop.frame, left, MISSING, _IN_PLACE[stop.place.symbol])
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
         return
     for value, kind in zip((left, right), kinds, strict=True):

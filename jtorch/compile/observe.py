@@ -51,7 +51,7 @@ from jtorch.compile.kinds import Kind, is_observed, kind_of
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Table, table_of
 from jtorch.eager.tensor import Tensor
-from jtorch.errors import CompileError, Source
+from jtorch.errors import CompileError, Source, noting
 
 # From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
 Question = Callable[[Callable[[str, Any], str]], str]
@@ -84,11 +84,10 @@ class Observer:
         self.codes: list[types.CodeType] = []
         self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
         self.apart: types.FrameType | None = None  # an import, or a call of logging
-        self.problem: CompileError | None = None
+        self.refused: list[BaseException] = []  # what ended the recording, whatever the function did then
         self.versions_before: dict[int, tuple[list, int]] = {}  # id of a moved version cell -> it, as it was
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
-        self.versions: list[int | None] = []  # and those of the tensors among them, before the call
         self.effects = Effects()  # what it writes outside
         self.noted = Noted()  # objects of the library that may be changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
@@ -97,12 +96,27 @@ class Observer:
 
     @contextmanager
     def observing(self) -> Iterator[None]:
-        try:
-            with watching(self):
-                yield
-        finally:
-            if self.problem is not None:  # the user's function may have caught it
-                raise self.problem
+        with noting() as self.refused:
+            try:
+                with watching(self):
+                    yield
+            except (KeyboardInterrupt, MemoryError):
+                raise
+            except BaseException:
+                self.obey()
+                raise
+            self.obey()
+
+    @property
+    def problem(self) -> BaseException | None:
+        """The first refusal, or the first reason to record anew: all after it rests on what is wrong."""
+        return self.refused[0] if self.refused else None
+
+    def obey(self) -> None:
+        """Raise that: the user's function may have caught it, or raised something else in its place."""
+        if self.refused:
+            del self.refused[1:]
+            raise self.refused.pop()  # and keep it no longer, with all the values in its traceback
 
     def start(self, function: Any, leaves: list[Any], arguments: Any) -> None:
         """What there is before the first instruction: the function, what it is given, and the containers of
@@ -111,7 +125,6 @@ class Observer:
         if isinstance(function, functools.partial):
             self.contents(None, self.met(function.keywords))
         self.leaves = leaves
-        self.versions = [leaf._version if isinstance(leaf, Tensor) else None for leaf in leaves]
         for leaf in leaves:
             self.meet(leaf)
         for tree in arguments:
@@ -141,11 +154,10 @@ class Observer:
         try:
             return table_of(code)
         except ValueError as problem:
-            self.problem = CompileError(
+            raise CompileError(
                 f"'{self.name}' calls {code.co_qualname}(), whose code no compiler of Python wrote: "
                 f"{problem}. Call it outside."
-            )
-            raise self.problem from problem
+            ) from problem
 
     def is_apart(self, frame: types.FrameType) -> bool:
         """Whether ``frame`` runs inside what is set apart: importing a module, which happens once in eager
@@ -217,6 +229,30 @@ class Observer:
         if kind in (Kind.MODULE, Kind.OBJECT, Kind.NAMESPACE, Kind.TYPE):
             return id(value) not in self.inside
         return id(value) in self.outside
+
+    def is_itself(self, value: Any) -> bool:
+        """Whether a container that is returned or written somewhere is one from outside, which a replay
+        gives as it is, with what it then holds; not if traced values got into it that nobody saw written."""
+        kept = id(value) in self.outside and kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.OBJECT)
+        return kept and not self.holds_traced(value)
+
+    def holds_traced(self, value: Any) -> bool:
+        """Whether a tree of containers holds what was computed, other than what was seen being written."""
+        stack, seen = [value], set(self.effects.changed)  # which was seen, and is taken back
+        while stack:
+            value = stack.pop()
+            if issubclass(type(value), Scalar) or (
+                isinstance(value, Tensor) and value._data.__class__ is not np.ndarray
+            ):
+                return True
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE):
+                stack += contents(value)
+            elif hasattr(value, "__dataclass_fields__"):
+                stack += [getattr(value, "__dict__", None)]
+        return False
 
     # -- reads -----------------------------------------------------------------------------------------------
 
@@ -329,7 +365,7 @@ class Observer:
         )
 
     def _is_effect(self, place: Place, before: Any, after: Any) -> bool:
-        if not may_be_written(after):
+        if not (self.is_itself(after) or may_be_written(after)):
             return False
         fresh = place.identity not in self.effects.known
         if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
@@ -343,12 +379,28 @@ class Observer:
         return True
 
     def _has_read(self, place: Place) -> bool:
-        container, name = id(place.container), (type(place.key), place.key)
-        return any((kind, container, name) in self.reads for kind in (ItemRead, CellRead, AttributeRead))
+        keys = [place.key]
+        if isinstance(place.container, list) and isinstance(place.key, int):  # from the end
+            keys.append(place.key - len(place.container))
+        names = [(id(place.container), (type(key), key)) for key in keys]
+        kinds = (ItemRead, CellRead, AttributeRead)
+        return any((kind, *name) in self.reads for kind in kinds for name in names)
+
+    def hold_length(self, frame: types.FrameType, container: list) -> None:
+        """An item of a list from outside is about to be replaced, by its index: a replay may find out that
+        there is none only when its kernels have run."""
+        if id(container) in self.effects.grown:
+            raise self.error(
+                frame,
+                "replaces an item of a list from outside that it has appended to",
+                "Replace it before you append, or append what it shall be.",
+            )
+        if id(container) not in self.effects.changed:
+            self.read(LengthRead, frame, container, None, len(container))
 
     def append(self, frame: types.FrameType, container: Any, value: Any) -> None:
         """``value`` is about to be appended to a list or deque from outside."""
-        if not may_be_written(value):
+        if not (self.is_itself(value) or may_be_written(value)):
             raise self.error(
                 frame,
                 f"appends a {type(value).__name__} to a {type(container).__name__} from outside, which a "

@@ -33,7 +33,10 @@ def is_made_anew(observer: Observer, value: Any) -> bool:
             "run again: return a list of what it gives."
         )
     if kind is Kind.OBJECT and observer.is_outside(value):
-        return False
+        raise CompileError(
+            f"'{observer.name}' returns a {type(value).__name__} that came out of code which is not watched: "
+            "nobody can tell whether it is a new one at each call. Make it in the function, or read it there."
+        )
     if any(isinstance(part, (Sym, Scalar)) for part in _parts(value)):
         raise CompileError(
             f"'{observer.name}' returns a {type(value).__name__} that holds what it computed, which a "

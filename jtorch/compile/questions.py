@@ -64,18 +64,17 @@ def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, n
     if tensor._data.__class__ is not np.ndarray:  # made by the function
         return
     place = observer.places.get(id(tensor))
+    written = observer.versions_before.get(id(tensor._cell))  # by the function
+    version = tensor._version if written is None else int(written[1])
     if place is None:
         if name == "_version":
-            written = observer.versions_before.get(id(tensor._cell))  # by the function
-            before = tensor._version if written is None else written[1]
-            observer.read(VersionRead, frame, tensor, name, before)
+            observer.read(VersionRead, frame, tensor, name, version)
         elif name in ABOUT:
             identity = (TensorRead, id(tensor))
             if identity not in observer.reads:
                 observer.reads[identity] = TensorRead(tensor, source_of(frame))
     elif name == "_version":
-        value = observer.versions[place]  # before the call: since then it may have moved on
-        observer.ask(("version", place), lambda _: f"a{place}._cell[0] == {value}")
+        observer.ask(("version", place), lambda _: f"a{place}._cell[0] == {version}")
     elif name in _OF_MEMORY:
         base = observer.leaves[place]._base
         observer.ask(("base", place), lambda name: f"a{place}._base is {name('T', base)}")

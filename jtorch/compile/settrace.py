@@ -21,7 +21,11 @@ def watching(observer: Any) -> Iterator[None]:
     before = sys.gettrace()
 
     def enter(frame: types.FrameType, event: str, arg: Any) -> Any:
-        table, _ = observer.enter(frame)
+        try:
+            table, _ = observer.enter(frame)
+        except BaseException:
+            frame.f_trace = _Again(frame, None)
+            raise
         if table is None:
             return None
         frame.f_trace_lines = False
@@ -50,8 +54,36 @@ class _Steps:
 
     def __call__(self, frame: types.FrameType, event: str, arg: Any) -> _Steps:
         if event == "opcode":
-            step(self.observer, frame, frame.f_lasti, self.table)
+            try:
+                step(self.observer, frame, frame.f_lasti, self.table)
+            except BaseException:
+                frame.f_trace = _Again(frame, self)
+                raise
         return self
+
+
+class _Again:
+    """Has a thread traced on, and ``frame`` by ``steps``, after a trace function raised.
+
+    The interpreter then takes away the trace function of the thread, and after that the frame's own, which
+    is this object: it dies of that. Whatever a ``finally`` or an ``__exit__`` does on the way out would be
+    done for good if nobody watched.
+    """
+
+    __slots__ = ("frame", "steps", "trace")
+
+    def __init__(self, frame: types.FrameType, steps: _Steps | None) -> None:
+        self.frame = frame
+        self.steps = steps
+        self.trace = sys.gettrace()
+
+    def __call__(self, frame: types.FrameType, event: str, arg: Any) -> None:
+        """Nothing: what is called after this one raised is ``steps``."""
+
+    def __del__(self) -> None:
+        if sys.gettrace() is None:
+            sys.settrace(self.trace)
+            self.frame.f_trace = self.steps
 
 
 def quietly(function: Callable) -> Callable:

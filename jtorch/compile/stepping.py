@@ -80,9 +80,14 @@ def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> No
         return
     try:
         place.handler(stop)
-    except CompileError as problem:
-        observer.problem = problem
+    except (CompileError, MemoryError):
         raise
+    except Exception as error:  # which the function would take for its own
+        raise observer.error(
+            frame,
+            f"does what cannot be looked at, since that raises {type(error).__name__}: {error}",
+            "Do it outside.",
+        ) from error
     if stop.pending is not None:
         observer.pending[id(frame)] = (place.after, stop.pending)
 

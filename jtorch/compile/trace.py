@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,7 +48,7 @@ from jtorch.compile.snapshot import value_now
 from jtorch.compile.sym import Storage, Sym
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
-from jtorch.errors import CompileError, user_source
+from jtorch.errors import CompileError, Restart, user_source
 from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
 from jtorch.ops.slicing import OVERLAPPING
 
@@ -56,10 +56,11 @@ _CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsque
 _PERMUTE = BY_NAME["permute"]
 
 
-class ArgumentReached(BaseException):
+class ArgumentReached(Restart):
     """The function uses the memory of argument ``place`` without going through its arguments, too."""
 
     def __init__(self, place: int) -> None:
+        super().__init__(place)
         self.place = place
 
 
@@ -99,6 +100,7 @@ class Tracer(Evaluator):
         self.graphs = Graphs(self)
         self.walk = self.graphs.walk
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
+        self.written_places: Callable[[], list[Any]] = list  # what was written outside so far
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where

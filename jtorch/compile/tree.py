@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 _LEAF = "*"
 
 
-def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """(leaves in order, structure). Lists, tuples, named tuples, dicts and dataclasses are opened."""
+def flatten(tree: Any, whole: Callable[[Any], bool] | None = None) -> tuple[list[Any], Any]:
+    """(leaves in order, structure). Lists, tuples, named tuples, dicts and dataclasses are opened, except
+    for those that are to stay ``whole``."""
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves)
+    return leaves, _flatten(tree, leaves, whole)
 
 
-def _flatten(tree: Any, leaves: list[Any]) -> Any:
+def _flatten(tree: Any, leaves: list[Any], whole: Callable[[Any], bool] | None) -> Any:
     cls = tree.__class__
-    if cls is tuple or cls is list or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
-        return (cls, None, tuple(_flatten(t, leaves) for t in tree))
-    if cls is dict or cls is OrderedDict:
-        return (cls, tuple(tree), tuple(_flatten(t, leaves) for t in tree.values()))
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+    if whole is not None and whole(tree):
+        pass
+    elif cls is tuple or cls is list or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
+        return (cls, None, tuple(_flatten(t, leaves, whole) for t in tree))
+    elif cls is dict or cls is OrderedDict:
+        return (cls, tuple(tree), tuple(_flatten(t, leaves, whole) for t in tree.values()))
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         names = tuple(f.name for f in dataclasses.fields(tree))
-        return (cls, names, tuple(_flatten(getattr(tree, n), leaves) for n in names))
+        return (cls, names, tuple(_flatten(getattr(tree, n), leaves, whole) for n in names))
     leaves.append(tree)
     return _LEAF
 

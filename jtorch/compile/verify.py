@@ -21,7 +21,6 @@ from jtorch.compile.ledger import failing_guard
 from jtorch.compile.links import BUDGET
 from jtorch.compile.naming import Named
 from jtorch.compile.snapshot import Snapshot, graph_arguments
-from jtorch.compile.tree import flatten
 from jtorch.eager import engine
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import CompileError, FailedCheck, OtherBranch, VerifyError
@@ -58,9 +57,9 @@ class _Run:
     """What one run gave: results, gradients through them, effects; or the error it raised."""
 
     def __init__(
-        self, results: Any, gradients: list[Any], effects: list[Any], error: Exception | None
+        self, opened: tuple[list[Any], Any], gradients: list[Any], effects: list[Any], error: Exception | None
     ) -> None:
-        self.leaves, self.structure = flatten(results)
+        self.leaves, self.structure = opened
         self.values = [np.array(t._data) if isinstance(t, Tensor) else t for t in self.leaves]
         self.gradients = gradients
         self.effects = effects
@@ -114,14 +113,14 @@ class _Verification:
             raise
         except Exception as raised:
             error, effects = raised, self.snapshot.effects()
-        return results, _Run(results, gradients, effects, error)
+        return results, _Run(self.plan.capture.open(results), gradients, effects, error)
 
     def _gradients(self, results: Any, retain: bool) -> list[Any]:
         """The gradients that a backward pass outside would give, for cotangents of our own."""
         capture = self.plan.capture
         if not capture.differentiable:
             return []
-        returned = flatten(results)[0]  # what is written outside as well comes after that
+        returned = capture.open(results)[0]  # what is written outside as well comes after that
         outs = [returned[k] for k in capture.differentiable if k < len(returned)]
         self.cotangents = [_cotangent(t) for t in outs]
         places = capture.places

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -324,3 +326,116 @@ def test_explain_counts_it():
     assert f.explain().host_calls == 1
     with pytest.raises(CompileError, match="cannot be written into a script"):
         f.save_repro("nowhere")
+
+
+STATE = {"n": 0}
+
+
+class Log:
+    def __init__(self):
+        self.n, self.kept = 0, []
+
+    def read_later(self):
+        return self.n
+
+    @disable
+    def look(self, x):
+        self.read_later()
+
+
+def _a_global():
+    look = disable(lambda x: STATE["n"])
+
+    def f(x):
+        STATE["n"] = 5
+        look(x)
+
+    return f
+
+
+def _a_global_of_a_helper():
+    look = disable(lambda x: [_helper() for _ in range(1)])
+
+    def f(x):
+        STATE["n"] += 1
+        look(x)
+
+    return f
+
+
+def _helper():
+    return STATE
+
+
+def _an_attribute_of_self():
+    log = Log()
+
+    def f(x):
+        log.n += 1
+        log.look(x)
+
+    return f
+
+
+def _a_list_in_an_argument():
+    log = Log()
+    look = disable(lambda x, log: log)
+
+    def f(x):
+        log.kept.append(x.sum().item())
+        look(x, log)
+
+    return f
+
+
+def _a_cell():
+    count = 0
+
+    @disable
+    def look(x):
+        return count
+
+    def f(x):
+        nonlocal count
+        count += 1
+        look(x)
+
+    return f
+
+
+def _a_list_that_both_append_to():
+    kept = []
+    look = disable(functools.partial(lambda kept, x: kept.append(1), kept))
+
+    def f(x):
+        kept.append(2.0)
+        look(x)
+
+    return f
+
+
+@pytest.mark.parametrize("make", [
+    _a_global, _a_global_of_a_helper, _an_attribute_of_self, _a_list_in_an_argument, _a_cell,
+    _a_list_that_both_append_to,
+])  # fmt: skip
+def test_state_that_was_written_before_it_is_out_of_its_reach(make):
+    """It would find traced values while the function is recorded, and at a replay what there was before."""
+    f = jtorch.compile(make())
+    with pytest.raises(CompileError, match=r"test_callees.py:\d+.*can reach .*Write it after the call"):
+        f(jtorch.ones(3))
+
+
+def test_state_that_is_written_after_it_or_elsewhere():
+    log, other = Log(), Log()
+
+    def f(x):
+        other.n += 1
+        other.kept.append(x.sum().item())
+        log.look(x)
+        log.n += 1
+        return x
+
+    f = jtorch.compile(f)
+    for _ in range(3):
+        f(jtorch.ones(3))
+    assert (log.n, other.n, other.kept) == (3, 3, [3.0] * 3)

@@ -1,12 +1,14 @@
 """Plain Python state that a function changes outside: the same after each call as in eager mode."""
 
 import collections
+import threading
 import types
 
 import pytest
 
 import jtorch
 from jtorch import nn
+from jtorch.compile import effects
 from jtorch.errors import CompileError
 from tests.compile.observing import Config, Slotted, t
 
@@ -267,6 +269,169 @@ def a_method_of_another_object():
     return f, lambda: (meter.total, meter.count, meter.history)
 
 
+@effect()
+def items_of_a_list_from_its_end():
+    state = [0.0, 1.0, 2.0]
+
+    def f(x):
+        state[-1] = 7.0
+        state[0] = state[2]
+        state[1] += x.sum().item()
+        return x * state[2] * state[-3]
+
+    return f, lambda: state
+
+
+@effect()
+def a_count_at_the_end_of_a_list():
+    state = [0.0, 1, 2]
+
+    def f(x):
+        state[-1] += 1
+        state[1] = state[-2] + 1
+        return x * state[2] * state[-1] * state[1]
+
+    return f, lambda: state
+
+
+@effect()
+def a_module_that_sets_attributes_its_own_way():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain, self.calls, self.last = 0.0, 0, None
+
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value * 2 if name == "gain" else value)
+
+        def forward(self, x):
+            self.gain = 3.0
+            self.calls += 1
+            super().__setattr__("last", x * self.calls)
+            return x * self.gain
+
+    layer = Layer()
+    return layer, lambda: (layer.gain, layer.calls, layer.last)
+
+
+@effect()
+def an_object_that_sets_attributes_its_own_way():
+    class State:
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, value + 1)
+
+    state = State()
+
+    def f(x):
+        state.n = 3
+        object.__setattr__(state, "m", x.sum().item())
+        return x
+
+    return f, lambda: vars(state)
+
+
+def _with_property(base):
+    class Held(base):
+        def __init__(self):
+            super().__init__()
+            self._h = None
+
+        @property
+        def h(self):
+            return self._h
+
+        @h.setter
+        def h(self, value):
+            self._h = value
+
+        def forward(self, x):
+            self.h = x * 2
+            return x
+
+    held = Held()
+    return held.forward, lambda: (held.h, "h" in vars(held))
+
+
+@effect()
+def a_property_of_a_module():
+    return _with_property(nn.Module)
+
+
+@effect()
+def a_property_of_an_object():
+    return _with_property(object)
+
+
+@effect()
+def a_descriptor():
+    class Doubled:
+        def __set__(self, owner, value):
+            owner._h = value * 2
+
+        def __get__(self, owner, cls):
+            return owner._h
+
+    class State:
+        h = Doubled()
+
+    state = State()
+
+    def f(x):
+        state.h = x.sum().item()
+        return x
+
+    return f, lambda: (state.h, vars(state))
+
+
+@effect()
+def a_list_from_outside_that_is_written_elsewhere():
+    """It is that list, with what it then holds: not what it held when the function was recorded."""
+    table, row, log = [1.0, 2.0], [0.0], []
+    state = types.SimpleNamespace(now=None, tables=(), initial=[jtorch.zeros(1)], hidden=None)
+
+    def f(x):
+        state.now = table
+        state.tables = (table, [row], {"row": row})
+        state.hidden = state.initial
+        log.append(row)
+        return x * 2
+
+    def look():
+        same = (state.now is table, state.tables[2]["row"] is row, state.hidden is state.initial)
+        seen = repr((same, log[-1] is row, state, log))
+        table[0] += 1.0
+        row.append(table[0])
+        state.initial[0] = jtorch.full((1,), table[0])
+        return seen
+
+    return f, look
+
+
+@effect()
+def a_list_that_is_changed_and_written_elsewhere():
+    log, table, state = [], [0.0], {}
+
+    def f(x):
+        log.append(x.sum().item())
+        table[0] = x * 2
+        state["log"], state["table"] = log, table
+        return x
+
+    return f, lambda: (log, table, state["log"] is log, state["table"] is table)
+
+
+@effect()
+def a_list_that_contains_itself():
+    ring, state = [1.0], {}
+    ring.append(ring)
+
+    def f(x):
+        state["ring"] = ring
+        return x
+
+    return f, lambda: (state, state["ring"] is ring)
+
+
 @pytest.mark.parametrize("mode", ["default", "interpret"])
 @pytest.mark.parametrize("name", CASES)
 def test_state_is_that_of_eager_mode_after_each_call(name, mode):
@@ -382,3 +547,168 @@ def test_a_list_that_is_read_after_it_was_appended_to(ask):
     with pytest.raises(CompileError, match=r"test_effects.py:\d+.*has changed.*read before you write"):
         jtorch.compile(f)(t(1))
     assert values == []
+
+
+def test_a_number_that_cannot_be_counted_on_leaves_the_others_alone():
+    state = {"a": 0, "b": 2**62}
+
+    def f(x):
+        state["a"] += 1
+        state["b"] += 1
+        return x
+
+    for _ in range(2):
+        with pytest.raises(CompileError, match="too large"):
+            jtorch.compile(f)(t(1))
+        assert state == {"a": 0, "b": 2**62} and type(state["a"]) is int
+
+
+def test_everything_is_undone_where_one_part_cannot_be():
+    class Stubborn(dict):
+        def pop(self, *args):
+            raise KeyError("it stays")
+
+    first, stubborn, last = {"n": 1}, Stubborn(), {"n": 1}
+
+    def f(x):
+        for state in (first, stubborn, last):
+            state["n"] = x.sum().item()
+        return x
+
+    with pytest.raises(KeyError, match="it stays"):
+        jtorch.compile(f)(t(1))
+    assert (first, last) == ({"n": 1}, {"n": 1})
+    assert (t(1) + 1).tolist() == [2.0]  # eager mode is on again
+
+
+@pytest.mark.parametrize("keywords", [{}, {"verify": "every:1"}], ids=str)
+def test_a_list_from_outside_is_returned_as_it_is(keywords):
+    table, weights = [1.0], [jtorch.ones(2, requires_grad=True), jtorch.ones(2)]
+    config, pair = Config(), (table, weights)
+
+    def f(x):
+        return x * 2, table, [weights, (x * weights[0]).sum()], config, pair
+
+    f = jtorch.compile(f, **keywords)
+    for k in range(3):
+        double, found, (held, loss), settings, both = f(t(1, 2))
+        assert found is table and held is weights and settings is config and both is pair
+        assert double.tolist() == [2.0, 4.0] and loss.item() == 3.0
+        weights[0].grad = None
+        loss.backward()
+        assert weights[0].grad.tolist() == [1.0, 2.0]
+        found.append(float(k))
+    assert table == [1.0, 0.0, 1.0, 2.0] and not f.retraces
+
+
+def test_a_list_is_returned_after_it_was_appended_to():
+    log = []
+
+    def f(x):
+        log.append((x * 2).sum().item())
+        return log
+
+    f = jtorch.compile(f)
+    for k in range(3):
+        assert f(t(k)) is log
+    assert log == [0.0, 2.0, 4.0]
+
+
+def test_an_attribute_that_the_library_sets_its_own_way_is_refused():
+    class Layer(nn.Module):
+        def forward(self, x):
+            return x
+
+    layer, inner = Layer(), Layer()
+    wrapped = jtorch.compile(inner)  # which hands attributes on
+
+    def f(x):
+        wrapped.gain = 3.0
+        return layer(x)
+
+    with pytest.raises(CompileError, match="changes 'gain'"):
+        jtorch.compile(f)(t(1))
+    assert not hasattr(inner, "gain")
+
+
+def test_an_item_of_a_list_that_has_become_shorter():
+    """It is missed before anything was done, as in eager mode."""
+    state, total = [0.0, 0.0], jtorch.zeros(1)
+
+    def f(x):
+        state[1] = x.sum().item()
+        total.add_(1.0)
+        return x
+
+    f = jtorch.compile(f)
+    f(t(3))
+    state.pop()
+    for _ in range(2):
+        with pytest.raises(IndexError, match="assignment index out of range"):
+            f(t(4))
+    state += [5.0, 6.0]
+    f(t(4))
+    assert (state, total.tolist()) == ([0.0, 4.0, 6.0], [2.0])
+
+
+@pytest.mark.parametrize("keywords", [{}, {"verify": "first"}], ids=str)
+def test_an_item_of_a_list_that_was_appended_to(keywords):
+    log = []
+
+    def f(x):
+        log.append(1.0)
+        log[-1] = 2.0
+        return x
+
+    with pytest.raises(CompileError, match=r"test_effects.py:\d+.*replaces an item.*Replace it before"):
+        jtorch.compile(f, **keywords)(t(1))
+    assert log == []
+
+
+def test_what_another_thread_appends_meanwhile_stays():
+    log, turn, done = [], threading.Event(), threading.Event()
+
+    def append():
+        turn.wait(5)
+        log.append("other")
+        done.set()
+
+    @jtorch.compiler.disable
+    def meet(x, turn=turn, done=done):
+        turn.set()
+        done.wait(5)
+
+    thread = threading.Thread(target=append)
+    thread.start()
+
+    def f(x):
+        log.append("mine")
+        meet(x)
+        return x
+
+    jtorch.compile(f)(t(1))
+    thread.join()
+    assert sorted(log) == ["mine", "other"]
+
+
+def test_appends_are_undone_one_by_one():
+    log = [0.0] * 1000
+    undo = effects.Effects()
+    for k in range(3):
+        undo.write(effects.End(log, "the end"), k)
+        log.append(k)
+    log.insert(1001, "other")
+    undo.undo()
+    assert log == [0.0] * 1000 + ["other"]
+
+
+def test_a_full_deque_has_what_it_had_again():
+    kept = collections.deque([1.0, 2.0], maxlen=2)
+
+    def f(x):
+        kept.append(3.0)
+        return x * float(x.sum())
+
+    with pytest.raises(CompileError):
+        jtorch.compile(f)(t(1))
+    assert list(kept) == [1.0, 2.0]

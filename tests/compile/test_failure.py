@@ -4,6 +4,7 @@ was there before; and the next good call works.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import traceback
@@ -623,3 +624,261 @@ def test_the_version_of_an_argument_after_it_was_changed():
     f = jtorch.compile(step)
     for _ in range(3):
         assert f(x).tolist() == step(y).tolist()
+def _caught(act, x):
+    try:
+        return act(x)
+    except Exception:
+        return x * 0
+
+
+def _caught_bare(act, x):
+    try:
+        return act(x)
+    except:  # noqa: E722
+        return x * 0
+
+
+def _suppressed(act, x):
+    with contextlib.suppress(BaseException):
+        return act(x)
+    return x * 0
+
+
+def _returned_over(act, x):
+    try:
+        return act(x)
+    finally:
+        return x * 0  # noqa: B012, SIM107
+
+
+def _raised_over(act, x):
+    try:
+        return act(x)
+    except BaseException:
+        raise KeyError("another") from None
+
+
+class _Swallow:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
+
+
+def _swallowed_on_exit(act, x):
+    with _Swallow():
+        return act(x)
+    return x * 0
+
+
+SWALLOWING = [_caught, _caught_bare, _suppressed, _returned_over, _raised_over, _swallowed_on_exit]
+
+
+@jtorch.compiler.disable
+def _aside(x):
+    return x + 1
+
+
+W, SEEN = jtorch.ones(1), set()
+
+
+def _rebind(x):
+    W.data = x * 2
+    return x
+
+
+def _add_to_set(x):
+    SEEN.add(1)
+    return x
+
+
+def _branch_after_a_callee(x):
+    y = _aside(x)
+    return y if y.sum() > 0 else x
+
+
+REFUSED = {
+    "int": lambda x: x * int(x.sum().item()),
+    "tolist": lambda x: x * x.tolist()[0],
+    "numpy": lambda x: x * float(x.numpy()[0]),
+    "a text": lambda x: x * len(f"{x.sum().item()}"),
+    "other memory": _rebind,
+    "a set": _add_to_set,
+    "a branch after a callee": _branch_after_a_callee,
+}
+
+
+@pytest.mark.parametrize("swallowing", SWALLOWING)
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_that_the_function_catches_is_raised_all_the_same(name, swallowing):
+    f = jtorch.compile(lambda x: swallowing(REFUSED[name], x))
+    for _ in range(2):
+        with pytest.raises(CompileError, match=r"test_failure.py:\d+"):
+            f(jtorch.ones(1))
+    assert not any(f.plans.values())
+
+
+@pytest.mark.parametrize("swallowing", [_caught_bare, _suppressed, _swallowed_on_exit])
+def test_recording_once_more_is_no_exception_that_the_function_can_catch(swallowing):
+    """For a number that becomes an input, and an argument that the function also holds."""
+    w, state = jtorch.ones(1), {"n": 0}
+
+    def count(x):
+        state["n"] += 1
+        return x * state["n"]
+
+    f = jtorch.compile(lambda x: swallowing(count, x))
+    assert [f(w).tolist() for _ in range(3)] == [[1.0], [2.0], [3.0]]
+    f = jtorch.compile(lambda x: swallowing(lambda x: x * 2 if x is w else x * 3, x))
+    assert [f(x).tolist() for x in (w, jtorch.ones(1), w)] == [[2.0], [3.0], [2.0]]
+
+
+def test_what_runs_on_the_way_out_is_recorded_and_undone():
+    """A ``finally`` and an ``__exit__`` run once for each call, however often the function is recorded."""
+
+    class Timer:
+        total = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.total = self.total + 1
+
+    timer, state, log, w = Timer(), {"n": 0, "m": 0}, [], jtorch.ones(1)
+
+    def step(x):
+        try:
+            with timer:
+                state["n"] += 1
+            with timer:
+                state["m"] += 1
+            return x * 2 if x is w else x * 3
+        finally:
+            log.append(state["n"])
+
+    f = jtorch.compile(step)
+    for _ in range(3):
+        f(w)
+    assert (timer.total, state, log) == (6, {"n": 3, "m": 3}, [1, 2, 3])
+
+
+def test_nothing_is_done_on_the_way_out_of_a_refusal():
+    seen, log = set(), []
+
+    def step(x):
+        try:
+            seen.add(1)
+        finally:
+            log.append(1.0)
+        return x
+
+    with pytest.raises(CompileError, match="changes the entries of a set"):
+        jtorch.compile(step)(jtorch.ones(1))
+    assert (seen, log) == (set(), [])
+
+
+def test_a_callee_that_catches_a_refusal_has_not_obeyed_it():
+    w = jtorch.ones(1)
+
+    @jtorch.compiler.disable
+    def careless(x):
+        with contextlib.suppress(RuntimeError):
+            w.add_(1)
+
+    def step(x):
+        careless(x)
+        return x * w
+
+    with pytest.raises(CompileError, match="changes a tensor that the compiled function uses"):
+        jtorch.compile(step)(jtorch.ones(1))
+
+
+def test_an_error_of_who_looks_is_not_the_functions_own():
+    class Key:
+        def __hash__(self):
+            raise KeyError("no hash")
+
+    table, key = {}, Key()
+
+    def step(x):
+        try:
+            return x * table[key]
+        except KeyError:
+            return x * 0
+
+    with pytest.raises(CompileError, match=r"test_failure.py:\d+.*cannot be looked at.*KeyError: 'no hash'"):
+        jtorch.compile(step)(jtorch.ones(1))
+
+
+def test_an_interrupt_after_a_refusal_is_an_interrupt():
+    def step(x):
+        with contextlib.suppress(RuntimeError):
+            x.tolist()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jtorch.compile(step)(jtorch.ones(1))
+
+
+def test_a_refusal_takes_back_what_the_library_changed():
+    layers, state = nn.ModuleList([nn.ReLU()]), {"n": 0}
+
+    def step(x):
+        layers.append(nn.ReLU())
+        state["n"] += 1  # records anew
+        return x * x.tolist()[0]
+
+    with pytest.raises(CompileError, match="tolist"):
+        jtorch.compile(step)(jtorch.ones(1))
+    assert len(layers) == 1 and state == {"n": 0}
+
+
+class _LossError(Exception):
+    def __init__(self, loss, **facts):
+        super().__init__(loss)
+        self.loss, self.facts = loss, facts
+
+
+def test_an_exception_holds_what_was_computed():
+    """The number, the tensor: not what stood for them while the function was recorded."""
+
+    def step(x):
+        error = _LossError(x.sum().item(), doubled=x * 2, more=[x.sum().item(), "text"])
+        error.x = x
+        raise error
+
+    f = jtorch.compile(step)
+    for k in (1.0, 2.0):
+        x = jtorch.ones(2) * k
+        with pytest.raises(_LossError) as raised:
+            f(x)
+        error = raised.value
+        assert (error.args, error.loss, error.facts["more"]) == ((2 * k,), 2 * k, [2 * k, "text"])
+        assert all(type(n) is float for n in (*error.args, error.loss, error.facts["more"][0]))
+        assert error.facts["doubled"].tolist() == [2 * k] * 2 and error.x is x
+
+
+def test_the_cause_of_an_exception_holds_nothing_that_was_computed():
+    def step(x):
+        try:
+            raise ValueError(x.sum().item())
+        except ValueError as error:
+            raise KeyError("mine") from error
+
+    with pytest.raises(CompileError, match="raises KeyError from ValueError, which holds what it computed"):
+        jtorch.compile(step)(jtorch.ones(1))
+
+
+def test_an_exception_after_what_no_replay_accepts_is_told():
+    def step(x):
+        x.add_(1)
+        if x._version >= 0:
+            raise ValueError("mine")
+
+    x = jtorch.ones(1)
+    with pytest.raises((CompileError, ValueError)) as raised:
+        jtorch.compile(step)(x)
+    # either the exception and what was done before it, or neither
+    assert x.tolist() == ([2.0] if raised.type is ValueError else [1.0])
