@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import inspect
+import operator
 import os
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,9 @@ _SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
 _LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
+# Of containers made inside these look at no entries of entries, so that a list may grow entry by entry.
+_SHALLOW = _CHANGING - {"sort", "remove"} | {"append", "copy", "get", "setdefault", "keys", "values", "items"}
+_OPENING = (list, tuple, zip, enumerate, reversed)  # classes that do no more than iterate
 _HARMLESS = frozenset({"isinstance", "issubclass", "callable", "super"})
 
 
@@ -89,7 +94,18 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
         _hand_over(observer, stop.frame, args, objects=False)
     elif kind_of(type(callee)) is not Kind.OBJECT:
+        if isinstance(callee, operator.attrgetter) and args:
+            _read_names(observer, stop.frame, args[0], callee.__reduce__()[1])
         _hand_over(observer, stop.frame, args)
+
+
+def _read_names(observer: Observer, frame: types.FrameType, owner: Any, names: Iterable[str]) -> None:
+    """``operator.attrgetter(*names)(owner)``; a property on the way ends what can be followed."""
+    for name in names:
+        value = owner
+        for part in name.split("."):
+            read_attribute(observer, frame, value, part)
+            value = inspect.getattr_static(value, part, None)
 
 
 def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
@@ -200,7 +216,11 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
         )
     if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
         return
-    if not is_users(cls):
+    if cls in _OPENING:
+        for value in args:
+            check_iterator(observer, stop.frame, value)
+            observer.contents(stop.frame, value)
+    elif not is_users(cls):
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
         _hand_over(observer, stop.frame, args, objects=not ours)
     stop.pending = observer.made
@@ -220,7 +240,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     if isinstance(owner, contextvars.ContextVar) and name == "get":
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
-        _hand_over(observer, stop.frame, args if kind is not Kind.PLAIN else rest)
+        shallow = kind is Kind.CONTAINER and name in _SHALLOW
+        _hand_over(observer, stop.frame, rest if shallow or kind is Kind.PLAIN else args)
     elif name in _TELLING:
         if type(owner) in (list, deque) and len(rest) == 1:
             observer.append(stop.frame, owner, rest[0])
@@ -278,6 +299,9 @@ def read_membership(observer: Observer, frame: types.FrameType, container: Any, 
     if see_search(observer, frame, container, value):
         return
     if id(container) not in observer.outside:
+        if isinstance(container, (list, tuple, deque)):  # compares what they hold
+            observer.deep(frame, container)
+            observer.deep(frame, value)
         return
     if isinstance(container, (dict, set)):
         observer.read(MembershipRead, frame, container, value, value in container)

@@ -174,6 +174,28 @@ class AttributeRead(Read):
         return f"{self.key!r} of {whose}"
 
 
+class OwnRead(Read):
+    """What a class has under a name in its own dict, without asking descriptors; MISSING where it has none,
+    and a base's counts."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return vars(self.container).get(self.key, MISSING)
+
+    def restore(self) -> None:
+        if self.value is not MISSING:
+            type.__setattr__(self.container, self.key, self.value)
+        elif self.key in vars(self.container):
+            type.__delattr__(self.container, self.key)
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('g', vars(self.container))}.get({self.key!r}, {name('V', MISSING)})"
+
+    def label(self) -> str:
+        return f"{self.key!r} of {self.container.__name__}"
+
+
 class ContextRead(Read):
     """What a ``contextvars.ContextVar`` has."""
 

@@ -220,6 +220,7 @@ def _load_item(stop: Stop) -> None:
         observer.deep(stop.frame, key, objects=False)
     elif kind is Kind.ARRAY:
         observer.array(stop.frame, container)
+        observer.deep(stop.frame, key)
     elif isinstance(container, dict) and see_search(observer, stop.frame, container, key):
         return
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
@@ -315,7 +316,13 @@ def _match_keys(stop: Stop) -> None:
 
 @on("MATCH_CLASS")
 def _match_class(stop: Stop) -> None:
-    stop.observer.deep(stop.frame, stop.peek(3))
+    """``case Point(x, y=0)``: the names of what comes without one lie in the class."""
+    observer, cls, names = stop.observer, stop.peek(2), stop.peek(1)
+    if isinstance(cls, type):
+        read_attribute(observer, stop.frame, cls, "__match_args__")
+        for name in (*getattr(cls, "__match_args__", ())[: stop.place.arg], *names):
+            read_attribute(observer, stop.frame, stop.peek(3), name)
+    observer.deep(stop.frame, stop.peek(3))
 
 
 @on("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_TRUE",
@@ -336,6 +343,10 @@ def _operands(stop: Stop) -> None:
     if in_place and kinds[0] in (Kind.CONTAINER, Kind.ARRAY) and id(left) in observer.outside:
         observer.write(stop.frame, left, MISSING, MISSING, left)
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
+        return
+    if stop.place.opname == "BINARY_OP" and all(kind in (Kind.CONTAINER, Kind.TUPLE) for kind in kinds):
+        observer.contents(stop.frame, left)  # a + b looks at no entries of entries
+        observer.contents(stop.frame, right)
         return
     for value, kind in zip((left, right), kinds, strict=True):
         if kind in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY) or compares_in_c(type(value)):

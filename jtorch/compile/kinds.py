@@ -87,6 +87,19 @@ def is_users(cls: type) -> bool:
     return root not in _LIBRARIES
 
 
+@functools.lru_cache(4096)
+def held_by_class(cls: type) -> tuple[tuple[str, type | None], ...]:
+    """What an instance has by its class, if that is a user's: (slot, None), and (constant, base)."""
+    found: dict[str, type | None] = {}
+    for base in cls.__mro__:
+        for name, fact in vars(base).items() if is_users(base) else ():
+            if isinstance(fact, types.MemberDescriptorType):
+                found.setdefault(name, None)
+            elif not name.startswith("__") and not callable(fact) and not hasattr(type(fact), "__get__"):
+                found.setdefault(name, base)
+    return tuple(found.items())
+
+
 def _spelt(folders: Iterable[str]) -> tuple[str, ...]:
     """As modules found there say it, and with links followed: environments link lib64 to lib."""
     return tuple({each + os.sep for folder in folders for each in (folder, os.path.realpath(folder))})
