@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
-from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
+from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead, OwnRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
@@ -16,6 +17,7 @@ from jtorch.compile.questions import see_tensor
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
 _WITH_FACTS = (Kind.OBJECT, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
+_IMMUTABLE = 1 << 8  # the flag of classes written in C, which get no attributes
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
 
@@ -33,8 +35,9 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     elif isinstance(owner, super):
         read_base(observer, frame, owner, name)
     elif kind is Kind.NAMESPACE:
-        if name in owner.__dict__:
-            observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
+        facts = owner.__dict__
+        if name in facts or not ("__getattr__" in facts or hasattr(type(owner), "__getattr__")):
+            observer.read(ItemRead, frame, facts, name, facts.get(name, MISSING))
     elif kind is Kind.TENSOR and hung.is_hung(owner, name):
         hung.see(observer, frame, owner, name)
     elif kind is Kind.TENSOR:
@@ -101,30 +104,39 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
 
 
 def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str) -> None:
-    """A value or a function of a class: may be replaced between calls where the class is a user's."""
-    if not is_users(cls) or kind_of(cls) is Kind.PLAIN:
-        return
+    """A value or a function of a class: may be replaced between calls where the class is a user's, and set
+    where it is not there at all."""
     found = find(cls, name)
-    if found is MISSING and kind_of(cls) is not Kind.TYPE:
-        _read_class(observer, frame, type(cls), name)
-    if found is MISSING or id(cls) in observer.inside:
+    if kind_of(cls) is Kind.PLAIN or (found is not MISSING and not is_users(cls)):
         return
-    bound = isinstance(found, (classmethod, staticmethod))
-    if not bound and (isinstance(found, _STABLE) or not hasattr(type(found), "__get__")):
+    if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
+        _read_class(observer, frame, type(cls), name)
+    bound = isinstance(found, (classmethod, staticmethod)) or id(cls) in observer.inside
+    if found is not MISSING and not bound and (isinstance(found, _STABLE) or not hasattr(type(found), "__get__")):
         observer.read(AttributeRead, frame, cls, name, found)
     else:  # what reading it through the class gives is made anew each time
-        base = next(c for c in cls.__mro__ if name in vars(c))
-        observer.read(ItemRead, frame, vars(base), name, found)
+        _read_bases(observer, frame, cls.__mro__, name)
+
+
+def _read_bases(observer: Observer, frame: types.FrameType, order: Iterable[type], name: str) -> None:
+    """The first of these classes that has ``name``, and that those before it have not."""
+    passed = []
+    for base in order:
+        if name in vars(base):
+            passed = [each for each in passed if is_users(each)]
+            if is_users(base):
+                passed.append(base)
+            break
+        passed.append(base)
+    for base in passed:
+        if id(base) not in observer.inside and not base.__flags__ & _IMMUTABLE:
+            observer.read(OwnRead, frame, base, name, vars(base).get(name, MISSING))
 
 
 def read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """``super().name``"""
     order = owner.__self_class__.__mro__
-    for base in order[order.index(owner.__thisclass__) + 1 :]:
-        if name in vars(base):
-            if is_users(base):
-                observer.read(ItemRead, frame, vars(base), name, vars(base)[name])
-            return
+    _read_bases(observer, frame, order[order.index(owner.__thisclass__) + 1 :], name)
 
 
 def compares_in_c(cls: type) -> bool:
