@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 import types
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from jtorch.compile.questions import see_tensor
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
-_WITH_FACTS = (Kind.OBJECT, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
+_WITH_FACTS = (Kind.OBJECT, Kind.VALUE, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
 _IMMUTABLE = 1 << 8  # the flag of classes written in C, which get no attributes
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
@@ -51,9 +52,11 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.array(frame, owner)
     elif kind is Kind.MODULE:
         _read_module(observer, frame, owner, name)
+    elif isinstance(owner, enum.Enum) and find(type(owner), name) is find(enum.Enum, name) is not MISSING:
+        observer.meet(owner._value_)
     elif kind in _WITH_FACTS and observer.is_outside(owner):
         _read_instance(observer, frame, owner, name)
-    elif kind is Kind.OBJECT and name not in (instance_facts(owner) or ()):
+    elif kind in (Kind.OBJECT, Kind.VALUE) and name not in (instance_facts(owner) or ()):
         _read_class(observer, frame, type(owner), name)
 
 
@@ -107,6 +110,8 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
     """A value or a function of a class: may be replaced between calls where the class is a user's, and set
     where it is not there at all."""
     found = find(cls, name)
+    if issubclass(cls, enum.Enum) and name in cls._member_map_:
+        return
     if kind_of(cls) is Kind.PLAIN or (found is not MISSING and not is_users(cls)):
         return
     if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
@@ -190,7 +195,7 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
 def _place(owner: Any, name: str, value: Any) -> Place | None:
     """An attribute that a replay can write: the object's own, set in the usual way."""
     cls, kind = type(owner), kind_of(type(owner))
-    if value is MISSING or not (kind in (Kind.OBJECT, Kind.MODULE) or cls is types.SimpleNamespace):
+    if value is MISSING or not (kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE) or cls is types.SimpleNamespace):
         return None
     facts = instance_facts(owner)
     if kind is Kind.MODULE and facts is not None:

@@ -241,7 +241,7 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
         shallow = kind is Kind.CONTAINER and name in _SHALLOW
-        _hand_over(observer, stop.frame, rest if shallow or kind is Kind.PLAIN else args)
+        _hand_over(observer, stop.frame, rest if shallow or kind in (Kind.PLAIN, Kind.VALUE) else args)
     elif name in _TELLING:
         if type(owner) in (list, deque) and len(rest) == 1:
             observer.append(stop.frame, owner, rest[0])

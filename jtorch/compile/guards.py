@@ -12,7 +12,7 @@ import math
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from types import FunctionType, MappingProxyType
+from types import FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ import numpy as np
 from jtorch.errors import Source
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_COMPARED = (*PLAIN, tuple)
+_EXACT = frozenset(_COMPARED)
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
@@ -31,6 +33,8 @@ def same(now: Any, before: Any) -> bool:
         return False
     if isinstance(before, np.generic):
         return bool(now.dtype == before.dtype and now.tobytes() == before.tobytes())
+    if before.__class__ not in _EXACT and isinstance(before, _COMPARED) and not is_bare(now, before):
+        return False
     if isinstance(before, float) and (not before or before != before):
         return bool(now == before or (now != now and before != before)) and (
             math.copysign(1.0, now) == math.copysign(1.0, before)
@@ -38,8 +42,34 @@ def same(now: Any, before: Any) -> bool:
     if isinstance(before, complex):
         return same(now.real, before.real) and same(now.imag, before.imag)
     if isinstance(before, tuple):
-        return len(now) == len(before) and all(map(same, now, before))
-    return isinstance(before, PLAIN) and bool(now == before)
+        return tuple.__len__(now) == tuple.__len__(before) and all(
+            map(same, tuple.__iter__(now), tuple.__iter__(before))
+        )
+    for cls in PLAIN:
+        if isinstance(before, cls):
+            return cls.__eq__(now, before) is True
+    return False
+
+
+def by_value(value: Any) -> Any:
+    """Something that is equal for two plain values that are the same."""
+    return (type(value), repr(value)) if value.__class__ in PLAIN else id(value)
+
+
+def is_bare(*values: Any) -> bool:
+    """Whether these numbers, texts or tuples, of a user's class, have no attributes of their own."""
+    for value in values:
+        for base in value.__class__.__mro__:
+            if base in _EXACT:
+                break
+            if any(isinstance(fact, MemberDescriptorType) for fact in vars(base).values()):  # a slot
+                return False
+        try:
+            if object.__getattribute__(value, "__dict__"):
+                return False
+        except AttributeError:
+            pass
+    return True
 
 
 def told(value: Any) -> str:
@@ -86,8 +116,7 @@ class Read:
 
     def facts(self) -> tuple:
         """What it is, in a form that compares."""
-        value = (type(self.value), repr(self.value)) if isinstance(self.value, PLAIN) else id(self.value)
-        return type(self), id(self.container), self._key(), value, self.guarded
+        return type(self), id(self.container), self._key(), by_value(self.value), self.guarded
 
     def _key(self) -> Any:
         return self.key if isinstance(self.key, PLAIN) else id(self.key)
@@ -284,8 +313,7 @@ class ContentsRead(Read):
         return f"{name('again', self)}.holds()"
 
     def facts(self) -> tuple:
-        values = tuple((type(v), repr(v)) if isinstance(v, PLAIN) else id(v) for v in self.value)
-        return type(self), id(self.container), values
+        return type(self), id(self.container), tuple(map(by_value, self.value))
 
     def label(self) -> str:
         return f"the entries of a {type(self.container).__name__}"

@@ -25,10 +25,12 @@ from jtorch.generator import Generator
 
 
 class Kind(enum.Enum):
-    """PLAIN has no parts that change; TENSOR and MODULE announce changes themselves; TUPLE can't change, but
-    what it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
+    """PLAIN has no parts that change; VALUE is a number, a text or a member of an enum, of a user's class, so
+    that attributes may hang on it; TENSOR and MODULE announce changes themselves; TUPLE can't change, but what
+    it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
 
     PLAIN = enum.auto()
+    VALUE = enum.auto()
     TENSOR = enum.auto()
     MODULE = enum.auto()
     NAMESPACE = enum.auto()
@@ -65,7 +67,7 @@ _LIBRARIES = sys.stdlib_module_names | {"jtorch", "numpy", "scipy"}
 def _kind_of(cls: type) -> Kind:
     for classes, kind in _BY_CLASS:
         if issubclass(cls, classes):
-            return kind
+            return Kind.VALUE if kind is Kind.PLAIN and is_users(cls) else kind
     if hasattr(cls, "forward") and hasattr(cls, "named_modules"):
         return Kind.MODULE
     if issubclass(cls, Iterator) and not is_users(cls):  # a user's is watched

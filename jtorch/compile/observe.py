@@ -21,6 +21,7 @@ of interleaved runs). It needs the source text, and misses what jtorch and C cod
 
 from __future__ import annotations
 
+import enum
 import functools
 import logging
 import sys
@@ -214,7 +215,7 @@ class Observer:
 
     def is_outside(self, value: Any) -> bool:
         kind = kind_of(type(value))
-        if kind in (Kind.MODULE, Kind.OBJECT, Kind.NAMESPACE, Kind.TYPE):
+        if kind in (Kind.MODULE, Kind.OBJECT, Kind.VALUE, Kind.NAMESPACE, Kind.TYPE):
             return id(value) not in self.inside
         return id(value) in self.outside
 
@@ -291,6 +292,8 @@ class Observer:
             elif kind in (Kind.CONTAINER, Kind.TUPLE):
                 self.contents(frame, value)
                 stack += contents(value)
+                if objects and hasattr(value, "__dict__"):
+                    stack += self._facts(frame, value)
             elif kind is Kind.ARRAY:
                 self.array(frame, value)
             elif kind is Kind.FOREIGN and not hasattr(value, "__dict__"):
@@ -301,6 +304,11 @@ class Observer:
     def _facts(self, frame: types.FrameType | None, value: Any) -> Iterator[Any]:
         """What an object holds: in its own dict, in slots, and of a user's class the constants in there."""
         outside = self.is_outside(value)
+        if isinstance(value, enum.Enum):  # its own parts do not change
+            for name in [name for name in vars(value) if not name.startswith("_")]:
+                self.read(ItemRead, frame, vars(value), name, vars(value)[name])
+            yield from (value._value_, *vars(value).values())
+            return
         for name, fact in list(getattr(value, "__dict__", {}).items()):
             if outside:
                 self.read(ItemRead, frame, value.__dict__, name, fact)
