@@ -110,7 +110,8 @@ def _read_names(observer: Observer, frame: types.FrameType, owner: Any, names: I
 
 def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
     for value in args:
-        check_iterator(observer, frame, value)
+        for part in (value, *value) if type(value) in (list, tuple) else (value,):
+            check_iterator(observer, frame, part)
         _see_bound(observer, frame, value)
         observer.deep(frame, value, objects)
 

@@ -255,6 +255,7 @@ def _load_slice(stop: Stop) -> None:
 
 @on("STORE_SLICE")
 def _store_slice(stop: Stop) -> None:
+    check_iterator(stop.observer, stop.frame, stop.peek(4))
     _write_item(stop, stop.peek(3), MISSING, stop.peek(4))
 
 
@@ -269,6 +270,8 @@ def _delete_item(stop: Stop) -> None:
 
 
 def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
+    if isinstance(key, slice):
+        check_iterator(stop.observer, stop.frame, value)
     kind = kind_of(type(container))
     if kind is Kind.MODULE and stop.observer.is_outside(container):
         stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
@@ -294,6 +297,7 @@ def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
 
 @on("CONTAINS_OP")
 def _contains(stop: Stop) -> None:
+    check_iterator(stop.observer, stop.frame, stop.peek(1))
     read_membership(stop.observer, stop.frame, stop.peek(1), stop.peek(2))
 
 
@@ -306,6 +310,7 @@ def _iterate(stop: Stop) -> None:
 @on("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "GET_LEN",
     "MATCH_SEQUENCE", "MATCH_MAPPING")  # fmt: skip
 def _open(stop: Stop) -> None:
+    check_iterator(stop.observer, stop.frame, stop.peek(1))
     stop.observer.contents(stop.frame, stop.peek(1))
 
 
