@@ -11,7 +11,7 @@ from typing import Any
 from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
 from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead, OwnRead
-from jtorch.compile.kinds import Kind, is_users, kind_of
+from jtorch.compile.kinds import Kind, is_set_by_users, is_users, kind_of
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
 
@@ -112,11 +112,11 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
     found = find(cls, name)
     if issubclass(cls, enum.Enum) and name in cls._member_map_:
         return
-    if kind_of(cls) is Kind.PLAIN or (found is not MISSING and not is_users(cls)):
+    if kind_of(cls) is Kind.PLAIN or not (found is MISSING or is_users(cls) or is_set_by_users(found)):
         return
     if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
         _read_class(observer, frame, type(cls), name)
-    bound = isinstance(found, (classmethod, staticmethod)) or id(cls) in observer.inside
+    bound = isinstance(found, (classmethod, staticmethod)) or id(cls) in observer.inside or not is_users(cls)
     if found is not MISSING and not bound and (isinstance(found, _STABLE) or not hasattr(type(found), "__get__")):
         observer.read(AttributeRead, frame, cls, name, found)
     else:  # what reading it through the class gives is made anew each time
@@ -129,7 +129,7 @@ def _read_bases(observer: Observer, frame: types.FrameType, order: Iterable[type
     for base in order:
         if name in vars(base):
             passed = [each for each in passed if is_users(each)]
-            if is_users(base):
+            if is_users(base) or is_set_by_users(vars(base)[name]):
                 passed.append(base)
             break
         passed.append(base)

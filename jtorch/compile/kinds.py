@@ -72,21 +72,40 @@ def _kind_of(cls: type) -> Kind:
         return Kind.MODULE
     if issubclass(cls, Iterator) and not is_users(cls):  # a user's is watched
         return Kind.ITERATOR
-    root = str(cls.__module__).partition(".")[0]
-    if root == "jtorch":
-        return Kind.OURS
-    if root in _LIBRARIES:
-        return Kind.FOREIGN
-    return Kind.OBJECT
+    if is_users(cls):
+        return Kind.OBJECT
+    return Kind.OURS if str(cls.__module__).partition(".")[0] == "jtorch" else Kind.FOREIGN
 
 
 kind_of: Callable[[type], Kind] = functools.lru_cache(4096)(_kind_of)  # the kind of the instances of a class
 
 
+@functools.lru_cache(4096)
 def is_users(cls: type) -> bool:
     """Whether a class was written by a user: its methods may be replaced between calls."""
-    root = str(cls.__module__).partition(".")[0]
-    return root not in _LIBRARIES
+    return not _is_library(str(cls.__module__))
+
+
+def _is_library(name: str) -> bool:
+    """Whether a module is jtorch's, NumPy's, SciPy's or the standard library's: by its file where it has one,
+    since a user's own ``profile.py`` is not."""
+    if name.partition(".")[0] not in _LIBRARIES:
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return not isinstance(file, str) or file.startswith(_LIBRARY_FOLDERS) or _is_standard(file)
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith(_STANDARD) and "site-packages" not in file and "dist-packages" not in file
+
+
+def is_set_by_users(fact: Any) -> bool:
+    """Whether what a library's class has was put there by a user: a function of theirs, or a constant, which
+    libraries' classes have few of."""
+    fact = getattr(fact, "fget", None) or getattr(fact, "__func__", fact)
+    if isinstance(fact, types.FunctionType):
+        return is_observed(fact.__code__, fact.__globals__)
+    return not callable(fact) and not hasattr(type(fact), "__get__")
 
 
 @functools.lru_cache(4096)
@@ -121,6 +140,6 @@ def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     if any(getattr(callback, "__code__", None) is code for callback in gc.callbacks):
         return False
     if file.startswith("<"):  # made from text, as a dataclass's methods are
-        root = str(namespace.get("__name__")).partition(".")[0]
-        return root not in _LIBRARIES and not root.startswith("namedtuple_")
-    return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file
+        name = str(namespace.get("__name__"))
+        return not name.startswith("namedtuple_") and not _is_library(name)
+    return not _is_standard(file)

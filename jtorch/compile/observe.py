@@ -160,7 +160,7 @@ class Observer:
         return False
 
     def _begin(self, frame: types.FrameType, code: types.CodeType) -> None:
-        if code.co_name in ("__init__", "__new__", "__post_init__") and code.co_argcount:
+        if code.co_name in ("__init__", "__post_init__") and code.co_argcount:
             self.made(frame.f_locals.get(code.co_varnames[0]))
         cls: Any = type(frame.f_locals.get(code.co_varnames[0])) if code.co_argcount else object
         if kind_of(cls) is Kind.MODULE and getattr(cls.forward, "__code__", None) is code:
