@@ -10,14 +10,24 @@ from typing import Any
 
 from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
-from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead, OwnRead
-from jtorch.compile.kinds import Kind, is_set_by_users, is_users, kind_of
+from jtorch.compile.guards import (
+    MISSING,
+    PLAIN,
+    AttributeRead,
+    CellRead,
+    ContentsRead,
+    ItemRead,
+    OwnRead,
+    contents,
+)  # fmt: skip
+from jtorch.compile.kinds import Kind, is_observed, is_set_by_users, is_users, kind_of
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
 _WITH_FACTS = (Kind.OBJECT, Kind.VALUE, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
+_WITH_SPECIAL = (Kind.OBJECT, Kind.MODULE, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
 _IMMUTABLE = 1 << 8  # the flag of classes written in C, which get no attributes
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
@@ -75,6 +85,7 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
         return
     if hasattr(type(on_class), "__set__"):  # a property comes before what the instance has
         _read_class(observer, frame, cls, name)
+        _read_property(observer, frame, owner, name, on_class)
         return
     facts = instance_facts(owner)
     if facts is not None:
@@ -88,6 +99,31 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
     if on_class is MISSING and not isinstance(find(cls, "__getattr__"), (types.FunctionType, type(MISSING))):
         observer.contents(frame, owner)  # __getattr__ = dict.get
     _read_class(observer, frame, cls, name)
+    if on_class is MISSING:
+        _read_class(observer, frame, cls, "__getattr__")
+
+
+def _read_property(
+    observer: Observer, frame: types.FrameType, owner: Any, name: str, descriptor: Any
+) -> None:  # fmt: skip
+    """A property of a library's class: written in Python it reads what the object holds, in C a number there."""
+    kind, getter = kind_of(type(owner)), getattr(descriptor, "fget", None)
+    if isinstance(owner, types.CellType):
+        observer.read(CellRead, frame, owner, name, content_of(owner))
+    elif kind in (Kind.OBJECT, Kind.FOREIGN) and isinstance(getter, types.FunctionType):
+        if not is_observed(getter.__code__, getter.__globals__):
+            observer.deep(frame, owner)
+    elif kind is Kind.FOREIGN or type(descriptor).__module__ == "_ctypes":
+        value = getattr(owner, name, MISSING)
+        if isinstance(value, PLAIN):
+            observer.read(AttributeRead, frame, owner, name, value)
+
+
+def content_of(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
@@ -128,11 +164,12 @@ def _read_bases(observer: Observer, frame: types.FrameType, order: Iterable[type
     passed = []
     for base in order:
         if name in vars(base):
-            passed = [each for each in passed if is_users(each)]
             if is_users(base) or is_set_by_users(vars(base)[name]):
                 passed.append(base)
             break
         passed.append(base)
+    if name in vars(base) or name.startswith("__"):  # what libraries' classes lack they hardly get
+        passed = [each for each in passed if is_users(each) or name in vars(each)]
     for base in passed:
         if id(base) not in observer.inside and not base.__flags__ & _IMMUTABLE:
             observer.read(OwnRead, frame, base, name, vars(base).get(name, MISSING))
@@ -142,6 +179,42 @@ def read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str)
     """``super().name``"""
     order = owner.__self_class__.__mro__
     _read_bases(observer, frame, order[order.index(owner.__thisclass__) + 1 :], name)
+
+
+_OF_ITEMS = frozenset({"__getitem__", "__iter__", "__contains__", "__len__"})
+TRUTH = ("__bool__", "__len__")
+
+
+def read_special(observer: Observer, frame: types.FrameType, owner: Any, *names: str) -> None:
+    """The interpreter is about to call these methods of ``owner``, those there are. Where a user's class has
+    one from a library's, code that is not watched reads what the object holds."""
+    cls, kind = type(owner), kind_of(type(owner))
+    if kind not in _WITH_SPECIAL or not is_users(cls):
+        return
+    for name in names:
+        _read_class(observer, frame, cls, name)
+        method = find(cls, name)
+        if kind is not Kind.OBJECT or not observer.is_outside(owner):
+            continue
+        if isinstance(method, types.FunctionType):
+            if not is_observed(method.__code__, method.__globals__):
+                observer.deep(frame, owner)
+        elif method is not MISSING and name in _OF_ITEMS and not isinstance(find(cls, "__iter__"), types.FunctionType):
+            observer.read(ContentsRead, frame, owner, None, contents(owner))
+
+
+def is_in_python(cls: type, name: str) -> bool:
+    """Whether a method was written by a user, so that to call it once more is to run the program once more;
+    those that dataclasses write do nothing else."""
+    code = getattr(find(cls, name), "__code__", None)
+    return code is not None and not code.co_filename.startswith("<")
+
+
+def hashes_in_python(key: Any) -> bool:
+    """Whether looking for ``key`` in a dict or set runs code of a user's."""
+    if type(key) is tuple:
+        return any(map(hashes_in_python, key))
+    return kind_of(type(key)) in (Kind.OBJECT, Kind.VALUE) and is_in_python(type(key), "__hash__")
 
 
 def compares_in_c(cls: type) -> bool:

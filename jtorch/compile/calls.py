@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile import hung
-from jtorch.compile.attributes import instance_facts, read_attribute, write_attribute
+from jtorch.compile.attributes import (
+    TRUTH,
+    hashes_in_python,
+    instance_facts,
+    is_in_python,
+    read_attribute,
+    read_special,
+    write_attribute,
+)  # fmt: skip
 from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import (
     MISSING,
@@ -93,7 +101,9 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
         _hand_over(observer, stop.frame, args, objects=False)
-    elif kind_of(type(callee)) is not Kind.OBJECT:
+    elif kind_of(type(callee)) is Kind.OBJECT:
+        read_special(observer, stop.frame, callee, "__call__")
+    else:
         if isinstance(callee, operator.attrgetter) and args:
             _read_names(observer, stop.frame, args[0], callee.__reduce__()[1])
         _hand_over(observer, stop.frame, args)
@@ -217,6 +227,8 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
         )
     if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
         return
+    if cls is bool and args:
+        read_length(observer, stop.frame, args[0], TRUTH)
     if cls in _OPENING:
         for value in args:
             check_iterator(observer, stop.frame, value)
@@ -252,6 +264,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         return
     elif name == "__contains__" and rest:
         read_membership(observer, stop.frame, owner, rest[0])
+    elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest and hashes_in_python(rest[0]):
+        observer.contents(stop.frame, owner)
     elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest:
         value = dict.get(owner, rest[0], MISSING)
         observer.read(ItemRead, stop.frame, owner, rest[0], value)
@@ -283,15 +297,22 @@ def _length(stop: Stop, args: list[Any]) -> None:
     read_length(stop.observer, stop.frame, args[0])
 
 
-def read_length(observer: Observer, frame: types.FrameType, value: Any) -> None:
+def read_length(
+    observer: Observer, frame: types.FrameType, value: Any, methods: tuple[str, ...] = ("__len__",)
+) -> None:  # fmt: skip
     """The length of ``value``, or its truth, is asked for."""
-    if kind_of(type(value)) is Kind.TENSOR:
+    kind = kind_of(type(value))
+    if kind is Kind.PLAIN:
+        return
+    read_special(observer, frame, value, *methods)
+    if kind is Kind.TENSOR:
         see_tensor(observer, frame, value, "__len__")
-    elif kind_of(type(value)) is Kind.CONTAINER and id(value) in observer.outside:
-        observer.read(LengthRead, frame, value, None, len(value))
-    elif kind_of(type(value)) is Kind.FOREIGN and id(value) in observer.outside:
+    elif kind is Kind.CONTAINER and id(value) in observer.outside:
+        if not is_in_python(type(value), "__len__"):
+            observer.read(LengthRead, frame, value, None, len(value))
+    elif kind is Kind.FOREIGN and id(value) in observer.outside:
         observer.contents(frame, value)
-    elif kind_of(type(value)) is Kind.ARRAY:
+    elif kind is Kind.ARRAY:
         observer.array(frame, value)
 
 
@@ -304,7 +325,7 @@ def read_membership(observer: Observer, frame: types.FrameType, container: Any, 
             observer.deep(frame, container)
             observer.deep(frame, value)
         return
-    if isinstance(container, (dict, set)):
+    if isinstance(container, (dict, set)) and not hashes_in_python(value):
         observer.read(MembershipRead, frame, container, value, value in container)
     else:
         observer.contents(frame, container)

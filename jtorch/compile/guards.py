@@ -10,7 +10,7 @@ from __future__ import annotations
 import keyword
 import math
 import operator
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from types import FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 from jtorch.errors import Source
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_HOLDERS: tuple[Any, ...] = (list, tuple, set, frozenset, deque, bytearray)
 _COMPARED = (*PLAIN, tuple)
 _EXACT = frozenset(_COMPARED)
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
@@ -294,6 +295,9 @@ def contents(container: Any) -> tuple:
         return (*dict.keys(container), *dict.values(container))
     if isinstance(container, MappingProxyType):
         return (*container.keys(), *container.values())
+    for cls in _HOLDERS if type(container) not in _HOLDERS else ():
+        if isinstance(container, cls):  # a user's __iter__ is watched where the program calls it
+            return tuple(cls.__iter__(container))
     return tuple(container)
 
 
@@ -308,6 +312,14 @@ class ContentsRead(Read):
     def holds(self) -> bool:
         now, before = contents(self.container), self.value
         return len(now) == len(before) and (all(map(operator.is_, now, before)) or same(now, before))
+
+    def restore(self) -> None:
+        if type(self.container) is list:
+            self.container[:] = self.value
+        elif type(self.container) is dict:
+            n = len(self.value) // 2
+            self.container.clear()
+            self.container.update(zip(self.value[:n], self.value[n:], strict=True))
 
     def test(self, name: Callable[[str, Any], str]) -> str:
         return f"{name('again', self)}.holds()"

@@ -15,7 +15,16 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.compile.attributes import compares_in_c, read_attribute, read_base, write_attribute
+from jtorch.compile.attributes import (
+    TRUTH,
+    compares_in_c,
+    content_of,
+    hashes_in_python,
+    read_attribute,
+    read_base,
+    read_special,
+    write_attribute,
+)  # fmt: skip
 from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
 from jtorch.compile.effects import Cell, Place
 from jtorch.compile.frames import NULL, function_of
@@ -106,14 +115,7 @@ def _cell(stop: Stop) -> types.CellType | None:
 def _load_cell(stop: Stop) -> None:
     cell = _cell(stop)
     if cell is not None:
-        stop.observer.read(CellRead, stop.frame, cell, stop.place.argval, _content(cell))
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
+        stop.observer.read(CellRead, stop.frame, cell, stop.place.argval, content_of(cell))
 
 
 _CLOSURE = 8  # the flag that says a tuple of cells lies below
@@ -147,7 +149,7 @@ def _store_cell(stop: Stop) -> None:
     if cell is not None:
         after = MISSING if stop.place.opname == "DELETE_DEREF" else stop.peek(1)
         place = None if after is MISSING else Cell(cell, stop.place.argval)
-        stop.observer.write(stop.frame, None, stop.place.argval, _content(cell), after, place)
+        stop.observer.write(stop.frame, None, stop.place.argval, content_of(cell), after, place)
 
 
 @on("STORE_GLOBAL", "DELETE_GLOBAL")
@@ -223,7 +225,12 @@ def _load_item(stop: Stop) -> None:
         observer.deep(stop.frame, key)
     elif isinstance(container, dict) and see_search(observer, stop.frame, container, key):
         return
+    elif kind is Kind.OBJECT:
+        read_special(observer, stop.frame, container, "__getitem__")
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
+        if isinstance(container, dict) and hashes_in_python(key):
+            observer.contents(stop.frame, container)
+            return
         value = _item(container, key)
         if value is MISSING and isinstance(container, collections.defaultdict):
             observer.write(stop.frame, container, key, MISSING, container)
@@ -249,6 +256,8 @@ def _load_slice(stop: Stop) -> None:
     kind = kind_of(type(container))
     if kind is Kind.ARRAY:
         stop.observer.array(stop.frame, container)
+    elif kind is Kind.OBJECT:
+        read_special(stop.observer, stop.frame, container, "__getitem__")
     elif kind in (Kind.CONTAINER, Kind.FOREIGN) and id(container) in stop.observer.outside:
         stop.observer.contents(stop.frame, container)
 
@@ -275,6 +284,8 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     kind = kind_of(type(container))
     if kind is Kind.MODULE and stop.observer.is_outside(container):
         stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
+    elif kind is Kind.OBJECT:
+        read_special(stop.observer, stop.frame, container, "__delitem__" if value is MISSING else "__setitem__")
     elif kind is Kind.TENSOR:
         stop.observer.deep(stop.frame, (key, value), objects=False)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
@@ -298,12 +309,14 @@ def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
 @on("CONTAINS_OP")
 def _contains(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(1))
+    read_special(stop.observer, stop.frame, stop.peek(1), "__contains__")
     read_membership(stop.observer, stop.frame, stop.peek(1), stop.peek(2))
 
 
 @on("GET_ITER", "GET_YIELD_FROM_ITER")
 def _iterate(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(1))
+    read_special(stop.observer, stop.frame, stop.peek(1), "__iter__")
     stop.observer.contents(stop.frame, stop.peek(1))
 
 
@@ -311,6 +324,7 @@ def _iterate(stop: Stop) -> None:
     "MATCH_SEQUENCE", "MATCH_MAPPING")  # fmt: skip
 def _open(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(1))
+    read_special(stop.observer, stop.frame, stop.peek(1), "__iter__", "keys")
     stop.observer.contents(stop.frame, stop.peek(1))
 
 
@@ -334,7 +348,19 @@ def _match_class(stop: Stop) -> None:
     "POP_JUMP_BACKWARD_IF_FALSE", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "POP_JUMP_IF_TRUE",
     "POP_JUMP_IF_FALSE", "TO_BOOL", "UNARY_NOT")  # fmt: skip
 def _truth(stop: Stop) -> None:
-    read_length(stop.observer, stop.frame, stop.peek(1))
+    read_length(stop.observer, stop.frame, stop.peek(1), TRUTH)
+
+
+_NAMES = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
+    "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+_METHODS = {symbol: (f"__{name}__", f"__r{name}__") for symbol, name in _NAMES.items()}
+_COMPARISONS = {
+    "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), "<": ("__lt__", "__gt__"),
+    ">": ("__gt__", "__lt__"), "<=": ("__le__", "__ge__"), ">=": ("__ge__", "__le__"),
+}  # fmt: skip
+_UNARY = {"UNARY_NEGATIVE": "__neg__", "UNARY_POSITIVE": "__pos__", "UNARY_INVERT": "__invert__"}
 
 
 @on("COMPARE_OP", "BINARY_OP")
@@ -347,6 +373,12 @@ def _operands(stop: Stop) -> None:
     in_place = stop.place.opname == "BINARY_OP" and stop.place.symbol.endswith("=")
     if in_place and kinds[0] in (Kind.CONTAINER, Kind.ARRAY) and id(left) in observer.outside:
         observer.write(stop.frame, left, MISSING, MISSING, left)
+    if Kind.OBJECT in kinds:
+        names = _METHODS.get(stop.place.symbol.removesuffix("=") or "=", ("", ""))
+        own, other = _COMPARISONS.get(stop.place.symbol.removeprefix("bool(").removesuffix(")"), names)
+        in_its_place = (own.replace("__", "__i", 1),) if in_place else ()
+        read_special(observer, stop.frame, left, *in_its_place, own)
+        read_special(observer, stop.frame, right, other)
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
         return
     if stop.place.opname == "BINARY_OP" and all(kind in (Kind.CONTAINER, Kind.TUPLE) for kind in kinds):
@@ -364,6 +396,8 @@ def _operand(stop: Stop) -> None:
     name = stop.place.opname
     below = name == "FORMAT_WITH_SPEC" or (name == "FORMAT_VALUE" and stop.place.arg & 4)
     value = stop.peek(2 if below else 1)
+    if name in _UNARY:
+        read_special(stop.observer, stop.frame, value, _UNARY[name])
     if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY):
         stop.observer.deep(stop.frame, value)
 
@@ -371,6 +405,7 @@ def _operand(stop: Stop) -> None:
 @on("CALL_INTRINSIC_1")
 def _intrinsic(stop: Stop) -> None:
     if stop.place.symbol == "INTRINSIC_UNARY_POSITIVE":
+        read_special(stop.observer, stop.frame, stop.peek(1), "__pos__")
         _operand(stop)
 
 

@@ -165,6 +165,8 @@ class Observer:
         cls: Any = type(frame.f_locals.get(code.co_varnames[0])) if code.co_argcount else object
         if kind_of(cls) is Kind.MODULE and getattr(cls.forward, "__code__", None) is code:
             self.read(AttributeRead, frame, cls, "forward", cls.forward)  # __call__ is not watched
+        elif code.co_name.startswith("__") and code.co_argcount:
+            self._begin_special(frame, code)
         function = frames.function_of(frame)
         if function is None or id(function) in self.inside:
             return
@@ -175,6 +177,15 @@ class Observer:
                 self.read(AttributeRead, frame, function, name, values)
                 if name == "__kwdefaults__":
                     self.contents(frame, values)
+
+    def _begin_special(self, frame: types.FrameType, code: types.CodeType) -> None:
+        """A method that the interpreter calls by itself, or that C code calls, is one of its class."""
+        owner = frame.f_locals.get(code.co_varnames[0])
+        cls = owner if code.co_name == "__new__" and isinstance(owner, type) else type(owner)
+        method = next((vars(c)[code.co_name] for c in cls.__mro__ if code.co_name in vars(c)), None)
+        method = getattr(method, "__func__", method)
+        if id(cls) not in self.inside and getattr(method, "__code__", None) is code:
+            self.read(AttributeRead, frame, cls, code.co_name, method)
 
     # -- where things come from ------------------------------------------------------------------------------
 
@@ -256,9 +267,9 @@ class Observer:
             for value in contents(container):
                 self.meet(value)
         elif kind is Kind.FOREIGN and id(container) in self.outside:
-            if hasattr(container, "__dict__"):
+            if getattr(container, "__dict__", None):
                 self.deep(frame, container)
-            elif hasattr(type(container), "__iter__"):
+            elif hasattr(type(container), "__iter__") or hasattr(type(container), "__getitem__"):
                 self.read(ContentsRead, frame, container, None, contents(container))
 
     def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
@@ -296,7 +307,7 @@ class Observer:
                     stack += self._facts(frame, value)
             elif kind is Kind.ARRAY:
                 self.array(frame, value)
-            elif kind is Kind.FOREIGN and not hasattr(value, "__dict__"):
+            elif kind is Kind.FOREIGN and not getattr(value, "__dict__", None):
                 self.contents(frame, value)
             elif objects:
                 stack += self._facts(frame, value)
