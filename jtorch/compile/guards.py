@@ -23,6 +23,7 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _HOLDERS: tuple[Any, ...] = (list, tuple, set, frozenset, deque, bytearray)
 _COMPARED = (*PLAIN, tuple)
 _EXACT = frozenset(_COMPARED)
+GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)  # what looking for what is no more raises
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
@@ -102,7 +103,7 @@ class Read:
         """The value as it is now, or MISSING."""
         try:
             return self._look()
-        except (KeyError, IndexError, AttributeError, ValueError, TypeError):
+        except GONE:
             return MISSING
 
     def holds(self) -> bool:
@@ -337,10 +338,10 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
         def reads_hold():
             try:
                 return (g0['scale'] is V1 or again2.holds()) and (g3.cell_contents is V4 or again5.holds())
-            except (KeyError, IndexError, AttributeError, TypeError):
+            except GONE:
                 return False
     """
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"GONE": GONE}
     known: dict[tuple[str, int], str] = {}
 
     def name(prefix: str, value: Any) -> str:
@@ -351,7 +352,7 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
     tests = " and ".join(read.test(name) for read in reads)
     text = (
         f"def reads_hold():\n    try:\n        return {tests}\n"
-        "    except (KeyError, IndexError, AttributeError, TypeError):\n        return False\n"
+        "    except GONE:\n        return False\n"
     )
     exec(compile(text, "<jtorch guards>", "exec"), names)
     return names["reads_hold"]

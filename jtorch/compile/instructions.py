@@ -8,6 +8,7 @@ Source: https://docs.python.org/3/library/dis.html
 
 from __future__ import annotations
 
+import builtins
 import collections
 import dis
 import sys
@@ -40,7 +41,7 @@ HARMLESS = frozenset({
     "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "BEFORE_WITH", "BUILD_CONST_KEY_MAP", "BUILD_INTERPOLATION",
     "BUILD_LIST", "BUILD_MAP", "BUILD_SET", "BUILD_SLICE", "BUILD_STRING", "BUILD_TEMPLATE",
     "BUILD_TUPLE", "CACHE", "CALL", "CALL_INTRINSIC_2", "CHECK_EG_MATCH", "CHECK_EXC_MATCH",
-    "CLEANUP_THROW", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "DELETE_NAME", "END_ASYNC_FOR", "END_FOR",
+    "CLEANUP_THROW", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "END_ASYNC_FOR", "END_FOR",
     "END_SEND", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "EXTENDED_ARG", "FOR_ITER", "GET_AITER",
     "GET_ANEXT", "GET_AWAITABLE", "IMPORT_STAR", "INTERPRETER_EXIT", "JUMP_BACKWARD",
     "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "KW_NAMES", "LIST_APPEND", "LIST_TO_TUPLE",
@@ -52,7 +53,7 @@ HARMLESS = frozenset({
     "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_TOP", "PREP_RERAISE_STAR", "PRINT_EXPR",
     "PUSH_EXC_INFO", "PUSH_NULL", "RAISE_VARARGS", "RERAISE", "RESERVED", "RESUME", "RETURN_CONST",
     "RETURN_GENERATOR", "RETURN_VALUE", "SEND", "SETUP_ANNOTATIONS", "SET_ADD", "STORE_FAST",
-    "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "STORE_NAME", "SWAP", "TRACE_RECORD",
+    "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "SWAP", "TRACE_RECORD",
     "WITH_EXCEPT_START", "YIELD_VALUE",
 })  # fmt: skip
 
@@ -75,6 +76,8 @@ def unknown() -> list[str]:
     return sorted(names - HARMLESS - HANDLERS.keys())
 
 
+_BUILTINS = dict(vars(builtins))  # as they are when a program starts
+
 # -- names ---------------------------------------------------------------------------------------------------
 
 
@@ -86,8 +89,30 @@ def _load_global(stop: Stop) -> None:
 @on("LOAD_NAME")
 def _load_name(stop: Stop) -> None:
     frame, name = stop.frame, stop.place.argval
-    if frame.f_locals is frame.f_globals or name not in frame.f_locals:
+    if frame.f_locals is frame.f_globals:
         _global(stop, name)
+        return
+    names = _given_locals(stop)
+    if names is not None:  # eval("k", {}, names)
+        stop.observer.read(ItemRead, frame, names, name, names.get(name, MISSING))
+    if name not in frame.f_locals:
+        _global(stop, name)
+
+
+def _given_locals(stop: Stop) -> dict[str, Any] | None:
+    """The dict from outside that code run by ``eval`` or ``exec`` has for its locals."""
+    names = stop.frame.f_locals
+    return names if isinstance(names, dict) and id(names) in stop.observer.outside else None
+
+
+@on("STORE_NAME", "DELETE_NAME")
+def _store_name(stop: Stop) -> None:
+    names, name = _given_locals(stop), stop.place.argval
+    if names is None or stop.observer.is_apart(stop.frame):
+        return
+    after = MISSING if stop.place.opname == "DELETE_NAME" else stop.peek(1)
+    place = None if after is MISSING else Place(names, name)
+    stop.observer.write(stop.frame, names, name, names.get(name, MISSING), after, place)
 
 
 @on("LOAD_FROM_DICT_OR_GLOBALS")
@@ -97,9 +122,15 @@ def _load_from_dict(stop: Stop) -> None:
 
 
 def _global(stop: Stop, name: str) -> None:
-    """A builtin's name is read as a global that is missing."""
+    """A builtin's name is read as a global that is missing, and one that is not Python's own, too."""
     names = stop.frame.f_globals
-    stop.observer.read(ItemRead, stop.frame, names, name, names.get(name, MISSING))
+    value = names.get(name, MISSING)
+    stop.observer.read(ItemRead, stop.frame, names, name, value)
+    if value is MISSING:
+        found = stop.frame.f_builtins
+        value = found.get(name, MISSING)
+        if value is not _BUILTINS.get(name):
+            stop.observer.read(ItemRead, stop.frame, found, name, value)
 
 
 def _cell(stop: Stop) -> types.CellType | None:
