@@ -19,6 +19,8 @@ from jtorch.compile.guards import (
     ItemRead,
     OwnRead,
     contents,
+    instance_facts,
+    slot_of,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, is_set_by_users, is_users, kind_of
 from jtorch.compile.observe import Observer
@@ -76,8 +78,8 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
         return
     on_class = find(cls, name)
-    if isinstance(on_class, types.MemberDescriptorType):  # a slot
-        observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
+    if isinstance(on_class, types.MemberDescriptorType):
+        observer.read(AttributeRead, frame, owner, name, slot_of(owner, name))
         return
     if isinstance(on_class, types.GetSetDescriptorType) and kind_of(cls) is Kind.FUNCTION:  # __name__
         if (value := getattr(owner, name, MISSING)) is not MISSING:
@@ -106,7 +108,7 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
 def _read_property(
     observer: Observer, frame: types.FrameType, owner: Any, name: str, descriptor: Any
 ) -> None:  # fmt: skip
-    """A property of a library's class: written in Python it reads what the object holds, in C a number there."""
+    """A property of a library's class: in Python it reads what the object holds, in C a number there."""
     kind, getter = kind_of(type(owner)), getattr(descriptor, "fget", None)
     if isinstance(owner, types.CellType):
         observer.read(CellRead, frame, owner, name, content_of(owner))
@@ -152,8 +154,9 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
         return
     if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
         _read_class(observer, frame, type(cls), name)
-    bound = isinstance(found, (classmethod, staticmethod)) or id(cls) in observer.inside or not is_users(cls)
-    if found is not MISSING and not bound and (isinstance(found, _STABLE) or not hasattr(type(found), "__get__")):
+    bound = isinstance(found, (classmethod, staticmethod)) or not is_users(cls) or id(cls) in observer.inside
+    stable = isinstance(found, _STABLE) or not hasattr(type(found), "__get__")
+    if found is not MISSING and stable and not bound:
         observer.read(AttributeRead, frame, cls, name, found)
     else:  # what reading it through the class gives is made anew each time
         _read_bases(observer, frame, cls.__mro__, name)
@@ -199,7 +202,7 @@ def read_special(observer: Observer, frame: types.FrameType, owner: Any, *names:
         if isinstance(method, types.FunctionType):
             if not is_observed(method.__code__, method.__globals__):
                 observer.deep(frame, owner)
-        elif method is not MISSING and name in _OF_ITEMS and not isinstance(find(cls, "__iter__"), types.FunctionType):
+        elif method is not MISSING and name in _OF_ITEMS and not is_in_python(cls, "__iter__"):
             observer.read(ContentsRead, frame, owner, None, contents(owner))
 
 
@@ -234,15 +237,6 @@ def find(cls: type, name: str) -> Any:
     return MISSING
 
 
-def instance_facts(owner: Any) -> dict[str, Any] | None:
-    """The instance's own dict."""
-    try:
-        facts = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return None
-    return facts if isinstance(facts, dict) else None
-
-
 def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str, value: Any) -> None:
     """``owner.name = value`` is about to happen; MISSING deletes it."""
     kind = kind_of(type(owner))
@@ -268,7 +262,8 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
 def _place(owner: Any, name: str, value: Any) -> Place | None:
     """An attribute that a replay can write: the object's own, set in the usual way."""
     cls, kind = type(owner), kind_of(type(owner))
-    if value is MISSING or not (kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE) or cls is types.SimpleNamespace):
+    ordinary = kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE) or cls is types.SimpleNamespace
+    if value is MISSING or not ordinary:
         return None
     facts = instance_facts(owner)
     if kind is Kind.MODULE and facts is not None:

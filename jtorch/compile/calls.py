@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import contextvars
 import functools
 import inspect
 import operator
 import os
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,8 +19,8 @@ import numpy as np
 from jtorch.compile import hung
 from jtorch.compile.attributes import (
     TRUTH,
+    find,
     hashes_in_python,
-    instance_facts,
     is_in_python,
     read_attribute,
     read_special,
@@ -27,12 +29,14 @@ from jtorch.compile.attributes import (
 from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import (
     MISSING,
+    AliveRead,
     AnswerRead,
     AttributeRead,
     ContextRead,
     ItemRead,
     LengthRead,
     MembershipRead,
+    instance_facts,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer, source_of
@@ -53,13 +57,19 @@ _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _TELLING = ("append",)  # done once while recording, with a warning
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
+_ABOUT_THE_THREAD = frozenset({
+    ("_thread", "get_ident"), ("_thread", "get_native_id"), ("threading", "current_thread"),
+    ("posix", "getpid"),
+})  # fmt: skip
 _LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
 # Of containers made inside these look at no entries of entries, so that a list may grow entry by entry.
-_SHALLOW = _CHANGING - {"sort", "remove"} | {"append", "copy", "get", "setdefault", "keys", "values", "items"}
+_SHALLOW = (_CHANGING - {"sort", "remove"}).union(
+    ("append", "copy", "get", "setdefault", "keys", "values", "items")
+)  # fmt: skip
 _OPENING = (list, tuple, zip, enumerate, reversed)  # classes that do no more than iterate
-_HARMLESS = frozenset({"isinstance", "issubclass", "callable", "super"})
+_HARMLESS = frozenset({"callable", "super"})
 
 
 def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
@@ -73,11 +83,13 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
-    if getattr(callee, "_jtorch_disabled", False):  # it runs at each call, and looks for itself
+    # a disabled one runs at each call, and looks for itself
+    if isinstance(callee, types.FunctionType) and "_jtorch_disabled" in callee.__dict__:
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
         return
-    check_volatile(observer, stop.frame, callee, args)
+    if not _is_watched(callee):
+        check_volatile(observer, stop.frame, callee, args)
     if isinstance(callee, types.FunctionType):
         if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started
             check_iterator(observer, stop.frame, args[0])
@@ -101,12 +113,25 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
         _hand_over(observer, stop.frame, args, objects=False)
-    elif kind_of(type(callee)) is Kind.OBJECT:
+    elif kind_of(type(callee)) is Kind.OBJECT and _is_watched(callee):
         read_special(observer, stop.frame, callee, "__call__")
     else:
-        if isinstance(callee, operator.attrgetter) and args:
+        if isinstance(callee, weakref.ref):
+            observer.reads.setdefault((AliveRead, id(callee)), AliveRead(callee, source_of(stop.frame)))
+            stop.pending = observer.meet
+        elif isinstance(callee, operator.attrgetter) and args:
             _read_names(observer, stop.frame, args[0], callee.__reduce__()[1])
         _hand_over(observer, stop.frame, args)
+
+
+def _is_watched(callee: Any) -> bool:
+    """Whether what a call runs is a user's, and seen when it runs."""
+    if isinstance(callee, types.FunctionType):
+        return is_observed(callee.__code__, callee.__globals__)
+    if isinstance(callee, type):
+        return is_users(callee)
+    method = find(type(callee), "__call__")  # a type of Cython's functions has it from C
+    return isinstance(method, types.FunctionType)
 
 
 def _read_names(observer: Observer, frame: types.FrameType, owner: Any, names: Iterable[str]) -> None:
@@ -163,6 +188,8 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if (module, callee.__name__) == ("os", "getenv"):
         observer.meet(os.environ)
         args = [*args, os.environ]
+    if (module, callee.__name__) in _ABOUT_THE_THREAD:
+        observer.read(AnswerRead, stop.frame, callee, None, callee())
     if module == "inspect":
         for value in args:
             _read_function(observer, stop.frame, value)
@@ -264,16 +291,17 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         return
     elif name == "__contains__" and rest:
         read_membership(observer, stop.frame, owner, rest[0])
-    elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest and hashes_in_python(rest[0]):
-        observer.contents(stop.frame, owner)
     elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest:
+        if hashes_in_python(rest[0]):
+            observer.contents(stop.frame, owner)
+            return
         value = dict.get(owner, rest[0], MISSING)
         observer.read(ItemRead, stop.frame, owner, rest[0], value)
         if name == "setdefault" and value is MISSING:
             observer.write(stop.frame, owner, rest[0], MISSING, rest[-1])
     elif name in _CHANGING:
         observer.write(stop.frame, owner, MISSING, MISSING, owner)
-    elif name == "__len__":
+    elif name == "__len__" and not is_in_python(type(owner), name):
         observer.read(LengthRead, stop.frame, owner, None, len(owner))
     else:
         observer.contents(stop.frame, owner)
@@ -337,6 +365,18 @@ def _attribute(stop: Stop, args: list[Any]) -> None:
         read_attribute(stop.observer, stop.frame, args[0], args[1])
 
 
+def _class_test(stop: Stop, args: list[Any]) -> None:
+    if len(args) > 1:
+        for cls in args[1] if isinstance(args[1], tuple) else (args[1],):
+            read_registry(stop.observer, stop.frame, cls)
+
+
+def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
+    """``isinstance(value, cls)``: other classes may be registered with an abstract one later."""
+    if isinstance(cls, abc.ABCMeta) and is_users(cls):
+        observer.read(AnswerRead, frame, abc.get_cache_token, None, abc.get_cache_token())
+
+
 def _names(stop: Stop, args: list[Any]) -> None:
     if args and isinstance(args[0], Tensor):
         hung.see_all(stop.observer, stop.frame, args[0])
@@ -395,6 +435,8 @@ _BUILTINS: dict[str, Callable] = {
     "len": _length,
     "getattr": _attribute,
     "hasattr": _attribute,
+    "isinstance": _class_test,
+    "issubclass": _class_test,
     "setattr": _set_attribute,
     "delattr": _set_attribute,
     "print": _print,

@@ -23,7 +23,8 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _HOLDERS: tuple[Any, ...] = (list, tuple, set, frozenset, deque, bytearray)
 _COMPARED = (*PLAIN, tuple)
 _EXACT = frozenset(_COMPARED)
-GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)  # what looking for what is no more raises
+# What looking again raises where something is no more
+GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
@@ -49,7 +50,8 @@ def same(now: Any, before: Any) -> bool:
         )
     for cls in PLAIN:
         if isinstance(before, cls):
-            return cls.__eq__(now, before) is True
+            equal: Any = cls.__eq__  # a class's own may do anything
+            return equal(now, before) is True
     return False
 
 
@@ -66,12 +68,29 @@ def is_bare(*values: Any) -> bool:
                 break
             if any(isinstance(fact, MemberDescriptorType) for fact in vars(base).values()):  # a slot
                 return False
-        try:
-            if object.__getattribute__(value, "__dict__"):
-                return False
-        except AttributeError:
-            pass
+        if instance_facts(value):
+            return False
     return True
+
+
+def instance_facts(owner: Any) -> dict[str, Any] | None:
+    """The instance's own dict, without running code of the user's."""
+    try:
+        facts = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def slot_of(owner: Any, name: str) -> Any:
+    """What a slot holds, or MISSING where nothing is in it."""
+    for base in type(owner).__mro__:
+        if isinstance(slot := vars(base).get(name), MemberDescriptorType):
+            try:
+                return slot.__get__(owner)
+            except AttributeError:
+                return MISSING
+    return MISSING
 
 
 def told(value: Any) -> str:
@@ -391,3 +410,16 @@ class ArrayRead(FactsRead):
 
     def label(self) -> str:
         return f"the elements of an array of shape {self.container.shape}"
+
+
+class AliveRead(FactsRead):
+    """Whether what a weak reference names is still there. Does not keep it alive."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def facts_of(reference: Any) -> tuple:
+        return (reference() is not None,)
+
+    def label(self) -> str:
+        return "whether a weak reference is alive"

@@ -26,7 +26,7 @@ from jtorch.compile.attributes import (
     read_special,
     write_attribute,
 )  # fmt: skip
-from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
+from jtorch.compile.calls import check_iterator, read_length, read_membership, read_registry, see_call
 from jtorch.compile.effects import Cell, Place
 from jtorch.compile.frames import NULL, function_of
 from jtorch.compile.guards import MISSING, PLAIN, CellRead, ItemRead
@@ -316,7 +316,8 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     if kind is Kind.MODULE and stop.observer.is_outside(container):
         stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
     elif kind is Kind.OBJECT:
-        read_special(stop.observer, stop.frame, container, "__delitem__" if value is MISSING else "__setitem__")
+        method = "__delitem__" if value is MISSING else "__setitem__"
+        read_special(stop.observer, stop.frame, container, method)
     elif kind is Kind.TENSOR:
         stop.observer.deep(stop.frame, (key, value), objects=False)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
@@ -369,6 +370,7 @@ def _match_class(stop: Stop) -> None:
     """``case Point(x, y=0)``: the names of what comes without one lie in the class."""
     observer, cls, names = stop.observer, stop.peek(2), stop.peek(1)
     if isinstance(cls, type):
+        read_registry(observer, stop.frame, cls)
         read_attribute(observer, stop.frame, cls, "__match_args__")
         for name in (*getattr(cls, "__match_args__", ())[: stop.place.arg], *names):
             read_attribute(observer, stop.frame, stop.peek(3), name)

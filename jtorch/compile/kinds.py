@@ -26,8 +26,8 @@ from jtorch.generator import Generator
 
 class Kind(enum.Enum):
     """PLAIN has no parts that change; VALUE is a number, a text or a member of an enum, of a user's class, so
-    that attributes may hang on it; TENSOR and MODULE announce changes themselves; TUPLE can't change, but what
-    it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
+    that attributes may hang on it; TENSOR and MODULE announce changes themselves; TUPLE can't change, but
+    what it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
 
     PLAIN = enum.auto()
     VALUE = enum.auto()
@@ -80,10 +80,12 @@ def _kind_of(cls: type) -> Kind:
 kind_of: Callable[[type], Kind] = functools.lru_cache(4096)(_kind_of)  # the kind of the instances of a class
 
 
-@functools.lru_cache(4096)
-def is_users(cls: type) -> bool:
+def _is_users(cls: type) -> bool:
     """Whether a class was written by a user: its methods may be replaced between calls."""
     return not _is_library(str(cls.__module__))
+
+
+is_users: Callable[[type], bool] = functools.lru_cache(4096)(_is_users)
 
 
 def _is_library(name: str) -> bool:
@@ -108,8 +110,10 @@ def is_set_by_users(fact: Any) -> bool:
     return not callable(fact) and not hasattr(type(fact), "__get__")
 
 
-@functools.lru_cache(4096)
-def held_by_class(cls: type) -> tuple[tuple[str, type | None], ...]:
+Held = tuple[tuple[str, type | None], ...]
+
+
+def _held_by_class(cls: type) -> Held:
     """What an instance has by its class, if that is a user's: (slot, None), and (constant, base)."""
     found: dict[str, type | None] = {}
     for base in cls.__mro__:
@@ -119,6 +123,9 @@ def held_by_class(cls: type) -> tuple[tuple[str, type | None], ...]:
             elif not name.startswith("__") and not callable(fact) and not hasattr(type(fact), "__get__"):
                 found.setdefault(name, base)
     return tuple(found.items())
+
+
+held_by_class: Callable[[type], Held] = functools.lru_cache(4096)(_held_by_class)
 
 
 def _spelt(folders: Iterable[str]) -> tuple[str, ...]:

@@ -49,7 +49,9 @@ from jtorch.compile.guards import (
     OwnRead,
     Read,
     contents,
+    instance_facts,
     same,
+    slot_of,
     told,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, held_by_class, is_observed, kind_of
@@ -219,9 +221,9 @@ class Observer:
     def made_all(self, tree: Any) -> None:
         """The containers of a tree of arguments, which were built anew for this recording."""
         self.made(tree)
-        facts = getattr(tree, "__dict__", None)
-        for part in (*contents(tree),) if isinstance(tree, (list, tuple, dict)) else (facts or {}).values():
-            if isinstance(part, (list, tuple, dict)) or hasattr(part, "__dataclass_fields__"):
+        held = isinstance(tree, (list, tuple, dict))
+        for part in contents(tree) if held else (instance_facts(tree) or {}).values():
+            if isinstance(part, (list, tuple, dict)) or hasattr(type(part), "__dataclass_fields__"):
                 self.made_all(part)
 
     def is_outside(self, value: Any) -> bool:
@@ -267,7 +269,7 @@ class Observer:
             for value in contents(container):
                 self.meet(value)
         elif kind is Kind.FOREIGN and id(container) in self.outside:
-            if getattr(container, "__dict__", None):
+            if instance_facts(container):
                 self.deep(frame, container)
             elif hasattr(type(container), "__iter__") or hasattr(type(container), "__getitem__"):
                 self.read(ContentsRead, frame, container, None, contents(container))
@@ -303,11 +305,11 @@ class Observer:
             elif kind in (Kind.CONTAINER, Kind.TUPLE):
                 self.contents(frame, value)
                 stack += contents(value)
-                if objects and hasattr(value, "__dict__"):
+                if objects and instance_facts(value):
                     stack += self._facts(frame, value)
             elif kind is Kind.ARRAY:
                 self.array(frame, value)
-            elif kind is Kind.FOREIGN and not getattr(value, "__dict__", None):
+            elif kind is Kind.FOREIGN and not instance_facts(value):
                 self.contents(frame, value)
             elif objects:
                 stack += self._facts(frame, value)
@@ -320,13 +322,14 @@ class Observer:
                 self.read(ItemRead, frame, vars(value), name, vars(value)[name])
             yield from (value._value_, *vars(value).values())
             return
-        for name, fact in list(getattr(value, "__dict__", {}).items()):
+        facts = instance_facts(value) or {}
+        for name, fact in list(facts.items()):
             if outside:
-                self.read(ItemRead, frame, value.__dict__, name, fact)
+                self.read(ItemRead, frame, facts, name, fact)
             yield fact
         for name, base in held_by_class(type(value)):
             if base is None:  # a slot
-                fact = getattr(value, name, MISSING)
+                fact = slot_of(value, name)
                 if outside:
                     self.read(AttributeRead, frame, value, name, fact)
             else:

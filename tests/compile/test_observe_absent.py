@@ -1,4 +1,4 @@
-"""What is not there at first: a name that a module, a class or a base of it gets later counts from then on."""
+"""What is not there at first: a name that a module, a class or a base of it gets later counts then."""
 
 import types
 
@@ -177,7 +177,7 @@ def test_a_name_that_a_module_looks_up_itself(tmp_path, monkeypatch):
     """A module that imports its parts when they are asked for gets them by being recorded."""
     package = tmp_path / "observed_lazily"
     package.mkdir()
-    text = "import importlib\ndef __getattr__(name):\n    return importlib.import_module('.' + name, __name__)\n"
+    text = "import importlib\ndef __getattr__(name): return importlib.import_module(__name__ + '.' + name)"
     (package / "__init__.py").write_text(text)
     (package / "part.py").write_text("RATE = 2.0\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -34,7 +34,7 @@ TAKES = {
     "an assignment to two": unpacks_pair,
     "in": lambda x, values: x * (2 if 2.0 in values else 3),
     "not in": lambda x, values: x * (2 if 7.0 not in values else 3),
-    "list()": lambda x, values: x * list(values)[0],
+    "list()": lambda x, values: x * sum(list(values)),
     "zip()": lambda x, values: x * sum(a for a, _ in zip(values, values, strict=True)),
     "sum()": lambda x, values: x * sum(values),
     "extend()": lambda x, values: [].extend(values) or x,

@@ -57,14 +57,14 @@ READS.update(
     lists_that_are_compared=_of_a_row(lambda x, row: x * (2 if [row] == [[2.0]] else 3)),
     a_list_looked_for_in_lists=_of_a_row(lambda x, row: x * (2 if [5.0] in [[7.0], row] else 3)),
     a_list_counted_in_lists=_of_a_row(lambda x, row: x * (1 + [row, row].count([5.0]))),
-    lists_that_are_added_up=_of_a_row(lambda x, row: x * sum(sum([row, [1.0]], []))),
+    lists_that_are_added_up=_of_a_row(lambda x, row: x * sum(sum([row, [1.0]], []))),  # noqa: RUF017
     a_deep_copy=_of_a_row(lambda x, row: x * copy.deepcopy([row])[0][0]),
     a_deep_copy_of_an_object=_of_a_row(lambda x, row: x * copy.deepcopy(Holder(c=row)).c[0]),
     a_list_as_text=_of_a_row(lambda x, row: x * float(str([row]).strip("[]"))),
     a_list_in_an_f_string=_of_a_row(lambda x, row: x * float(f"{[row]}".strip("[]"))),
     json_of_a_dict=_of_a_row(lambda x, row: x * json.loads(json.dumps({"c": row}))["c"][0]),
     an_index_in_a_format=_of_a_row(lambda x, row: x * float("{a[0][0]}".format(a=[row]))),  # noqa: UP032
-    a_list_made_of_a_list=_of_a_row(lambda x, row: x * list(row)[0]),
+    a_list_made_of_a_list=_of_a_row(lambda x, row: x * sum(list(row))),
     a_dict_made_of_pairs=_of_a_row(lambda x, row: x * sum(dict([[1.0, 1.0], row * 2]))),
     rows_that_are_zipped=_of_a_row(lambda x, row: x * next(zip(row, [1.0], strict=True))[0]),
     a_partial_made_inside=_of_a_row(lambda x, row: x * functools.partial(sum, [*row])()),
@@ -110,7 +110,7 @@ def objects_sorted_by_an_attribute():
 @read
 def an_attribute_got_by_map_getattr():
     config = Holder(k=2.0)
-    return lambda x: x * list(map(getattr, [config], ["k"]))[0], setting(config, "k", 5.0)
+    return lambda x: x * sum(map(getattr, [config], ["k"])), setting(config, "k", 5.0)
 
 
 @read
