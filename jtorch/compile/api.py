@@ -11,6 +11,7 @@ import operator
 import os
 import threading
 import time
+import types
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -433,7 +434,7 @@ def _compiled(model: Callable, options: Options) -> Any:
 
     if not callable(model):
         raise TypeError(f"compile takes a function or a Module, got {type(model).__name__}")
-    if getattr(model, "_jtorch_disabled", False):
+    if isinstance(model, (types.FunctionType, types.MethodType)) and hasattr(model, "_jtorch_disabled"):
         options = dataclasses.replace(options, disabled=True)
     if not options.disabled and config.get("COMPILE"):
         frames.require_known()

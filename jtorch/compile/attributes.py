@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
-from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
-from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.guards import (
+    MISSING,
+    PLAIN,
+    AttributeRead,
+    CellRead,
+    ContentsRead,
+    ItemRead,
+    OwnRead,
+    contents,
+    instance_facts,
+    slot_of,
+)  # fmt: skip
+from jtorch.compile.kinds import Kind, is_observed, is_set_by_users, is_users, kind_of
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
-_WITH_FACTS = (Kind.OBJECT, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
+_WITH_FACTS = (Kind.OBJECT, Kind.VALUE, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
+_WITH_SPECIAL = (Kind.OBJECT, Kind.MODULE, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
+_IMMUTABLE = 1 << 8  # the flag of classes written in C, which get no attributes
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
 
@@ -33,8 +48,9 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     elif isinstance(owner, super):
         read_base(observer, frame, owner, name)
     elif kind is Kind.NAMESPACE:
-        if name in owner.__dict__:
-            observer.read(ItemRead, frame, owner.__dict__, name, owner.__dict__[name])
+        facts = owner.__dict__
+        if name in facts or not ("__getattr__" in facts or hasattr(type(owner), "__getattr__")):
+            observer.read(ItemRead, frame, facts, name, facts.get(name, MISSING))
     elif kind is Kind.TENSOR and hung.is_hung(owner, name):
         hung.see(observer, frame, owner, name)
     elif kind is Kind.TENSOR:
@@ -48,9 +64,11 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.array(frame, owner)
     elif kind is Kind.MODULE:
         _read_module(observer, frame, owner, name)
+    elif isinstance(owner, enum.Enum) and find(type(owner), name) is find(enum.Enum, name) is not MISSING:
+        observer.meet(owner._value_)
     elif kind in _WITH_FACTS and observer.is_outside(owner):
         _read_instance(observer, frame, owner, name)
-    elif kind is Kind.OBJECT and name not in (instance_facts(owner) or ()):
+    elif kind in (Kind.OBJECT, Kind.VALUE) and name not in (instance_facts(owner) or ()):
         _read_class(observer, frame, type(owner), name)
 
 
@@ -60,8 +78,8 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
         return
     on_class = find(cls, name)
-    if isinstance(on_class, types.MemberDescriptorType):  # a slot
-        observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
+    if isinstance(on_class, types.MemberDescriptorType):
+        observer.read(AttributeRead, frame, owner, name, slot_of(owner, name))
         return
     if isinstance(on_class, types.GetSetDescriptorType) and kind_of(cls) is Kind.FUNCTION:  # __name__
         if (value := getattr(owner, name, MISSING)) is not MISSING:
@@ -69,6 +87,7 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
         return
     if hasattr(type(on_class), "__set__"):  # a property comes before what the instance has
         _read_class(observer, frame, cls, name)
+        _read_property(observer, frame, owner, name, on_class)
         return
     facts = instance_facts(owner)
     if facts is not None:
@@ -82,6 +101,31 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
     if on_class is MISSING and not isinstance(find(cls, "__getattr__"), (types.FunctionType, type(MISSING))):
         observer.contents(frame, owner)  # __getattr__ = dict.get
     _read_class(observer, frame, cls, name)
+    if on_class is MISSING:
+        _read_class(observer, frame, cls, "__getattr__")
+
+
+def _read_property(
+    observer: Observer, frame: types.FrameType, owner: Any, name: str, descriptor: Any
+) -> None:  # fmt: skip
+    """A property of a library's class: in Python it reads what the object holds, in C a number there."""
+    kind, getter = kind_of(type(owner)), getattr(descriptor, "fget", None)
+    if isinstance(owner, types.CellType):
+        observer.read(CellRead, frame, owner, name, content_of(owner))
+    elif kind in (Kind.OBJECT, Kind.FOREIGN) and isinstance(getter, types.FunctionType):
+        if not is_observed(getter.__code__, getter.__globals__):
+            observer.deep(frame, owner)
+    elif kind is Kind.FOREIGN or type(descriptor).__module__ == "_ctypes":
+        value = getattr(owner, name, MISSING)
+        if isinstance(value, PLAIN):
+            observer.read(AttributeRead, frame, owner, name, value)
+
+
+def content_of(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
@@ -101,30 +145,79 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
 
 
 def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str) -> None:
-    """A value or a function of a class: may be replaced between calls where the class is a user's."""
-    if not is_users(cls) or kind_of(cls) is Kind.PLAIN:
-        return
+    """A value or a function of a class: may be replaced between calls where the class is a user's, and set
+    where it is not there at all."""
     found = find(cls, name)
-    if found is MISSING and kind_of(cls) is not Kind.TYPE:
-        _read_class(observer, frame, type(cls), name)
-    if found is MISSING or id(cls) in observer.inside:
+    if issubclass(cls, enum.Enum) and name in cls._member_map_:
         return
-    bound = isinstance(found, (classmethod, staticmethod))
-    if not bound and (isinstance(found, _STABLE) or not hasattr(type(found), "__get__")):
+    if kind_of(cls) is Kind.PLAIN or not (found is MISSING or is_users(cls) or is_set_by_users(found)):
+        return
+    if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
+        _read_class(observer, frame, type(cls), name)
+    bound = isinstance(found, (classmethod, staticmethod)) or not is_users(cls) or id(cls) in observer.inside
+    stable = isinstance(found, _STABLE) or not hasattr(type(found), "__get__")
+    if found is not MISSING and stable and not bound:
         observer.read(AttributeRead, frame, cls, name, found)
     else:  # what reading it through the class gives is made anew each time
-        base = next(c for c in cls.__mro__ if name in vars(c))
-        observer.read(ItemRead, frame, vars(base), name, found)
+        _read_bases(observer, frame, cls.__mro__, name)
+
+
+def _read_bases(observer: Observer, frame: types.FrameType, order: Iterable[type], name: str) -> None:
+    """The first of these classes that has ``name``, and that those before it have not."""
+    passed = []
+    for base in order:
+        if name in vars(base):
+            if is_users(base) or is_set_by_users(vars(base)[name]):
+                passed.append(base)
+            break
+        passed.append(base)
+    if name in vars(base) or name.startswith("__"):  # what libraries' classes lack they hardly get
+        passed = [each for each in passed if is_users(each) or name in vars(each)]
+    for base in passed:
+        if id(base) not in observer.inside and not base.__flags__ & _IMMUTABLE:
+            observer.read(OwnRead, frame, base, name, vars(base).get(name, MISSING))
 
 
 def read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """``super().name``"""
     order = owner.__self_class__.__mro__
-    for base in order[order.index(owner.__thisclass__) + 1 :]:
-        if name in vars(base):
-            if is_users(base):
-                observer.read(ItemRead, frame, vars(base), name, vars(base)[name])
-            return
+    _read_bases(observer, frame, order[order.index(owner.__thisclass__) + 1 :], name)
+
+
+_OF_ITEMS = frozenset({"__getitem__", "__iter__", "__contains__", "__len__"})
+TRUTH = ("__bool__", "__len__")
+
+
+def read_special(observer: Observer, frame: types.FrameType, owner: Any, *names: str) -> None:
+    """The interpreter is about to call these methods of ``owner``, those there are. Where a user's class has
+    one from a library's, code that is not watched reads what the object holds."""
+    cls, kind = type(owner), kind_of(type(owner))
+    if kind not in _WITH_SPECIAL or not is_users(cls):
+        return
+    for name in names:
+        _read_class(observer, frame, cls, name)
+        method = find(cls, name)
+        if kind is not Kind.OBJECT or not observer.is_outside(owner):
+            continue
+        if isinstance(method, types.FunctionType):
+            if not is_observed(method.__code__, method.__globals__):
+                observer.deep(frame, owner)
+        elif method is not MISSING and name in _OF_ITEMS and not is_in_python(cls, "__iter__"):
+            observer.read(ContentsRead, frame, owner, None, contents(owner))
+
+
+def is_in_python(cls: type, name: str) -> bool:
+    """Whether a method was written by a user, so that to call it once more is to run the program once more;
+    those that dataclasses write do nothing else."""
+    code = getattr(find(cls, name), "__code__", None)
+    return code is not None and not code.co_filename.startswith("<")
+
+
+def hashes_in_python(key: Any) -> bool:
+    """Whether looking for ``key`` in a dict or set runs code of a user's."""
+    if type(key) is tuple:
+        return any(map(hashes_in_python, key))
+    return kind_of(type(key)) in (Kind.OBJECT, Kind.VALUE) and is_in_python(type(key), "__hash__")
 
 
 def compares_in_c(cls: type) -> bool:
@@ -142,15 +235,6 @@ def find(cls: type, name: str) -> Any:
         if name in facts:
             return facts[name]
     return MISSING
-
-
-def instance_facts(owner: Any) -> dict[str, Any] | None:
-    """The instance's own dict."""
-    try:
-        facts = object.__getattribute__(owner, "__dict__")
-    except AttributeError:
-        return None
-    return facts if isinstance(facts, dict) else None
 
 
 def write_attribute(
@@ -203,7 +287,8 @@ def is_watched(function: Any) -> bool:
 def _place(owner: Any, name: str, value: Any, base: bool) -> Place | None:
     """An attribute that a replay can write: the object's own, set in the usual way."""
     cls, kind = type(owner), kind_of(type(owner))
-    if value is MISSING or not (kind in (Kind.OBJECT, Kind.MODULE) or cls is types.SimpleNamespace):
+    ordinary = kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE) or cls is types.SimpleNamespace
+    if value is MISSING or not ordinary:
         return None
     if not base and not _is_usual(cls.__setattr__):  # which sets who knows what
         return None

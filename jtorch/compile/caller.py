@@ -37,7 +37,7 @@ from jtorch import watch
 from jtorch.compile.apart import FOREIGN, apart, overlap, owner, owners
 from jtorch.compile.branches import is_other_branch
 from jtorch.compile.effects import finisher
-from jtorch.compile.guards import test_of
+from jtorch.compile.guards import PLAIN, same, test_of
 from jtorch.compile.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
 from jtorch.compile.tree import unflatten
 from jtorch.compile.values import alike, counts_by_value
@@ -210,12 +210,15 @@ class _Caller:
 
     def _static_guard(self, k: int, leaf: Any) -> None:
         value = self.name("V", leaf)
-        if isinstance(leaf, (bool, int, str, bytes, type(None))):
+        if leaf.__class__ in (bool, int, str, bytes, type(None)):
             cls = self.name("C", type(leaf))
             self.miss_unless(f"a{k}.__class__ is {cls} and a{k} == {value}")
         elif counts_by_value(leaf):
             self.names["alike"] = alike
             self.miss_unless(f"a{k} is {value} or alike(a{k}, {value})")
+        elif isinstance(leaf, PLAIN):  # of a user's class
+            self.names["same"] = same
+            self.miss_unless(f"a{k} is {value} or same(a{k}, {value})")
         else:
             self.miss_unless(f"a{k} is {value}")
 

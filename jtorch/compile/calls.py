@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import abc
 import contextvars
 import functools
+import inspect
 import operator
 import os
 import types
+import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile import hung
-from jtorch.compile.attributes import find, instance_facts, read_attribute, write_attribute
+from jtorch.compile.attributes import (
+    TRUTH,
+    find,
+    hashes_in_python,
+    is_in_python,
+    read_attribute,
+    read_special,
+    write_attribute,
+)  # fmt: skip
 from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import (
     MISSING,
+    AliveRead,
     AnswerRead,
     AttributeRead,
     ContextRead,
     ItemRead,
     LengthRead,
     MembershipRead,
+    instance_facts,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe import Observer, source_of
@@ -46,10 +59,19 @@ _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done once while recording, with a warning
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
+_ABOUT_THE_THREAD = frozenset({
+    ("_thread", "get_ident"), ("_thread", "get_native_id"), ("threading", "current_thread"),
+    ("posix", "getpid"),
+})  # fmt: skip
 _LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
-_HARMLESS = frozenset({"isinstance", "issubclass", "callable", "super"})
+# Of containers made inside these look at no entries of entries, so that a list may grow entry by entry.
+_SHALLOW = (_CHANGING - {"sort", "remove"}).union(
+    ("append", "copy", "get", "setdefault", "keys", "values", "items")
+)  # fmt: skip
+_OPENING = (list, tuple, zip, enumerate, reversed)  # classes that do no more than iterate
+_HARMLESS = frozenset({"callable", "super"})
 
 
 def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
@@ -63,12 +85,13 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
-    if isinstance(callee, types.FunctionType) and hasattr(callee, "_jtorch_disabled"):
+    if isinstance(callee, types.FunctionType) and "_jtorch_disabled" in callee.__dict__:
         # it runs at each call, and looks for itself
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
         return
-    check_volatile(observer, stop.frame, callee, args)
+    if not _is_watched(callee):
+        check_volatile(observer, stop.frame, callee, args)
     if isinstance(callee, types.FunctionType):
         if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started
             check_iterator(observer, stop.frame, args[0])
@@ -92,13 +115,40 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
         _hand_over(observer, stop.frame, args, objects=False)
-    elif kind_of(type(callee)) is not Kind.OBJECT:
+    elif kind_of(type(callee)) is Kind.OBJECT and _is_watched(callee):
+        read_special(observer, stop.frame, callee, "__call__")
+    else:
+        if isinstance(callee, weakref.ref):
+            observer.reads.setdefault((AliveRead, id(callee)), AliveRead(callee, source_of(stop.frame)))
+            stop.pending = observer.meet
+        elif isinstance(callee, operator.attrgetter) and args:
+            _read_names(observer, stop.frame, args[0], callee.__reduce__()[1])
         _hand_over(observer, stop.frame, args)
+
+
+def _is_watched(callee: Any) -> bool:
+    """Whether what a call runs is a user's, and seen when it runs."""
+    if isinstance(callee, types.FunctionType):
+        return is_observed(callee.__code__, callee.__globals__)
+    if isinstance(callee, type):
+        return is_users(callee)
+    method = find(type(callee), "__call__")  # a type of Cython's functions has it from C
+    return isinstance(method, types.FunctionType)
+
+
+def _read_names(observer: Observer, frame: types.FrameType, owner: Any, names: Iterable[str]) -> None:
+    """``operator.attrgetter(*names)(owner)``; a property on the way ends what can be followed."""
+    for name in names:
+        value = owner
+        for part in name.split("."):
+            read_attribute(observer, frame, value, part)
+            value = inspect.getattr_static(value, part, None)
 
 
 def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
     for value in args:
-        check_iterator(observer, frame, value)
+        for part in (value, *value) if type(value) in (list, tuple) else (value,):
+            check_iterator(observer, frame, part)
         _see_bound(observer, frame, value)
         observer.deep(frame, value, objects)
 
@@ -144,6 +194,8 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if (module, callee.__name__) == ("os", "getenv"):
         observer.meet(os.environ)
         args = [*args, os.environ]
+    if (module, callee.__name__) in _ABOUT_THE_THREAD:
+        observer.read(AnswerRead, stop.frame, callee, None, callee())
     if module == "inspect":
         for value in args:
             _read_function(observer, stop.frame, value)
@@ -225,7 +277,13 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
         )
     if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
         return
-    if not is_users(cls):
+    if cls is bool and args:
+        read_length(observer, stop.frame, args[0], TRUTH)
+    if cls in _OPENING:
+        for value in args:
+            check_iterator(observer, stop.frame, value)
+            observer.contents(stop.frame, value)
+    elif not is_users(cls):
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
         _hand_over(observer, stop.frame, args, objects=not ours)
     stop.pending = observer.made
@@ -245,7 +303,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
         _see_change(observer, stop.frame, callee, args)
-        _hand_over(observer, stop.frame, args if kind is not Kind.PLAIN else rest)
+        shallow = kind is Kind.CONTAINER and name in _SHALLOW
+        _hand_over(observer, stop.frame, rest if shallow or kind in (Kind.PLAIN, Kind.VALUE) else args)
     elif name in _TELLING:
         if type(owner) in (list, deque) and len(rest) == 1:
             observer.append(stop.frame, owner, rest[0])
@@ -256,13 +315,16 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     elif name == "__contains__" and rest:
         read_membership(observer, stop.frame, owner, rest[0])
     elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest:
+        if hashes_in_python(rest[0]):
+            observer.contents(stop.frame, owner)
+            return
         value = dict.get(owner, rest[0], MISSING)
         observer.read(ItemRead, stop.frame, owner, rest[0], value)
         if name == "setdefault" and value is MISSING:
             observer.write(stop.frame, owner, rest[0], MISSING, rest[-1])
     elif name in _CHANGING:
         observer.write(stop.frame, owner, MISSING, MISSING, owner)
-    elif name == "__len__":
+    elif name == "__len__" and not is_in_python(type(owner), name):
         observer.read(LengthRead, stop.frame, owner, None, len(owner))
     else:
         observer.contents(stop.frame, owner)
@@ -286,15 +348,22 @@ def _length(stop: Stop, args: list[Any]) -> None:
     read_length(stop.observer, stop.frame, args[0])
 
 
-def read_length(observer: Observer, frame: types.FrameType, value: Any) -> None:
+def read_length(
+    observer: Observer, frame: types.FrameType, value: Any, methods: tuple[str, ...] = ("__len__",)
+) -> None:  # fmt: skip
     """The length of ``value``, or its truth, is asked for."""
-    if kind_of(type(value)) is Kind.TENSOR:
+    kind = kind_of(type(value))
+    if kind is Kind.PLAIN:
+        return
+    read_special(observer, frame, value, *methods)
+    if kind is Kind.TENSOR:
         see_tensor(observer, frame, value, "__len__")
-    elif kind_of(type(value)) is Kind.CONTAINER and id(value) in observer.outside:
-        observer.read(LengthRead, frame, value, None, len(value))
-    elif kind_of(type(value)) is Kind.FOREIGN and id(value) in observer.outside:
+    elif kind is Kind.CONTAINER and id(value) in observer.outside:
+        if not is_in_python(type(value), "__len__"):
+            observer.read(LengthRead, frame, value, None, len(value))
+    elif kind is Kind.FOREIGN and id(value) in observer.outside:
         observer.contents(frame, value)
-    elif kind_of(type(value)) is Kind.ARRAY:
+    elif kind is Kind.ARRAY:
         observer.array(frame, value)
 
 
@@ -303,8 +372,11 @@ def read_membership(observer: Observer, frame: types.FrameType, container: Any, 
     if see_search(observer, frame, container, value):
         return
     if id(container) not in observer.outside:
+        if isinstance(container, (list, tuple, deque)):  # compares what they hold
+            observer.deep(frame, container)
+            observer.deep(frame, value)
         return
-    if isinstance(container, (dict, set)):
+    if isinstance(container, (dict, set)) and not hashes_in_python(value):
         observer.read(MembershipRead, frame, container, value, value in container)
     else:
         observer.contents(frame, container)
@@ -314,6 +386,18 @@ def read_membership(observer: Observer, frame: types.FrameType, container: Any, 
 def _attribute(stop: Stop, args: list[Any]) -> None:
     if len(args) > 1 and isinstance(args[1], str):
         read_attribute(stop.observer, stop.frame, args[0], args[1])
+
+
+def _class_test(stop: Stop, args: list[Any]) -> None:
+    if len(args) > 1:
+        for cls in args[1] if isinstance(args[1], tuple) else (args[1],):
+            read_registry(stop.observer, stop.frame, cls)
+
+
+def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
+    """``isinstance(value, cls)``: other classes may be registered with an abstract one later."""
+    if isinstance(cls, abc.ABCMeta) and is_users(cls):
+        observer.read(AnswerRead, frame, abc.get_cache_token, None, abc.get_cache_token())
 
 
 def _names(stop: Stop, args: list[Any]) -> None:
@@ -374,6 +458,8 @@ _BUILTINS: dict[str, Callable] = {
     "len": _length,
     "getattr": _attribute,
     "hasattr": _attribute,
+    "isinstance": _class_test,
+    "issubclass": _class_test,
     "setattr": _set_attribute,
     "delattr": _set_attribute,
     "print": _print,

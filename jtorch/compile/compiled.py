@@ -13,7 +13,7 @@ from jtorch import watch
 from jtorch.compile import caller
 from jtorch.compile.backward import Backward
 from jtorch.compile.capture import Capture
-from jtorch.compile.guards import PLAIN
+from jtorch.compile.guards import PLAIN, same
 from jtorch.compile.inputs import (
     ArrayInput,
     ConstantInput,
@@ -254,7 +254,7 @@ def _statics(leaves: list[Any]) -> list[Any]:
 def _same_static(a: Any, b: Any) -> bool:
     return a is b or (
         a.__class__ is b.__class__
-        and ((isinstance(a, PLAIN) and a == b) or (counts_by_value(a) and alike(b, a)))
+        and ((isinstance(a, PLAIN) and same(a, b)) or (counts_by_value(a) and alike(b, a)))
     )
 
 

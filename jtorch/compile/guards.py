@@ -10,9 +10,9 @@ from __future__ import annotations
 import keyword
 import math
 import operator
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
-from types import FunctionType, MappingProxyType
+from types import FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,11 @@ import numpy as np
 from jtorch.errors import Source
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_HOLDERS: tuple[Any, ...] = (list, tuple, set, frozenset, deque, bytearray)
+_COMPARED = (*PLAIN, tuple)
+_EXACT = frozenset(_COMPARED)
+# What looking again raises where something is no more
+GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
@@ -31,6 +36,8 @@ def same(now: Any, before: Any) -> bool:
         return False
     if isinstance(before, np.generic):
         return bool(now.dtype == before.dtype and now.tobytes() == before.tobytes())
+    if before.__class__ not in _EXACT and isinstance(before, _COMPARED) and not is_bare(now, before):
+        return False
     if isinstance(before, float) and (not before or before != before):
         return bool(now == before or (now != now and before != before)) and (
             math.copysign(1.0, now) == math.copysign(1.0, before)
@@ -38,8 +45,52 @@ def same(now: Any, before: Any) -> bool:
     if isinstance(before, complex):
         return same(now.real, before.real) and same(now.imag, before.imag)
     if isinstance(before, tuple):
-        return len(now) == len(before) and all(map(same, now, before))
-    return isinstance(before, PLAIN) and bool(now == before)
+        return tuple.__len__(now) == tuple.__len__(before) and all(
+            map(same, tuple.__iter__(now), tuple.__iter__(before))
+        )
+    for cls in PLAIN:
+        if isinstance(before, cls):
+            equal: Any = cls.__eq__  # a class's own may do anything
+            return equal(now, before) is True
+    return False
+
+
+def by_value(value: Any) -> Any:
+    """Something that is equal for two plain values that are the same."""
+    return (type(value), repr(value)) if value.__class__ in PLAIN else id(value)
+
+
+def is_bare(*values: Any) -> bool:
+    """Whether these numbers, texts or tuples, of a user's class, have no attributes of their own."""
+    for value in values:
+        for base in value.__class__.__mro__:
+            if base in _EXACT:
+                break
+            if any(isinstance(fact, MemberDescriptorType) for fact in vars(base).values()):  # a slot
+                return False
+        if instance_facts(value):
+            return False
+    return True
+
+
+def instance_facts(owner: Any) -> dict[str, Any] | None:
+    """The instance's own dict, without running code of the user's."""
+    try:
+        facts = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def slot_of(owner: Any, name: str) -> Any:
+    """What a slot holds, or MISSING where nothing is in it."""
+    for base in type(owner).__mro__:
+        if isinstance(slot := vars(base).get(name), MemberDescriptorType):
+            try:
+                return slot.__get__(owner)
+            except AttributeError:
+                return MISSING
+    return MISSING
 
 
 def told(value: Any) -> str:
@@ -71,7 +122,7 @@ class Read:
         """The value as it is now, or MISSING."""
         try:
             return self._look()
-        except (KeyError, IndexError, AttributeError, ValueError, TypeError):
+        except GONE:
             return MISSING
 
     def holds(self) -> bool:
@@ -86,8 +137,7 @@ class Read:
 
     def facts(self) -> tuple:
         """What it is, in a form that compares."""
-        value = (type(self.value), repr(self.value)) if isinstance(self.value, PLAIN) else id(self.value)
-        return type(self), id(self.container), self._key(), value, self.guarded
+        return type(self), id(self.container), self._key(), by_value(self.value), self.guarded
 
     def _key(self) -> Any:
         return self.key if isinstance(self.key, PLAIN) else id(self.key)
@@ -174,6 +224,28 @@ class AttributeRead(Read):
         return f"{self.key!r} of {whose}"
 
 
+class OwnRead(Read):
+    """What a class has under a name in its own dict, without asking descriptors; MISSING where it has none,
+    and a base's counts."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return vars(self.container).get(self.key, MISSING)
+
+    def restore(self) -> None:
+        if self.value is not MISSING:
+            type.__setattr__(self.container, self.key, self.value)
+        elif self.key in vars(self.container):
+            type.__delattr__(self.container, self.key)
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('g', vars(self.container))}.get({self.key!r}, {name('V', MISSING)})"
+
+    def label(self) -> str:
+        return f"{self.key!r} of {self.container.__name__}"
+
+
 class ContextRead(Read):
     """What a ``contextvars.ContextVar`` has."""
 
@@ -243,6 +315,9 @@ def contents(container: Any) -> tuple:
         return (*dict.keys(container), *dict.values(container))
     if isinstance(container, MappingProxyType):
         return (*container.keys(), *container.values())
+    for cls in _HOLDERS if type(container) not in _HOLDERS else ():
+        if isinstance(container, cls):  # a user's __iter__ is watched where the program calls it
+            return tuple(cls.__iter__(container))
     return tuple(container)
 
 
@@ -258,12 +333,19 @@ class ContentsRead(Read):
         now, before = contents(self.container), self.value
         return len(now) == len(before) and (all(map(operator.is_, now, before)) or same(now, before))
 
+    def restore(self) -> None:
+        if type(self.container) is list:
+            self.container[:] = self.value
+        elif type(self.container) is dict:
+            n = len(self.value) // 2
+            self.container.clear()
+            self.container.update(zip(self.value[:n], self.value[n:], strict=True))
+
     def test(self, name: Callable[[str, Any], str]) -> str:
         return f"{name('again', self)}.holds()"
 
     def facts(self) -> tuple:
-        values = tuple((type(v), repr(v)) if isinstance(v, PLAIN) else id(v) for v in self.value)
-        return type(self), id(self.container), values
+        return type(self), id(self.container), tuple(map(by_value, self.value))
 
     def label(self) -> str:
         return f"the entries of a {type(self.container).__name__}"
@@ -275,10 +357,10 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
         def reads_hold():
             try:
                 return (g0['scale'] is V1 or again2.holds()) and (g3.cell_contents is V4 or again5.holds())
-            except (KeyError, IndexError, AttributeError, TypeError):
+            except GONE:
                 return False
     """
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"GONE": GONE}
     known: dict[tuple[str, int], str] = {}
 
     def name(prefix: str, value: Any) -> str:
@@ -289,7 +371,7 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
     tests = " and ".join(read.test(name) for read in reads)
     text = (
         f"def reads_hold():\n    try:\n        return {tests}\n"
-        "    except (KeyError, IndexError, AttributeError, TypeError):\n        return False\n"
+        "    except GONE:\n        return False\n"
     )
     exec(compile(text, "<jtorch guards>", "exec"), names)
     return names["reads_hold"]
@@ -328,3 +410,16 @@ class ArrayRead(FactsRead):
 
     def label(self) -> str:
         return f"the elements of an array of shape {self.container.shape}"
+
+
+class AliveRead(FactsRead):
+    """Whether what a weak reference names is still there. Does not keep it alive."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def facts_of(reference: Any) -> tuple:
+        return (reference() is not None,)
+
+    def label(self) -> str:
+        return "whether a weak reference is alive"

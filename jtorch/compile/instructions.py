@@ -8,6 +8,7 @@ Source: https://docs.python.org/3/library/dis.html
 
 from __future__ import annotations
 
+import builtins
 import collections
 import dis
 import sys
@@ -16,13 +17,17 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.compile.attributes import (
+    TRUTH,
     changes_unseen,
     compares_in_c,
+    content_of,
+    hashes_in_python,
     read_attribute,
     read_base,
+    read_special,
     write_attribute,
-)
-from jtorch.compile.calls import check_iterator, read_length, read_membership, see_call
+)  # fmt: skip
+from jtorch.compile.calls import check_iterator, read_length, read_membership, read_registry, see_call
 from jtorch.compile.effects import Cell, Place
 from jtorch.compile.frames import NULL, function_of
 from jtorch.compile.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead
@@ -37,7 +42,7 @@ HARMLESS = frozenset({
     "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "BEFORE_WITH", "BUILD_CONST_KEY_MAP", "BUILD_INTERPOLATION",
     "BUILD_LIST", "BUILD_MAP", "BUILD_SET", "BUILD_SLICE", "BUILD_STRING", "BUILD_TEMPLATE",
     "BUILD_TUPLE", "CACHE", "CALL", "CALL_INTRINSIC_2", "CHECK_EG_MATCH", "CHECK_EXC_MATCH",
-    "CLEANUP_THROW", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "DELETE_NAME", "END_ASYNC_FOR", "END_FOR",
+    "CLEANUP_THROW", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "END_ASYNC_FOR", "END_FOR",
     "END_SEND", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "EXTENDED_ARG", "FOR_ITER", "GET_AITER",
     "GET_ANEXT", "GET_AWAITABLE", "IMPORT_STAR", "INTERPRETER_EXIT", "JUMP_BACKWARD",
     "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "KW_NAMES", "LIST_APPEND", "LIST_TO_TUPLE",
@@ -49,7 +54,7 @@ HARMLESS = frozenset({
     "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_TOP", "PREP_RERAISE_STAR", "PRINT_EXPR",
     "PUSH_EXC_INFO", "PUSH_NULL", "RAISE_VARARGS", "RERAISE", "RESERVED", "RESUME", "RETURN_CONST",
     "RETURN_GENERATOR", "RETURN_VALUE", "SEND", "SETUP_ANNOTATIONS", "SET_ADD", "STORE_FAST",
-    "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "STORE_NAME", "SWAP", "TRACE_RECORD",
+    "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "SWAP", "TRACE_RECORD",
     "WITH_EXCEPT_START", "YIELD_VALUE",
 })  # fmt: skip
 
@@ -72,6 +77,8 @@ def unknown() -> list[str]:
     return sorted(names - HARMLESS - HANDLERS.keys())
 
 
+_BUILTINS = dict(vars(builtins))  # as they are when a program starts
+
 # -- names ---------------------------------------------------------------------------------------------------
 
 
@@ -83,8 +90,30 @@ def _load_global(stop: Stop) -> None:
 @on("LOAD_NAME")
 def _load_name(stop: Stop) -> None:
     frame, name = stop.frame, stop.place.argval
-    if frame.f_locals is frame.f_globals or name not in frame.f_locals:
+    if frame.f_locals is frame.f_globals:
         _global(stop, name)
+        return
+    names = _given_locals(stop)
+    if names is not None:  # eval("k", {}, names)
+        stop.observer.read(ItemRead, frame, names, name, names.get(name, MISSING))
+    if name not in frame.f_locals:
+        _global(stop, name)
+
+
+def _given_locals(stop: Stop) -> dict[str, Any] | None:
+    """The dict from outside that code run by ``eval`` or ``exec`` has for its locals."""
+    names = stop.frame.f_locals
+    return names if isinstance(names, dict) and id(names) in stop.observer.outside else None
+
+
+@on("STORE_NAME", "DELETE_NAME")
+def _store_name(stop: Stop) -> None:
+    names, name = _given_locals(stop), stop.place.argval
+    if names is None or stop.observer.is_apart(stop.frame):
+        return
+    after = MISSING if stop.place.opname == "DELETE_NAME" else stop.peek(1)
+    place = None if after is MISSING else Place(names, name)
+    stop.observer.write(stop.frame, names, name, names.get(name, MISSING), after, place)
 
 
 @on("LOAD_FROM_DICT_OR_GLOBALS")
@@ -94,9 +123,15 @@ def _load_from_dict(stop: Stop) -> None:
 
 
 def _global(stop: Stop, name: str) -> None:
-    """A builtin's name is read as a global that is missing."""
+    """A builtin's name is read as a global that is missing, and one that is not Python's own, too."""
     names = stop.frame.f_globals
-    stop.observer.read(ItemRead, stop.frame, names, name, names.get(name, MISSING))
+    value = names.get(name, MISSING)
+    stop.observer.read(ItemRead, stop.frame, names, name, value)
+    if value is MISSING:
+        found = stop.frame.f_builtins
+        value = found.get(name, MISSING)
+        if value is not _BUILTINS.get(name):
+            stop.observer.read(ItemRead, stop.frame, found, name, value)
 
 
 def _cell(stop: Stop) -> types.CellType | None:
@@ -112,14 +147,7 @@ def _cell(stop: Stop) -> types.CellType | None:
 def _load_cell(stop: Stop) -> None:
     cell = _cell(stop)
     if cell is not None:
-        stop.observer.read(CellRead, stop.frame, cell, stop.place.argval, _content(cell))
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
+        stop.observer.read(CellRead, stop.frame, cell, stop.place.argval, content_of(cell))
 
 
 _CLOSURE = 8  # the flag that says a tuple of cells lies below
@@ -153,7 +181,7 @@ def _store_cell(stop: Stop) -> None:
     if cell is not None:
         after = MISSING if stop.place.opname == "DELETE_DEREF" else stop.peek(1)
         place = None if after is MISSING else Cell(cell, stop.place.argval)
-        stop.observer.write(stop.frame, None, stop.place.argval, _content(cell), after, place)
+        stop.observer.write(stop.frame, None, stop.place.argval, content_of(cell), after, place)
 
 
 @on("STORE_GLOBAL", "DELETE_GLOBAL")
@@ -229,9 +257,15 @@ def _load_item(stop: Stop) -> None:
         observer.deep(stop.frame, key, objects=False)
     elif kind is Kind.ARRAY:
         observer.array(stop.frame, container)
+        observer.deep(stop.frame, key)
     elif isinstance(container, dict) and see_search(observer, stop.frame, container, key):
         return
+    elif kind is Kind.OBJECT:
+        read_special(observer, stop.frame, container, "__getitem__")
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
+        if isinstance(container, dict) and hashes_in_python(key):
+            observer.contents(stop.frame, container)
+            return
         value = _item(container, key)
         front, effects = _from_the_front(container, key), observer.effects
         if front is not key and (id(container) in effects.changed or (id(container), front) in effects.known):
@@ -265,12 +299,15 @@ def _load_slice(stop: Stop) -> None:
     kind = kind_of(type(container))
     if kind is Kind.ARRAY:
         stop.observer.array(stop.frame, container)
+    elif kind is Kind.OBJECT:
+        read_special(stop.observer, stop.frame, container, "__getitem__")
     elif kind in (Kind.CONTAINER, Kind.FOREIGN) and id(container) in stop.observer.outside:
         stop.observer.contents(stop.frame, container)
 
 
 @on("STORE_SLICE")
 def _store_slice(stop: Stop) -> None:
+    check_iterator(stop.observer, stop.frame, stop.peek(4))
     _write_item(stop, stop.peek(3), MISSING, stop.peek(4))
 
 
@@ -285,9 +322,14 @@ def _delete_item(stop: Stop) -> None:
 
 
 def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
+    if isinstance(key, slice):
+        check_iterator(stop.observer, stop.frame, value)
     kind = kind_of(type(container))
     if kind is Kind.MODULE and stop.observer.is_outside(container):
         stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
+    elif kind is Kind.OBJECT:
+        method = "__delitem__" if value is MISSING else "__setitem__"
+        read_special(stop.observer, stop.frame, container, method)
     elif kind is Kind.TENSOR:
         stop.observer.deep(stop.frame, (key, value), objects=False)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
@@ -320,18 +362,23 @@ def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
 
 @on("CONTAINS_OP")
 def _contains(stop: Stop) -> None:
+    check_iterator(stop.observer, stop.frame, stop.peek(1))
+    read_special(stop.observer, stop.frame, stop.peek(1), "__contains__")
     read_membership(stop.observer, stop.frame, stop.peek(1), stop.peek(2))
 
 
 @on("GET_ITER", "GET_YIELD_FROM_ITER")
 def _iterate(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(1))
+    read_special(stop.observer, stop.frame, stop.peek(1), "__iter__")
     stop.observer.contents(stop.frame, stop.peek(1))
 
 
 @on("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "GET_LEN",
     "MATCH_SEQUENCE", "MATCH_MAPPING")  # fmt: skip
 def _open(stop: Stop) -> None:
+    check_iterator(stop.observer, stop.frame, stop.peek(1))
+    read_special(stop.observer, stop.frame, stop.peek(1), "__iter__", "keys")
     stop.observer.contents(stop.frame, stop.peek(1))
 
 
@@ -342,14 +389,33 @@ def _match_keys(stop: Stop) -> None:
 
 @on("MATCH_CLASS")
 def _match_class(stop: Stop) -> None:
-    stop.observer.deep(stop.frame, stop.peek(3))
+    """``case Point(x, y=0)``: the names of what comes without one lie in the class."""
+    observer, cls, names = stop.observer, stop.peek(2), stop.peek(1)
+    if isinstance(cls, type):
+        read_registry(observer, stop.frame, cls)
+        read_attribute(observer, stop.frame, cls, "__match_args__")
+        for name in (*getattr(cls, "__match_args__", ())[: stop.place.arg], *names):
+            read_attribute(observer, stop.frame, stop.peek(3), name)
+    observer.deep(stop.frame, stop.peek(3))
 
 
 @on("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_TRUE",
     "POP_JUMP_BACKWARD_IF_FALSE", "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", "POP_JUMP_IF_TRUE",
     "POP_JUMP_IF_FALSE", "TO_BOOL", "UNARY_NOT")  # fmt: skip
 def _truth(stop: Stop) -> None:
-    read_length(stop.observer, stop.frame, stop.peek(1))
+    read_length(stop.observer, stop.frame, stop.peek(1), TRUTH)
+
+
+_NAMES = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
+    "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+_METHODS = {symbol: (f"__{name}__", f"__r{name}__") for symbol, name in _NAMES.items()}
+_COMPARISONS = {
+    "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), "<": ("__lt__", "__gt__"),
+    ">": ("__gt__", "__lt__"), "<=": ("__le__", "__ge__"), ">=": ("__ge__", "__le__"),
+}  # fmt: skip
+_UNARY = {"UNARY_NEGATIVE": "__neg__", "UNARY_POSITIVE": "__pos__", "UNARY_INVERT": "__invert__"}
 
 
 _IN_PLACE = {
@@ -372,7 +438,17 @@ def _operands(stop: Stop) -> None:
         observer.write(stop.frame, left, MISSING, MISSING, left)
     elif in_place and kinds[0] in (Kind.FOREIGN, Kind.OBJECT):
         changes_unseen(observer, stop.frame, left, MISSING, _IN_PLACE[stop.place.symbol])
+    if Kind.OBJECT in kinds:
+        names = _METHODS.get(stop.place.symbol.removesuffix("=") or "=", ("", ""))
+        own, other = _COMPARISONS.get(stop.place.symbol.removeprefix("bool(").removesuffix(")"), names)
+        in_its_place = (own.replace("__", "__i", 1),) if in_place else ()
+        read_special(observer, stop.frame, left, *in_its_place, own)
+        read_special(observer, stop.frame, right, other)
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
+        return
+    if stop.place.opname == "BINARY_OP" and all(kind in (Kind.CONTAINER, Kind.TUPLE) for kind in kinds):
+        observer.contents(stop.frame, left)  # a + b looks at no entries of entries
+        observer.contents(stop.frame, right)
         return
     for value, kind in zip((left, right), kinds, strict=True):
         if kind in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY) or compares_in_c(type(value)):
@@ -385,6 +461,8 @@ def _operand(stop: Stop) -> None:
     name = stop.place.opname
     below = name == "FORMAT_WITH_SPEC" or (name == "FORMAT_VALUE" and stop.place.arg & 4)
     value = stop.peek(2 if below else 1)
+    if name in _UNARY:
+        read_special(stop.observer, stop.frame, value, _UNARY[name])
     if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY):
         stop.observer.deep(stop.frame, value)
 
@@ -392,6 +470,7 @@ def _operand(stop: Stop) -> None:
 @on("CALL_INTRINSIC_1")
 def _intrinsic(stop: Stop) -> None:
     if stop.place.symbol == "INTRINSIC_UNARY_POSITIVE":
+        read_special(stop.observer, stop.frame, stop.peek(1), "__pos__")
         _operand(stop)
 
 

@@ -25,10 +25,12 @@ from jtorch.generator import Generator
 
 
 class Kind(enum.Enum):
-    """PLAIN has no parts that change; TENSOR and MODULE announce changes themselves; TUPLE can't change, but
+    """PLAIN has no parts that change; VALUE is a number, a text or a member of an enum, of a user's class, so
+    that attributes may hang on it; TENSOR and MODULE announce changes themselves; TUPLE can't change, but
     what it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
 
     PLAIN = enum.auto()
+    VALUE = enum.auto()
     TENSOR = enum.auto()
     MODULE = enum.auto()
     NAMESPACE = enum.auto()
@@ -65,26 +67,65 @@ _LIBRARIES = sys.stdlib_module_names | {"jtorch", "numpy", "scipy"}
 def _kind_of(cls: type) -> Kind:
     for classes, kind in _BY_CLASS:
         if issubclass(cls, classes):
-            return kind
+            return Kind.VALUE if kind is Kind.PLAIN and is_users(cls) else kind
     if hasattr(cls, "forward") and hasattr(cls, "named_modules"):
         return Kind.MODULE
     if issubclass(cls, Iterator) and not is_users(cls):  # a user's is watched
         return Kind.ITERATOR
-    root = str(cls.__module__).partition(".")[0]
-    if root == "jtorch":
-        return Kind.OURS
-    if root in _LIBRARIES:
-        return Kind.FOREIGN
-    return Kind.OBJECT
+    if is_users(cls):
+        return Kind.OBJECT
+    return Kind.OURS if str(cls.__module__).partition(".")[0] == "jtorch" else Kind.FOREIGN
 
 
 kind_of: Callable[[type], Kind] = functools.lru_cache(4096)(_kind_of)  # the kind of the instances of a class
 
 
-def is_users(cls: type) -> bool:
+def _is_users(cls: type) -> bool:
     """Whether a class was written by a user: its methods may be replaced between calls."""
-    root = str(cls.__module__).partition(".")[0]
-    return root not in _LIBRARIES
+    return not _is_library(str(cls.__module__))
+
+
+is_users: Callable[[type], bool] = functools.lru_cache(4096)(_is_users)
+
+
+def _is_library(name: str) -> bool:
+    """Whether a module is jtorch's, NumPy's, SciPy's or the standard library's: by its file where it has one,
+    since a user's own ``profile.py`` is not."""
+    if name.partition(".")[0] not in _LIBRARIES:
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return not isinstance(file, str) or file.startswith(_LIBRARY_FOLDERS) or _is_standard(file)
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith(_STANDARD) and "site-packages" not in file and "dist-packages" not in file
+
+
+def is_set_by_users(fact: Any) -> bool:
+    """Whether what a library's class has was put there by a user: a function of theirs, or a constant, which
+    libraries' classes have few of."""
+    fact = getattr(fact, "fget", None) or getattr(fact, "__func__", fact)
+    if isinstance(fact, types.FunctionType):
+        return is_observed(fact.__code__, fact.__globals__)
+    return not callable(fact) and not hasattr(type(fact), "__get__")
+
+
+Held = tuple[tuple[str, type | None], ...]
+
+
+def _held_by_class(cls: type) -> Held:
+    """What an instance has by its class, if that is a user's: (slot, None), and (constant, base)."""
+    found: dict[str, type | None] = {}
+    for base in cls.__mro__:
+        for name, fact in vars(base).items() if is_users(base) else ():
+            if isinstance(fact, types.MemberDescriptorType):
+                found.setdefault(name, None)
+            elif not name.startswith("__") and not callable(fact) and not hasattr(type(fact), "__get__"):
+                found.setdefault(name, base)
+    return tuple(found.items())
+
+
+held_by_class: Callable[[type], Held] = functools.lru_cache(4096)(_held_by_class)
 
 
 def _spelt(folders: Iterable[str]) -> tuple[str, ...]:
@@ -106,6 +147,6 @@ def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     if any(getattr(callback, "__code__", None) is code for callback in gc.callbacks):
         return False
     if file.startswith("<"):  # made from text, as a dataclass's methods are
-        root = str(namespace.get("__name__")).partition(".")[0]
-        return root not in _LIBRARIES and not root.startswith("namedtuple_")
-    return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file
+        name = str(namespace.get("__name__"))
+        return not name.startswith("namedtuple_") and not _is_library(name)
+    return not _is_standard(file)

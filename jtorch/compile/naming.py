@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from jtorch.compile.guards import instance_facts
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module
 from jtorch.optim.optimizer import Optimizer
@@ -104,9 +105,8 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         yield from ((f"{name}[{k!r}]", v) for k, v in list(value.items())[:_WIDTH])
     elif not isinstance(value, types.ModuleType):
-        facts = getattr(value, "__dict__", None)
-        if isinstance(facts, dict):
-            yield from ((f"{name}.{k}", v) for k, v in list(facts.items())[:_WIDTH])
+        facts = instance_facts(value) or {}
+        yield from ((f"{name}.{k}", v) for k, v in list(facts.items())[:_WIDTH])
 
 
 def _outside(function: types.FunctionType) -> Iterator[tuple[str, Any]]:

@@ -17,15 +17,23 @@ _THREADS = frozenset({
     ("multiprocessing.pool", "map"), ("multiprocessing.pool", "apply_async"),
 })  # fmt: skip
 _DRAWING = ("random", "secrets", "uuid")
-_CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+_CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime")
 _WORLD = frozenset(
     [("time", name + unit) for name in _CLOCKS for unit in ("", "_ns")]
     + [("time", name) for name in ("localtime", "gmtime", "ctime", "strftime", "asctime")]
     + [("datetime", name) for name in ("now", "utcnow", "today")]
-    + [("posix", "urandom")]
+    + [("posix", "urandom"), ("posix", "getrandom")]
 )
 # Modules whose functions look at files and folders, or change them; of some, only these functions.
-_FILES = ("shutil", "tempfile", "glob", "fileinput", "subprocess", "sqlite3", "jtorch.serialization")
+_FILES = (
+    "shutil", "tempfile", "glob", "fileinput", "subprocess", "sqlite3", "jtorch.serialization", "tarfile",
+    "zipfile", "linecache", "shelve", "dbm", "mmap", "socket", "_socket", "select", "urllib.request",
+    "http.client",
+)  # fmt: skip
+_OPENING = frozenset({
+    ("codecs", "open"), ("_io", "FileIO"), ("_io", "open_code"), ("configparser", "read"), ("gzip", "open"),
+    ("gzip", "GzipFile"), ("bz2", "open"), ("bz2", "BZ2File"), ("lzma", "open"), ("lzma", "LZMAFile"),
+})  # fmt: skip
 _OF_PATHS = frozenset({
     "exists", "lexists", "isfile", "isdir", "islink", "ismount", "getsize", "getmtime", "getatime",
     "getctime", "samefile", "realpath", "abspath", "relpath", "expanduser",
@@ -54,7 +62,8 @@ _OF_PYTHON = frozenset({
 
 
 def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
-    """Raise the CompileError of a call that gives something else each time, or changes the process."""
+    """Raise the CompileError of a call that gives something else each time, or changes the process. What is
+    called is no user's: asking such objects for a name might run code of theirs."""
     owner = getattr(callee, "__self__", None)
     if owner is None and args:
         owner = args[0]
@@ -94,9 +103,12 @@ def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args
         )
 
 
+_IN_FILES = tuple(f"{module}." for module in _FILES)
+
+
 def _is_about_files(module: str, name: str, owner: Any) -> bool:
     root = module.partition(".")[0]
-    if module.startswith(_FILES):
+    if (module, name) in _OPENING or module in _FILES or module.startswith(_IN_FILES):
         return True
     if module in ("posixpath", "ntpath", "genericpath"):
         return name in _OF_PATHS

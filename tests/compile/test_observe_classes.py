@@ -1,0 +1,154 @@
+"""Classes outside a compiled function, wherever they were written: what they have counts at each call."""
+
+import importlib
+import sys
+
+import pytest
+
+import jtorch
+import jtorch.nn as nn
+from tests.compile.observing import assert_noticed, setting, t
+
+READS = {}
+
+
+def read(function):
+    """A case of ``assert_noticed``."""
+    READS[function.__name__] = function
+    return function
+
+
+@pytest.fixture
+def users_profile(tmp_path, monkeypatch):
+    """A module of a user's that is called as one of the standard library's is."""
+    text = """
+        import dataclasses
+        class Config:
+            rate = 2.0
+            def go(self, x):
+                return x * 2
+        @dataclasses.dataclass
+        class Data:
+            rate: float = 2.0
+            def __post_init__(self):
+                self.twice = 2 * self.rate
+    """
+    (tmp_path / "profile.py").write_text("\n".join(line[8:] for line in text.splitlines()))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "profile", raising=False)
+    yield importlib.import_module("profile")
+    del sys.modules["profile"]
+
+
+def test_a_module_of_a_users_with_a_name_of_the_standard_librarys(users_profile):
+    config, data = users_profile.Config(), users_profile.Data()
+    assert_noticed(
+        lambda: (lambda x: x * users_profile.Config.rate, setting(users_profile.Config, "rate", 5.0))
+    )
+    assert_noticed(
+        lambda: (lambda x: config.go(x), setting(users_profile.Config, "go", lambda self, x: x * 5))
+    )
+    assert_noticed(lambda: (lambda x: x * data.rate, setting(data, "rate", 5.0)))
+    assert jtorch.compile(lambda x: x * users_profile.Data(3.0).twice)(t(1)).tolist() == [6.0]
+
+
+def _on_a_library(cls, name, value, then):
+    def change():
+        setattr(cls, name, then)
+        return lambda: delattr(cls, name)
+
+    setattr(cls, name, value)
+    return change
+
+
+@read
+def a_constant_set_on_a_layers_class():
+    layer, change = nn.Linear(1, 1), _on_a_library(nn.Linear, "gain", 2.0, 5.0)
+    return lambda x: x * layer.gain, change
+
+
+@read
+def a_method_set_on_a_layers_class():
+    change = _on_a_library(nn.Linear, "gain", lambda self: 2.0, lambda self: 5.0)
+    layer = nn.Linear(1, 1)
+    return lambda x: x * layer.gain(), change
+
+
+@read
+def a_property_set_on_an_optimizers_class():
+    first, then = property(lambda self: 2.0), property(lambda self: 5.0)
+    change = _on_a_library(jtorch.optim.SGD, "gain", first, then)
+    optimizer = jtorch.optim.SGD([t(1).requires_grad_()], lr=0.1)
+    return lambda x: x * optimizer.gain, change
+
+
+@read
+def a_constant_read_through_a_layers_class():
+    return lambda x: x * nn.Linear.gain, _on_a_library(nn.Linear, "gain", 2.0, 5.0)
+
+
+@read
+def a_class_whose_instances_new_makes():
+    class Point:
+        gain = 2.0
+
+        def __new__(cls, *values):
+            return object.__new__(cls)
+
+        def __init__(self, x):
+            self.x = x
+
+    return lambda x: Point(x).x * Point.gain, setting(Point, "gain", 5.0)
+
+
+@read
+def what_new_reads_of_its_class():
+    class Point:
+        gain = 2.0
+
+        def __new__(cls, x):
+            made = super().__new__(cls)
+            made.x = x * cls.gain
+            return made
+
+    return lambda x: Point(x).x, setting(Point, "gain", 5.0)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_change_outside_is_noticed(name):
+    assert_noticed(READS[name])
+
+
+def test_a_class_that_counts_its_instances():
+    from jtorch.errors import CompileError
+
+    class Point:
+        count = 0
+
+        def __new__(cls):
+            cls.count = cls.count + 1
+            return object.__new__(cls)
+
+    def f(x):
+        Point()
+        return x
+
+    with pytest.raises(CompileError, match="'count' of Point"):
+        jtorch.compile(f)(t(1))
+    assert Point.count == 0
+
+
+def test_methods_of_a_librarys_classes_are_no_reads():
+    layer = nn.Linear(1, 1)
+    optimizer = jtorch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = layer(x).sum() + len(list(layer.parameters()))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    f = jtorch.compile(step)
+    f(t(1).reshape(1, 1))
+    assert sum(read.guarded for read in f._newest().capture.plain) <= 10
