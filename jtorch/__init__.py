@@ -8,6 +8,7 @@ from typing import Any as _Any
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
 from jtorch import autograd
+from jtorch import threads as _threads
 from jtorch.allocation import keep_freed_memory as _keep_freed_memory
 from jtorch.devices import device, get_default_device, set_default_device
 from jtorch.dtypes import (
@@ -96,6 +97,13 @@ def _find_products() -> _Any:
     return products
 
 
+def _find_most_threads() -> _Any:
+    from jtorch.compile.runtime import blas
+
+    return blas.most_threads()
+
+
+_threads.find_most = _find_most_threads
 _shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
 _keep_freed_memory()
 globals().update(_FUNCTIONS)

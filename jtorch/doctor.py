@@ -19,6 +19,7 @@ from pathlib import Path
 import jtorch
 from jtorch import config, version
 from jtorch.compile import cache_files, frames
+from jtorch.threads import quota
 
 Rows = Iterator[tuple[str, str]]
 
@@ -119,11 +120,8 @@ def _llvm_name() -> str:
 
 
 def _quota() -> str:
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return "" if quota == "max" else f"; its group may use {int(quota) / int(period):g}"
-    except (OSError, ValueError):
-        return ""
+    allowed = quota()
+    return "" if allowed is None else f"; its control groups may use {allowed}"
 
 
 def blas() -> Rows:

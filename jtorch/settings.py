@@ -25,7 +25,9 @@ def get_num_threads() -> int:
 def set_num_threads(num: int, /) -> None:
     """Let ops use at most ``num`` threads from the next one on, in eager mode and in compiled functions.
 
-    Raises RuntimeError for what is no positive int. NumPy's own calls, outside of jtorch's ops, keep theirs.
+    Or at most as many as their BLAS was built for, which ``get_num_threads`` tells then. Raises RuntimeError
+    for what is no positive int, ValueError for what is no C int. NumPy's own calls, outside of jtorch's ops,
+    keep theirs.
     """
     threads.set_count(_positive(num, "set_num_threads"))
 
@@ -47,10 +49,12 @@ def set_num_interop_threads(num: int, /) -> None:
 
 
 def _positive(num: Any, name: str) -> int:
-    if not isinstance(num, int):
+    if not isinstance(num, int) or isinstance(num, bool):
         raise RuntimeError(f"{name} expects an int, but got {type(num).__name__}")
     if num <= 0:
         raise RuntimeError(f"{name} expects a positive integer")
+    if num >= 2**31:
+        raise ValueError(f"Overflow when unpacking long{' long' if num >= 2**63 else ''}")
     return num
 
 

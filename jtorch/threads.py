@@ -8,15 +8,17 @@ Who says it, the first that does:
     OMP_NUM_THREADS
     the cores of this process   those it may run on, at most its CPU quota, rounded up
 
-The number is the most that one op uses: work that a second thread would not finish sooner stays on one (see
-`threads_for`). NumPy's own calls outside of jtorch's ops run on as many threads as NumPy's BLAS was given
-when it loaded, by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS: nothing here changes that.
+The number is the most that one op uses, and no more than the BLAS was built for: work that a second thread
+would not finish sooner stays on one (see `threads_for`). NumPy's own calls outside of jtorch's ops run on as
+many threads as NumPy's BLAS was given when it loaded, by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS: nothing
+here changes that.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from jtorch import config
@@ -34,6 +36,12 @@ PARALLEL_FLOPS = 1 << 27
 # A product with a vector waits for memory: 2048 x 2048 takes 1.0 ms on one thread and 0.6 on two.
 PARALLEL_VECTOR_FLOPS = 1 << 23
 
+FEW = 16  # every build of OpenBLAS takes as many; 64 those of the wheels
+_LARGEST = 2**31 - 1  # a C int
+
+find_most: Callable[[], int | None] | None = None
+"""Tells for how many threads the BLAS was built, where that is known; `jtorch` itself fills it in."""
+
 count_cell = ctypes.c_int64(0)
 """The number in force, for machine code to read by address; 0 until it is first needed."""
 
@@ -41,15 +49,26 @@ count_cell = ctypes.c_int64(0)
 def count() -> int:
     """The number in force."""
     if not count_cell.value:
-        count_cell.value = default_count()
+        count_cell.value = _in_force(default_count())
     return count_cell.value
 
 
 def set_count(number: int) -> None:
-    """Let ops use `number` threads from now on. Raises ValueError below 1."""
+    """Let ops use `number` threads from now on, or as many as the BLAS was built for.
+
+    Raises ValueError below 1 and for what is no C int.
+    """
     if number < 1:
         raise ValueError(f"a number of threads is 1 or more, not {number}")
-    count_cell.value = number
+    if number > _LARGEST:
+        raise ValueError(f"a number of threads is at most {_LARGEST}, not {number}")
+    count_cell.value = _in_force(number)
+
+
+def _in_force(number: int) -> int:
+    """What the BLAS makes of it: the BLAS is asked, and loaded, only where there may be a difference."""
+    most = find_most() if number > FEW and find_most is not None else None
+    return number if most is None else min(number, most)
 
 
 def threads_for(flops: float) -> int:
@@ -62,7 +81,7 @@ def default_count() -> int:
     number.
     """
     chosen = int(config.get("NUM_THREADS"))
-    if chosen < 0:
+    if not 0 <= chosen <= _LARGEST:
         raise ValueError(f"JTORCH_NUM_THREADS={chosen}: a number of threads is 1 or more; 0 is one per core")
     return chosen or _foreign("OPENBLAS_NUM_THREADS") or _foreign("OMP_NUM_THREADS") or cores()
 
@@ -73,7 +92,7 @@ def _foreign(variable: str) -> int:
     OMP_NUM_THREADS may be a list, one number for each level of nesting: the first is meant.
     """
     text = os.environ.get(variable, "").partition(",")[0].strip()
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 # ---- the cores of this process

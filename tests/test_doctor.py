@@ -48,6 +48,13 @@ def test_compiling_works_here():
     assert doctor._compiles().startswith("works: x * 2 + 1 in ")
 
 
+def test_the_quota_is_the_one_that_counts(monkeypatch):
+    monkeypatch.setattr(doctor, "quota", lambda: None)
+    assert "control groups" not in told(doctor.processor)["cores"]
+    monkeypatch.setattr(doctor, "quota", lambda: 3)
+    assert told(doctor.processor)["cores"].endswith("; its control groups may use 3")
+
+
 def test_the_state_of_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("JTORCH_CACHE", str(tmp_path / "kernels"))
     key = cache_files.digest(b"x")

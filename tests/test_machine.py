@@ -71,6 +71,10 @@ def test_switches_are_told_back():
     jtorch.set_num_threads(before)
     with pytest.raises(RuntimeError, match="expects a positive integer"):
         jtorch.set_num_threads(0)
+    for number, wide in ((2**31, ""), (2**32, ""), (2**63, " long"), (2**64, " long")):
+        with pytest.raises(ValueError, match=f"^Overflow when unpacking long{wide}$"):
+            jtorch.set_num_threads(number)
+    assert jtorch.get_num_threads() == before
     jtorch.use_deterministic_algorithms(True, warn_only=True)
     assert jtorch.are_deterministic_algorithms_enabled()
     assert jtorch.get_deterministic_debug_mode() == 1

@@ -43,6 +43,7 @@ def number():
         ({"OPENBLAS_NUM_THREADS": "4", "OMP_NUM_THREADS": "5"}, 4),
         ({"JTORCH_NUM_THREADS": "0", "OMP_NUM_THREADS": "5"}, 5),
         ({"OMP_NUM_THREADS": " 6,2"}, 6),  # a number for each level of nesting
+        ({"OPENBLAS_NUM_THREADS": str(2**64), "OMP_NUM_THREADS": str(2**63)}, None),
         ({"OPENBLAS_NUM_THREADS": "all", "OMP_NUM_THREADS": "-1"}, None),  # not understood elsewhere either
         ({}, None),
     ],
@@ -55,7 +56,7 @@ def test_the_environment_in_its_order(monkeypatch, variables, expected):
     assert threads.default_count() == (expected or threads.cores())
 
 
-@pytest.mark.parametrize("text", ["-2", "many", "1.5"])
+@pytest.mark.parametrize("text", ["-2", "many", "1.5", "4294967296"])
 def test_a_setting_that_is_no_number_of_threads_is_an_error(monkeypatch, text):
     monkeypatch.setenv("JTORCH_NUM_THREADS", text)
     with pytest.raises(ValueError, match=f"JTORCH_NUM_THREADS='?{text}"):
@@ -95,7 +96,26 @@ def test_what_was_set_is_in_force_at_once(number):
     assert (threads.threads_for(limit - 1), threads.threads_for(limit)) == (1, 3)
     with pytest.raises(ValueError, match="1 or more, not 0"):
         threads.set_count(0)
+    with pytest.raises(ValueError, match=f"at most 2147483647, not {2**32}"):
+        threads.set_count(2**32)
     assert threads.count() == 3
+
+
+def test_the_number_in_force_is_what_the_blas_takes(number):
+    from jtorch.compile.runtime import blas
+
+    most = blas.most_threads()
+    if most is None:
+        pytest.skip("no private copy of OpenBLAS")
+    handle = blas._library().handle
+    for asked in (threads.FEW, most, most + 1, 2**31 - 1):
+        jtorch.set_num_threads(asked)
+        assert jtorch.get_num_threads() == threads.count_cell.value == min(asked, most)
+    try:
+        handle.scipy_openblas_set_num_threads(most + 1)
+        assert handle.scipy_openblas_get_num_threads() == most
+    finally:
+        handle.scipy_openblas_set_num_threads(1)
 
 
 # -- what the number does --------------------------------------------------------------------------------

@@ -5,13 +5,17 @@ Hooks of all modules run before the module's own.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.eager.binding import TENSOR_XP
+from jtorch.eager.engine import unbroadcast
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.nn import global_hooks as every
+from jtorch.op import BY_NAME
 
 
 def with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:
@@ -40,7 +44,8 @@ def _call(module: Any, args: tuple, kwargs: dict, done: set[int]) -> Any:
         else:
             args = _as_args(hook(module, args), args)
     backward: _Backward | None = None
-    if module._backward_hooks or module._backward_pre_hooks or every.BACKWARD or every.BACKWARD_PRE:
+    full = module._backward_hooks and module._is_full_backward_hook is not False
+    if full or module._backward_pre_hooks or every.BACKWARD or every.BACKWARD_PRE:
         backward = _Backward(module)
         args = backward.around_inputs(args)
     result = module.forward(*args, **kwargs)
@@ -49,7 +54,52 @@ def _call(module: Any, args: tuple, kwargs: dict, done: set[int]) -> Any:
         changed = hook(module, args, kwargs, result) if keyed else hook(module, args, result)
         if changed is not None:
             result = changed
-    return result if backward is None else backward.around_outputs(result)
+    if backward is not None:
+        result = backward.around_outputs(result)
+    if module._backward_hooks and not full:
+        _hook_last_op(module, result)
+    return result
+
+
+def _hook_last_op(module: Any, result: Any) -> None:
+    """The older kind of backward hooks: they hang on the node that made the first tensor of the result."""
+    while not isinstance(result, Tensor):
+        if isinstance(result, dict):
+            result = [v for v in result.values() if isinstance(v, Tensor)]
+        result = result[0]
+    node = result._node
+    if node is not None:
+        show = _on_linear if getattr(node, "op", None) is BY_NAME["linear"] and result.ndim == 2 else _on_op
+        for hook in module._backward_hooks.values():
+            node.register_hook(functools.partial(show, functools.partial(hook, module), node))
+
+
+def _on_op(hook: Callable, node: Node, grad_inputs: tuple, grad_outputs: tuple) -> Any:
+    shown = tuple(map(_fitting, grad_inputs, node.edges))
+    return hook(shown, grad_outputs[: len(grad_outputs) - node.hidden])
+
+
+def _on_linear(hook: Callable, node: Node, grad_inputs: tuple, grad_outputs: tuple) -> Any:
+    """In PyTorch the op is ``addmm(bias, x, weight.t())``, or ``mm(x, weight.t())``."""
+    x, weight, bias = map(_fitting, grad_inputs, node.edges)
+    first = () if node.edges[2] is None else (bias,)
+    changed = hook((*first, x, None if weight is None else weight.t()), grad_outputs)
+    if changed is None:
+        return None
+    *first, x, weight = changed
+    return (x, None if weight is None else weight.t(), *(first or [bias]))
+
+
+def _fitting(g: Tensor | None, edge: Any) -> Tensor | None:
+    """``g`` in the shape of what it is the gradient of: the engine undoes broadcasting later."""
+    if g is None or edge is None:
+        return None
+    target, k = edge
+    if isinstance(target, Tensor):
+        shape = tuple(target._data.shape)
+    else:
+        shape = (target.metadata[k] if isinstance(target.metadata, list) else target.metadata)[0]
+    return g if g.shape == shape else unbroadcast(TENSOR_XP, g, shape)
 
 
 def _as_args(changed: Any, args: tuple) -> tuple:

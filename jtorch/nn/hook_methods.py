@@ -23,6 +23,7 @@ class Hooked:
     """The part of Module that registers hooks."""
 
     _hooked = False  # whether any of the four around a call was ever registered here
+    _is_full_backward_hook: bool | None = None  # of which kind those in _backward_hooks are
 
     if TYPE_CHECKING:
         _forward_pre_hooks: OrderedDict[int, Callable]
@@ -87,11 +88,25 @@ class Hooked:
 
         It may return a tuple that takes the place of ``grad_input``. Returns a removable handle.
         """
+        self._use_backward_hooks(full=True)
         return self._add_call_hook("_backward_hooks", hook, prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
-        """``register_full_backward_hook``, under its older name."""
-        return self.register_full_backward_hook(hook)
+        """``hook(module, grad_input, grad_output)`` with the gradients of the op that made the output.
+
+        Deprecated by PyTorch in favour of ``register_full_backward_hook``, which gives the module's own; a
+        module takes only one of the two kinds, or raises RuntimeError.
+        """
+        self._use_backward_hooks(full=False)
+        return self._add_call_hook("_backward_hooks", hook, False)
+
+    def _use_backward_hooks(self, full: bool) -> None:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please "
+                "use only one of them."
+            )
+        self.__dict__["_is_full_backward_hook"] = full
 
     # -- state dicts -------------------------------------------------------------------------------------
 

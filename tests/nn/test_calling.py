@@ -7,6 +7,10 @@ import pytest
 
 import jtorch
 from jtorch import nn
+from tests.ops.support import HAS_TORCH, needs_torch
+
+if HAS_TORCH:
+    import torch
 
 
 def test_forward_hooks_run_in_order_and_may_replace():
@@ -127,3 +131,67 @@ def test_hooks_under_no_grad_and_create_graph():
     t = np.tanh(0.3)
     assert second.item() == pytest.approx(-2 * t * (1 - t * t), rel=1e-5)
     assert seen
+
+
+# -- backward hooks of the older kind ------------------------------------------------------------------
+
+OLDER = {
+    "linear": (lambda L: L.nn.Linear(3, 4), [(2, 3)], True),
+    "linear without bias": (lambda L: L.nn.Linear(3, 4, bias=False), [(2, 3)], True),
+    "linear of data": (lambda L: L.nn.Linear(3, 4), [(2, 3)], False),
+    "linear of data without bias": (lambda L: L.nn.Linear(3, 4, bias=False), [(2, 3)], False),
+    "relu": (lambda L: L.nn.ReLU(), [(2, 3)], True),
+    "convolution": (lambda L: L.nn.Conv2d(3, 4, 2), [(2, 3, 5, 5)], True),
+    "convolution without bias": (lambda L: L.nn.Conv2d(3, 4, 2, bias=False), [(2, 3, 5, 5)], True),
+    "sequential": (lambda L: L.nn.Sequential(L.nn.Linear(3, 4), L.nn.ReLU()), [(2, 3)], True),
+    "loss": (lambda L: L.nn.MSELoss(), [(2, 3), (2, 3)], True),
+}
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore:Using a non-full backward hook:FutureWarning")
+@pytest.mark.parametrize("name", OLDER)
+def test_older_backward_hooks_see_the_last_op_as_in_pytorch(name):
+    make, shapes, requires_grad = OLDER[name]
+
+    def seen(L):
+        found = []
+        module = make(L)
+        for p in module.parameters():
+            p.data.fill_(0.5)
+        module.register_backward_hook(lambda m, inputs, outputs: found.extend((m is module, inputs, outputs)))
+        xs = [L.arange(1.0, 1 + np.prod(s)).reshape(s) * (k + 1) for k, s in enumerate(shapes)]
+        (module(*(x.requires_grad_(requires_grad) for x in xs)) ** 2).sum().backward()
+        same, *gradients = found
+        assert same
+        return [[None if g is None else g.numpy() for g in part] for part in gradients]
+
+    for ours, theirs in zip(seen(jtorch), seen(torch), strict=True):
+        assert [g is None for g in ours] == [g is None for g in theirs]
+        for a, b in zip(ours, theirs, strict=True):
+            if a is not None:
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_older_backward_hooks_may_give_other_gradients():
+    for bias in (True, False):
+        layer, x = nn.Linear(2, 1, bias=bias), jtorch.ones(3, 2, requires_grad=True)
+        layer.register_backward_hook(lambda m, inputs, outputs: tuple(10 * g for g in inputs))
+        layer(x).sum().backward()
+        assert layer.weight.grad.tolist() == [[30, 30]]
+        assert jtorch.equal(x.grad, 10 * layer.weight.detach().expand(3, 2))
+        assert not bias or layer.bias.grad.tolist() == [30]
+
+
+@pytest.mark.parametrize("older_first", [True, False])
+def test_one_module_takes_one_kind_of_backward_hooks(older_first):
+    layer = nn.Linear(2, 1)
+    first, second = layer.register_backward_hook, layer.register_full_backward_hook
+    if not older_first:
+        first, second = second, first
+    handle = first(lambda *arguments: None)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full"):
+            second(lambda *arguments: None)
+        handle.remove()  # as PyTorch, which remembers the kind
+    layer.register_full_backward_pre_hook(lambda *arguments: None)

@@ -152,6 +152,17 @@ def is_private() -> bool:
     return _library().handle is not None
 
 
+def most_threads() -> int | None:
+    """For how many threads our private copy was built: it takes no more, whatever it is told."""
+    try:
+        handle = _library().handle
+    except RuntimeError:
+        return None
+    words = handle.scipy_openblas_get_config().decode().split() if handle is not None else []
+    found = [word.partition("=")[2] for word in words if word.startswith("MAX_THREADS=")]
+    return int(found[0]) if found and found[0].isdecimal() else None
+
+
 class Functions(NamedTuple):
     """Addresses in our private copy, by the C interface with 32-bit sizes."""
 
