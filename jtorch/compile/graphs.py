@@ -41,7 +41,7 @@ class Graphs:
             if node.foreign or (op is not None and not op.aliases):
                 raise CompileError(
                     f"{user_source()}: the graph that '{self.tracer.name}' goes backward through reaches "
-                    f"one that was built outside it ({node.name()}), which a recording would not free, nor see "
-                    "freed. Build the whole graph inside, pass that tensor as an argument and call "
+                    f"one that was built outside it ({node.name()}), which a recording would neither free "
+                    "nor see freed. Build the whole graph inside, pass that tensor as an argument and call "
                     "backward() outside, or use its .detach()."
                 )
