@@ -14,6 +14,7 @@ import numpy as np
 
 _PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep  # which asks values for their elements
+_STANDARD = str(Path(os.__file__).parent) + os.sep  # whose copy.py asks tensors for a copy of theirs
 NOT_THE_USERS = (_PACKAGE, _NUMPY, "<jtorch ")  # beginnings of the names of files
 
 
@@ -30,11 +31,17 @@ class Source:
 
 
 def user_source() -> Source:
-    """The innermost frame outside the jtorch package: the line the user wrote."""
+    """The innermost frame outside the jtorch package and the standard library: the line the user wrote."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(NOT_THE_USERS):
+    while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith(NOT_THE_USERS):
+        return False
+    return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file
 
 
 _refused: ContextVar[list[BaseException] | None] = ContextVar("jtorch_refused", default=None)
@@ -81,7 +88,7 @@ class OtherBranch(Exception):  # noqa: N818 - no error: the caller tries another
 
 
 class FailedCheck(Exception):  # noqa: N818 - none that users see: the caller runs the function itself
-    """A plan stopped, with nothing written, because a check in it failed or a library call raised ``error``."""
+    """A plan stopped, with nothing written, as a check in it failed or a library call raised ``error``."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

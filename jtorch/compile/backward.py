@@ -57,10 +57,11 @@ class CompiledFunctionBackward(Node):
 
     def refuse(self, name: str) -> None:
         """A pass inside the compiled function ``name`` is about to reach this."""
-        call = "an earlier call of it" if name == self.owner.name else f"a call of '{self.owner.name}' outside"
+        owner = self.owner.name
+        call = "an earlier call of it" if name == owner else f"a call of '{owner}' outside"
         raise CompileError(
-            f"{user_source()}: '{name}' uses a tensor that {call} gave, with its graph, from where it is kept: "
-            "a recording ends with its call and can't go on through that graph. Pass the tensor as an "
+            f"{user_source()}: '{name}' uses a tensor that {call} gave, with its graph, from where it is "
+            "kept: a recording ends with its call and can't go on through that graph. Pass the tensor as an "
             "argument and return the new one (backward() outside then goes through all calls), or keep its "
             ".detach()."
         )

@@ -1,5 +1,7 @@
-"""Graphs of the tape that were there before a recording. A backward pass frees them as it goes through, and so
-does one outside at any time: a recording would do neither, and not see it. So passes stop before them.
+"""Graphs of the tape that were there before a recording.
+
+A backward pass frees them as it goes through, and so does one outside at any time: a recording would do
+neither, and not see it. So passes stop before them.
 
 An argument's graph is out of reach, as its stand-in has none. Views of leaves save nothing that is freed.
 """
@@ -38,8 +40,8 @@ class Graphs:
             op = getattr(type(node), "op", None)
             if node.foreign or (op is not None and not op.aliases):
                 raise CompileError(
-                    f"{user_source()}: the graph that '{self.tracer.name}' goes backward through reaches one "
-                    f"that was built outside it ({node.name()}), which a recording would neither free nor see "
-                    "freed. Build the whole graph inside, pass that tensor as an argument and call backward() "
-                    "outside, or use its .detach()."
+                    f"{user_source()}: the graph that '{self.tracer.name}' goes backward through reaches "
+                    f"one that was built outside it ({node.name()}), which a recording would neither free "
+                    "nor see freed. Build the whole graph inside, pass that tensor as an argument and call "
+                    "backward() outside, or use its .detach()."
                 )

@@ -48,6 +48,25 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return all(n == 1 or s == e for n, s, e in zip(shape, strides, contiguous_strides(shape), strict=True))
 
 
+_ELEMENTS = (
+    "needs the elements of a tensor, which are not known while a function is compiled. Compute with tensors "
+    "instead (jtorch.where for a choice), return the tensor and ask for its elements outside, or leave this "
+    "function uncompiled."
+)
+_PLACE = (
+    "asks where a tensor lies in memory, which is another place at each call of a compiled function. Ask it "
+    "outside and pass the answer in; whether two names are one tensor is asked by `is`."
+)
+_COPY = (
+    "of a tensor is not recorded. Take x.clone() inside (x.detach().clone() for a copy without its graph), "
+    "or copy it outside."
+)
+_REFUSED = {
+    **dict.fromkeys(("data_ptr()", "storage_offset()", "untyped_storage()", "is_shared()"), _PLACE),
+    **dict.fromkeys(("copy()", "deepcopy()", "pickle"), _COPY),
+}
+
+
 class Sym:
     """A traced array: a storage seen through a chain of views."""
 
@@ -98,11 +117,7 @@ class Sym:
             return self
         if wanted_by == "bool()":  # of more than one element it is an error whatever they are
             return np.asarray(self.tracer.branches.decide(self)) if self.size == 1 else np.empty(self.shape)
-        raise CompileError(
-            f"{user_source()}: {wanted_by} needs the elements of a tensor, which are not known while a "
-            "function is compiled. Compute with tensors instead (jtorch.where for a choice), return the "
-            "tensor and ask for its elements outside, or leave this function uncompiled."
-        )
+        raise CompileError(f"{user_source()}: {wanted_by} {_REFUSED.get(wanted_by, _ELEMENTS)}")
 
     def item(self) -> Any:
         """The one element, as a number that a replay knows."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,7 +98,6 @@ class Tracer(Evaluator):
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
         self.graphs = Graphs(self)
-        self.walk = self.graphs.walk
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
         self.written_places: Callable[[], list[Any]] = list  # what was written outside so far
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
@@ -118,6 +117,9 @@ class Tracer(Evaluator):
 
     runs_nodes = False
     reads_elements = False
+
+    def walk(self, targets: Iterable[Any]) -> None:
+        self.graphs.walk(targets)
 
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be

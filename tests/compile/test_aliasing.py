@@ -683,7 +683,7 @@ def test_results_own_their_memory():
     assert kept[0][1].tolist() == [2.0, 3.0]
 
 
-# -- memory that lies between each other, and views that repeat nothing --------------------------------------
+# -- memory that lies between each other, and views that repeat nothing ------------------------------------
 
 
 @program
@@ -693,7 +693,8 @@ def columns_and_rows_of_one_base(wrap):
         return a * b
 
     f, found = wrap(f), []
-    for cut in (lambda t: (t[:, 0], t[:, 1]), lambda t: (t[::2, 0], t[1::2, 0]), lambda t: (t[:, 1], t[:, 0])):
+    cuts = (lambda t: (t[:, 0], t[:, 1]), lambda t: (t[::2, 0], t[1::2, 0]), lambda t: (t[:, 1], t[:, 0]))
+    for cut in cuts:
         base = jtorch.arange(16.0).view(8, 2)
         found += [seen(f(*cut(base))), seen(base)]
     return found

@@ -194,7 +194,7 @@ def test_a_failing_check_does_everything_outside_once(options):
         jtorch.manual_seed(0)
         n, w, log, state = jtorch.zeros(1), jtorch.ones(2, requires_grad=True), [], {"n": 0}
 
-        def f(i):
+        def f(i, n=n, w=w, log=log, state=state):
             n.add_(1)
             state["n"] += 1
             log.append(state["n"])

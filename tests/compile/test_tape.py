@@ -5,7 +5,7 @@ import pytest
 import jtorch
 from jtorch import nn
 
-# -- gradients that are handed in -----------------------------------------------------------------------------
+# -- gradients that are handed in --------------------------------------------------------------------------
 
 
 class _Gives(jtorch.autograd.Function):
@@ -122,13 +122,14 @@ def test_gradients_that_are_handed_in_are_those_of_each_call(way, captured):
     assert _gradients(GIVEN[way], True, captured) == _gradients(GIVEN[way], False, captured)
 
 
-# -- graphs from outside --------------------------------------------------------------------------------------
+# -- graphs from outside -----------------------------------------------------------------------------------
 
 
 def _kept_graph(w):
     return {
-        "a saved result": w.exp(), "saved operands": w * w, "a number": w + 1, "a custom Function": _Same.apply(w),
-        "a view of one": w.exp().view(1, 2), "written": jtorch.zeros(2).copy_(w * 2),
+        "a saved result": w.exp(), "saved operands": w * w, "a number": w + 1,
+        "a custom Function": _Same.apply(w), "a view of one": w.exp().view(1, 2),
+        "written": jtorch.zeros(2).copy_(w * 2),
     }  # fmt: skip
 
 
@@ -152,7 +153,7 @@ def test_a_backward_through_a_graph_from_outside_is_an_error(kind, create):
     def f():
         ((z * 3).sum() + (w * w).sum()).backward(retain_graph=True, create_graph=create)
 
-    with pytest.raises(jtorch.errors.CompileError, match="built outside it .*Build the whole graph inside"):
+    with pytest.raises(jtorch.errors.CompileError, match=r"built outside it .*Build the whole graph inside"):
         f()
     assert w.grad is None
     (z * 3).sum().backward()  # recording freed nothing
@@ -182,7 +183,7 @@ def test_views_of_parameters_made_outside_are_gone_through():
         assert w.grad.tolist() == [[0.0, k], [k, k]]
 
 
-# -- graphs of earlier calls ----------------------------------------------------------------------------------
+# -- graphs of earlier calls -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
@@ -234,7 +235,7 @@ def test_state_that_is_kept_with_its_graph_names_the_way_out():
         return state["h"].sum()
 
     kept(jtorch.ones(2))
-    with pytest.raises(jtorch.errors.CompileError, match="an earlier call of it gave.* return the new one"):
+    with pytest.raises(jtorch.errors.CompileError, match=r"an earlier call of it gave.* return the new one"):
         kept(jtorch.ones(2))
 
     def passed(x, h):
@@ -251,7 +252,7 @@ def test_state_that_is_kept_with_its_graph_names_the_way_out():
     assert found[1] == pytest.approx(found[0])
 
 
-# -- grad modes -----------------------------------------------------------------------------------------------
+# -- grad modes --------------------------------------------------------------------------------------------
 
 
 @jtorch.enable_grad()
@@ -290,3 +291,24 @@ def test_a_grad_mode_inside_holds_against_that_of_the_caller(way, outside):
             sum((r.sum() for r in results if r.requires_grad), start=jtorch.zeros(())).backward()
             found.append(w.grad.tolist())
     assert found[: len(found) // 2] == found[len(found) // 2 :]
+
+
+# -- results that are changed before a backward outside ----------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [lambda e: e.mul_(2), lambda e: e.data.zero_(), lambda e: e[0].fill_(5)])
+def test_what_a_backward_outside_needs_is_not_in_the_results(change):
+    w = nn.Parameter(jtorch.tensor([0.0, 1.0]))
+    e = jtorch.compile(lambda w: w.exp())(w)
+    loss = (e * 1).sum()
+    change(e.detach())
+    loss.backward()
+    assert w.grad.tolist() == pytest.approx(w.detach().exp().tolist())
+
+
+def test_an_argument_that_is_changed_before_a_backward_outside_is_an_error():
+    x, w = jtorch.tensor([1.0, 2.0]), nn.Parameter(jtorch.ones(2))
+    loss = jtorch.compile(lambda x: (x * w).sum())(x)
+    x.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 import jtorch
 from jtorch.compile.inputs import ArrayInput, ConstantInput, GradInput, ScalarInput
 from jtorch.compile.ir import check
+from jtorch.errors import CompileError
 from jtorch.op import Kind
 from tests.compile.chain import assert_chain, trace
 
@@ -115,3 +119,18 @@ def test_two_views_of_one_memory():
         return row.clone(), column.clone()
 
     assert_chain(program, [floats(3, 4)], jit=False)
+
+
+@pytest.mark.parametrize(("ask", "told"), [
+    (lambda x: x.data_ptr(), r"data_ptr\(\) asks where a tensor lies in memory"),
+    (lambda x: x.storage_offset(), r"storage_offset\(\) asks where"),
+    (lambda x: x.untyped_storage(), "asks where"),
+    (lambda x: x.is_shared(), "asks where"),
+    (lambda x: copy.deepcopy(x), r"deepcopy\(\) of a tensor is not recorded. Take x.clone\(\)"),
+    (lambda x: copy.copy(x), r"copy\(\) of a tensor is not recorded"),
+    (lambda x: copy.deepcopy({"kept": [x]}), r"deepcopy\(\) of a tensor"),
+    (lambda x: pickle.dumps(x), "pickle of a tensor"),
+])  # fmt: skip
+def test_what_asks_for_memory_or_a_copy_names_the_line_and_the_way_out(ask, told):
+    with pytest.raises(CompileError, match=rf"test_trace\.py:\d+ in .*{told}"):
+        jtorch.compile(lambda x: (ask(x), x + 1))(jtorch.ones(2))

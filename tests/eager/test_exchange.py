@@ -325,7 +325,6 @@ def test_nothing_leaves_while_tracing():
         lambda x: x.numpy(),
         lambda x: np.asarray(x),
         lambda x: x.__dlpack__(),
-        lambda x: x.storage_offset(),
     ):
 
         @jtorch.compile
