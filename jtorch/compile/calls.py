@@ -54,7 +54,7 @@ _CHANGING = frozenset({
 })  # fmt: skip
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
-_TELLING = ("append",)  # done once while recording, with a warning
+_TELLING = ("append",)  # done again by each replay
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
 _ABOUT_THE_THREAD = frozenset({
