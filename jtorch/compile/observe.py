@@ -243,6 +243,7 @@ class Observer:
                 self.made_all(part)
 
     def is_outside(self, value: Any) -> bool:
+        """The rule of what is outside: see the module's text."""
         kind = kind_of(type(value))
         if kind in (Kind.MODULE, Kind.OBJECT, Kind.VALUE, Kind.NAMESPACE, Kind.TYPE):
             return id(value) not in self.inside
@@ -304,11 +305,11 @@ class Observer:
         kind = kind_of(type(container))
         if kind is Kind.ARRAY:
             self.array(frame, container)
-        elif kind is Kind.CONTAINER and id(container) in self.outside:
+        elif kind is Kind.CONTAINER and self.is_outside(container):
             self.read(ContentsRead, frame, container, None, contents(container))
             for value in contents(container):
                 self.meet(value)
-        elif kind is Kind.FOREIGN and id(container) in self.outside:
+        elif kind is Kind.FOREIGN and self.is_outside(container):
             if instance_facts(container):
                 self.deep(frame, container)
             elif hasattr(type(container), "__iter__") or hasattr(type(container), "__getitem__"):
@@ -316,7 +317,7 @@ class Observer:
 
     def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
         """Elements of an outside NumPy array were read."""
-        if id(array) not in self.outside:
+        if not self.is_outside(array):
             return
         if array.nbytes > SMALL or array.dtype.hasobject:
             raise self.error(
