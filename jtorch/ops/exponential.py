@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from jtorch import dtypes as dt
 from jtorch.op import composite, elementwise
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
@@ -113,7 +112,7 @@ def _(xp, g, x, eps):
 
 @logit.face
 def _(input, eps=None):
-    return (input,), {"eps": dt.plain(eps)}
+    return (input,), {"eps": eps.item() if hasattr(eps, "item") else eps}
 
 
 @composite(dtype="float", tensors_only=True)

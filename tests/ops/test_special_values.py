@@ -170,3 +170,32 @@ def test_minus_zero_is_the_smaller_one():
         x = jtorch.tensor(row)
         assert (1 / x.amin()).item() == -INF
         assert (1 / x.amax()).item() == INF
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_targets_that_are_all_ignored_have_no_gradient(smoothing, weighted, compiled):
+    weight = jtorch.tensor([1.0, 2.0, 0.5]) if weighted else None
+
+    def f(x, target):
+        loss = jtorch.nn.functional.cross_entropy(
+            x, target, weight, ignore_index=1, label_smoothing=smoothing
+        )
+        loss.backward()
+        return loss, x.grad
+
+    x = jtorch.tensor([[1.0, 2.0, 3.0], [0.0, -1.0, 1.0]], requires_grad=True)
+    loss, grad = (jtorch.compile(f) if compiled else f)(x, jtorch.tensor([1, 1]))
+    assert math.isnan(loss.item()) and grad.abs().sum().item() == 0.0
+
+
+def test_take_along_dim_counts_from_the_end():
+    x = jtorch.arange(6.0).reshape(3, 2)
+    assert x.take_along_dim(jtorch.tensor([[-1, 0]]), 0).tolist() == [[4.0, 1.0]]
+
+
+def test_logit_with_a_tensor_as_eps():
+    x, eps = jtorch.tensor([0.1, 0.5, 0.99]), jtorch.tensor(0.2)
+    assert jtorch.allclose(x.logit(eps=eps), x.logit(eps=0.2))
+    assert jtorch.allclose(jtorch.compile(lambda x, eps: x.logit(eps=eps))(x, eps), x.logit(eps=0.2))
