@@ -106,6 +106,11 @@ def to_numpy(d: dtype | np.dtype | type | None) -> np.dtype | None:
     return of(np.dtype(d)).numpy
 
 
+def plain(value: object) -> object:
+    """A number of NumPy's as Python's, which is weak beside tensors as it is in PyTorch; else ``value``."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def of_number(value: bool | int | float | complex) -> np.dtype:
     """The dtype a Python number takes when a tensor is made of it alone."""
     if isinstance(value, bool):

@@ -26,6 +26,7 @@ small step does. For a step of two tensors it reads
 from __future__ import annotations
 
 import copy
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -302,6 +303,10 @@ class _Caller:
             self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}")
             self.add(f"if {value}.__class__ is not float: {value} = float({value})")
         for test, other, outcome in dict.fromkeys(entry.guards):
+            if test is math.copysign:
+                self.names["copysign"] = math.copysign
+                self.miss_unless(f"copysign(1.0, {value}) == {other}")
+                continue
             holds = f"{value} {_SIGNS[test]} {_number(other)}"
             self.miss_unless(holds if outcome else f"not {holds}")
         return value

@@ -45,6 +45,8 @@ class Scalar:
         for origin in self.origins:
             is_nan = origin.value != origin.value
             origin.guards.append((operator.eq, 0.0 if is_nan else origin.value, not is_nan))
+            if is_nan or not origin.value:  # equal to the one of the other sign, which shows in its digits
+                origin.guards.append((math.copysign, math.copysign(1.0, origin.value), True))
             if is_nan:  # neither equal to nothing nor in any order
                 origin.guards += [(operator.lt, 0.0, False), (operator.gt, 0.0, False)]
         return float(self.value)
@@ -93,6 +95,21 @@ class Scalar:
 
     def __round__(self, digits: int | None = None) -> Any:
         return round(float(self), digits)
+
+    def __divmod__(self, other: Any) -> Any:
+        return divmod(float(self), float(other) if isinstance(other, Scalar) else other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return divmod(other, float(self))
+
+    def is_integer(self) -> bool:
+        return float(self).is_integer()
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        return float(self).as_integer_ratio()
+
+    def hex(self) -> str:
+        return float(self).hex()
 
     def __format__(self, spec: str) -> str:
         return format(float(self), spec)

@@ -20,8 +20,11 @@ from jtorch.eager.tensor import Tensor, _concrete, wrap
 def _owner(array: np.ndarray) -> np.ndarray:
     """The array that owns the memory of ``array``, or ``array`` itself where no array does."""
     root = array
-    while isinstance(root.base, np.ndarray):
-        root = root.base
+    while True:
+        base = root.base if isinstance(root.base, np.ndarray) else getattr(root.base, "base", None)
+        if not isinstance(base, np.ndarray):  # what as_strided makes has an object in between
+            break
+        root = base
     if type(root) is np.ndarray and (root.flags.owndata or _in_shared_memory(root)):
         return root
     return array

@@ -386,7 +386,8 @@ class Tensor(TensorMethods):
         return complex(self.item())
 
     def __contains__(self, element: Any) -> bool:
-        if not isinstance(element, (Tensor, bool, int, float, complex)):
+        changes = hasattr(element, "as_runtime_scalar")
+        if not changes and not isinstance(element, (Tensor, bool, int, float, complex)):
             raise RuntimeError(
                 "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
                 f"{type(element)}."

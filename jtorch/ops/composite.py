@@ -92,8 +92,8 @@ def _reduce_rows(xp, losses, counts, reduction):
 def _row_scale(xp, g, target, ignore_index, reduction):
     """d(reduced loss)/d(loss of row i), of shape (N, 1)."""
     weight = xp.cast(xp.ne(target, ignore_index), dtype=g.dtype)
-    if reduction == "mean":
-        g = g / xp.sum(weight, axis=(0,), keepdims=False)
+    if reduction == "mean":  # where no row counts none gets a gradient, though the loss is NaN
+        g = g / xp.clamp_min(xp.sum(weight, axis=(0,), keepdims=False), 1.0)
     return xp.unsqueeze(weight * g, axes=(1,))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from jtorch import dtypes as dt
 from jtorch.op import composite, contraction
 from jtorch.ops.routines import direct
 
@@ -147,7 +148,7 @@ def _(xp, g, x, y, needs):
 
 def in_kind(product, factor):
     """``factor`` as a number of the kind of ``product``: a product of integers takes its whole part."""
-    return int(factor) if product.dtype.name in _WHOLE else factor
+    return int(factor) if product.dtype.name in _WHOLE else dt.plain(factor)
 
 
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED)

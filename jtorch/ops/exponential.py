@@ -112,7 +112,7 @@ def _(xp, g, x, eps):
 
 @logit.face
 def _(input, eps=None):
-    return (input,), {"eps": eps}
+    return (input,), {"eps": eps.item() if hasattr(eps, "item") else eps}
 
 
 @composite(dtype="float", tensors_only=True)

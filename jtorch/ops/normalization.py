@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from jtorch import dtypes as dt
 from jtorch.op import composite
 
 
@@ -63,7 +64,7 @@ def _(input, normalized_shape, weight=None, bias=None, eps=1e-5):
             f"Given normalized_shape={list(shape)}, expected input with shape [{stars}], but got input of "
             f"size{list(input.shape)}"
         )
-    return (input, weight, bias), {"axes": tuple(range(first, input.ndim)), "eps": eps}
+    return (input, weight, bias), {"axes": tuple(range(first, input.ndim)), "eps": dt.plain(eps)}
 
 
 @composite(grad_name="FusedRmsNormBackward0", dtype="floating", like_first=True, public=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from jtorch import dtypes as dt
 from jtorch.op import composite, reduction
 from jtorch.ops import axes as ax
 from jtorch.ops.cumulative import exclusive_products
@@ -241,7 +242,7 @@ def _spread_face(name):
             raise RuntimeError("std and var only support floating point and complex dtypes")
         arrays, statics = _axis_face(input, dim, keepdim)
         _warn_without_degrees(name, input, statics["axis"], correction)
-        statics["correction"] = correction
+        statics["correction"] = dt.plain(correction)
         return arrays, statics
 
     return face

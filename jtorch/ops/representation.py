@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jtorch import dtypes as dt
 from jtorch.op import composite, elementwise, opaque
 
 
@@ -69,7 +70,7 @@ _LARGEST = {np.dtype(k): float(np.finfo(k).max) for k in (np.float16, np.float32
 def _(input, nan=None, posinf=None, neginf=None):
     most = _LARGEST.get(input.dtype.numpy, 0.0)
     return (input,), {
-        "nan": 0.0 if nan is None else nan,
-        "posinf": most if posinf is None else posinf,
-        "neginf": -most if neginf is None else neginf,
+        "nan": 0.0 if nan is None else dt.plain(nan),
+        "posinf": most if posinf is None else dt.plain(posinf),
+        "neginf": -most if neginf is None else dt.plain(neginf),
     }

@@ -89,11 +89,25 @@ def prod(x: Array, *, axis: Shape, keepdims: bool) -> Array:
 
 
 def max(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return _largest(x, axis, None, None, keepdims)
+    """The largest; of zeros 0.0 rather than -0.0, which for NumPy depends on their places."""
+    found = _largest(x, axis, None, None, keepdims)
+    if x.dtype.kind == "f" and not found.all():
+        negative = _every(np.signbit(x), axis, None, None, keepdims)
+        found = np.where(found == 0, _zero(x, negative), found)
+    return found
 
 
 def min(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    return _smallest(x, axis, None, None, keepdims)
+    """The smallest; of zeros -0.0 rather than 0.0, which for NumPy depends on their places."""
+    found = _smallest(x, axis, None, None, keepdims)
+    if x.dtype.kind == "f" and not found.all():
+        negative = _some(np.signbit(x), axis, None, None, keepdims)
+        found = np.where(found == 0, _zero(x, negative), found)
+    return found
+
+
+def _zero(x: Array, negative: Any) -> Any:
+    return np.where(negative, x.dtype.type(-0.0), x.dtype.type(0.0))
 
 
 def any(x: Array, *, axis: Shape, keepdims: bool) -> Array:

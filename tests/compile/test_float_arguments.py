@@ -81,3 +81,57 @@ def test_probabilities_up_to_one(dropout):
         assert repr(compiled(x, p)) == repr(expected)
     assert dropout(jtorch.ones(2, 3), 1).tolist() == dropout(jtorch.ones(2, 3), 1.0).tolist()
     assert not math.isnan(dropout(jtorch.ones(2, 3), 1).sum().item())
+
+
+def test_the_sign_of_zero_counts_where_its_digits_do():
+    for f in (lambda x, a: x * math.copysign(1, a), lambda x, a: (x, str(a)), lambda x, a: (x, f"{a:.1f}")):
+        compiled = jtorch.compile(f)
+        for a in (0.0, -0.0, 0.0, 1.5, -0.0, math.nan):
+            assert repr(compiled(jtorch.ones(2), a)) == repr(f(jtorch.ones(2), a))
+
+
+ASKED = {
+    "in": lambda x, a: a in x,
+    "is_integer": lambda x, a: x * a.is_integer(),
+    "divmod": lambda x, a: x * divmod(7, a)[1] + divmod(a, 2)[0],
+    "ratio": lambda x, a: (x, a.as_integer_ratio(), a.hex()),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_python_asks_of_a_float(name):
+    f = ASKED[name]
+    compiled = jtorch.compile(f)
+    for a in (1.0, 2.5, 3.0, 1.0):
+        x = jtorch.tensor([1.0, 2.0, 2.5])
+        assert repr(compiled(x, a)) == repr(f(x, a))
+
+
+def test_a_shift_from_item_is_refused():
+    with pytest.raises(jtorch.errors.CompileError, match="a size or an index"):
+        jtorch.compile(lambda x: x.roll(x.argmax().item()))(jtorch.ones(3))
+    assert jtorch.arange(3).roll(jtorch.tensor(1)).tolist() == [2, 0, 1]
+
+
+NUMPYS = {
+    "nan_to_num": lambda x, n: x.nan_to_num(nan=n), "layer_norm": lambda x, n: F.layer_norm(x, (3,), eps=n),
+    "rms_norm": lambda x, n: F.rms_norm(x, (3,), eps=n), "addmm": lambda x, n: jtorch.addmm(x, x, x, beta=n),
+    "group_norm": lambda x, n: F.group_norm(x, 3, eps=n), "logit": lambda x, n: x.logit(eps=n / 4),
+    "batch_norm": lambda x, n: F.batch_norm(x, None, None, training=True, eps=n),
+    "attention": lambda x, n: F.scaled_dot_product_attention(x, x, x, scale=n),
+    "dropout": lambda x, n: F.dropout(x, n / 4) * 0, "clamp": lambda x, n: x.clamp(n, n),
+    "elu": lambda x, n: F.elu(x, n), "x * n": lambda x, n: x * n, "norm": lambda x, n: x.norm(n),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [2.0])
+@pytest.mark.parametrize("name", NUMPYS)
+def test_numbers_of_numpy_are_weak(name, number):
+    import numpy as np
+
+    x, f = jtorch.rand(3, 3), NUMPYS[name]
+    for n in (np.float64(number), np.float32(number)):
+        found = f(x, n)
+        assert found.dtype is jtorch.float32
+        assert jtorch.allclose(found, f(x, number))
+        assert jtorch.allclose(jtorch.compile(f)(x, n), found)

@@ -139,3 +139,11 @@ def test_modules_with_their_optimizers(clone):
         o.step()
     assert [p.tolist() for p in copied.parameters()] == [p.tolist() for p in model.parameters()]
     assert [b.tolist() for b in copied.buffers()] == [b.tolist() for b in model.buffers()]
+
+
+def test_the_offset_of_strided_views():
+    base = jtorch.arange(32.0)
+    view = base.as_strided((3, 3), (1, 2), 4)
+    assert view.storage_offset() == 4
+    assert base[5:].as_strided((3, 3), (1, 2)).storage_offset() == 5
+    assert view.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()

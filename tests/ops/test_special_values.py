@@ -139,3 +139,63 @@ def test_a_root_beside_a_number_and_a_power_beside_a_tensor(p, torch):
         theirs = torch.tensor([-INF, -0.0, 4.0])
         assert [repr(v) for v in (theirs**p).tolist()] == root
         assert [repr(v) for v in (theirs ** torch.tensor(p)).tolist()] == power
+
+
+EXTREMES = {
+    "amin": lambda x: x.amin(), "amax": lambda x: x.amax(), "rows": lambda x: x.amax(-1),
+    "columns": lambda x: (x.amin(0), x.amax(0)), "min": lambda x: x.min(), "max": lambda x: x.max(),
+    "min(dim)": lambda x: x.min(-1).values, "max(dim)": lambda x: x.max(0).values,
+    "aminmax": lambda x: x.aminmax(), "maximum": lambda x: jtorch.maximum(x, x.flip(0)),
+    "minimum": lambda x: jtorch.minimum(x, x.flip(0)),
+    "clamp": lambda x: (x.clamp(0.0, 1.0), x.clamp(max=-0.0)),
+    "relu": lambda x: x.relu(), "median": lambda x: x.median(), "sort": lambda x: x.sort(stable=True).values,
+    "cummax": lambda x: x.cummax(-1).values, "argmax": lambda x: (x.argmax(), x.argmin(-1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_zeros_of_both_signs_in_extremes(name, dtype):
+    """The same zero in both modes, of any number of elements: -0.0 is the smaller one."""
+    f, random = EXTREMES[name], np.random.default_rng(0)
+    compiled = jtorch.compile(f)
+    for shape in ((1, 1), (1, 2), (3, 1), (2, 9), (17, 5), (5, 33)):
+        for values in ([0.0, -0.0], [0.0, -0.0, -1.0], [0.0, -0.0, 1.0], [0.0, -0.0, NAN]):
+            x = jtorch.from_numpy(random.choice(values, shape).astype(dtype))
+            assert repr(compiled(x)) == repr(f(x))
+
+
+def test_minus_zero_is_the_smaller_one():
+    for row in ([0.0, -0.0], [-0.0, 0.0]):
+        x = jtorch.tensor(row)
+        assert (1 / x.amin()).item() == -INF
+        assert (1 / x.amax()).item() == INF
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_targets_that_are_all_ignored_have_no_gradient(smoothing, weighted, compiled):
+    weight = jtorch.tensor([1.0, 2.0, 0.5]) if weighted else None
+
+    def f(x, target):
+        loss = jtorch.nn.functional.cross_entropy(
+            x, target, weight, ignore_index=1, label_smoothing=smoothing
+        )
+        loss.backward()
+        return loss, x.grad
+
+    x = jtorch.tensor([[1.0, 2.0, 3.0], [0.0, -1.0, 1.0]], requires_grad=True)
+    loss, grad = (jtorch.compile(f) if compiled else f)(x, jtorch.tensor([1, 1]))
+    assert math.isnan(loss.item()) and grad.abs().sum().item() == 0.0
+
+
+def test_take_along_dim_counts_from_the_end():
+    x = jtorch.arange(6.0).reshape(3, 2)
+    assert x.take_along_dim(jtorch.tensor([[-1, 0]]), 0).tolist() == [[4.0, 1.0]]
+
+
+def test_logit_with_a_tensor_as_eps():
+    x, eps = jtorch.tensor([0.1, 0.5, 0.99]), jtorch.tensor(0.2)
+    assert jtorch.allclose(x.logit(eps=eps), x.logit(eps=0.2))
+    assert jtorch.allclose(jtorch.compile(lambda x, eps: x.logit(eps=eps))(x, eps), x.logit(eps=0.2))

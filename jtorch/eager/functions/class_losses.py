@@ -134,8 +134,10 @@ def _weighted_nll(
     shape: Any,
 ) -> Tensor:
     safe, weights = _chosen(log_p, target, weight, ignore_index)
-    losses = _plain["nll_loss"](log_p, safe, -1, "none")
-    return _reduce(losses * weights, weights, reduction, shape)
+    losses = _plain["nll_loss"](log_p, safe, -1, "none") * weights
+    # off the tape where ignored: where all are, the gradient of their mean is NaN
+    counted = APPLY["where"](APPLY["ne"](target, ignore_index), losses, 0.0)
+    return _reduce(counted, weights, reduction, shape)
 
 
 def _smooth(
@@ -147,9 +149,9 @@ def _smooth(
     shape: Any,
 ) -> Tensor:
     _, weights = _chosen(log_p, target, weight, ignore_index)
-    _, counts = _chosen(log_p, target, None, ignore_index)
     spread = -(log_p if weight is None else log_p * weight).sum(1)
-    return _reduce(spread * counts, weights, reduction, shape)
+    counted = APPLY["where"](APPLY["ne"](target, ignore_index), spread, 0.0)
+    return _reduce(counted, weights, reduction, shape)
 
 
 def _against_probabilities(

@@ -54,7 +54,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         *(tuple(1 if k == axis else n for k, n in enumerate(t.shape)) for t in (input, indices))
     )
     wide = [t.expand(*common[:axis], t.shape[axis], *common[axis + 1 :]) for t in (input, indices)]
-    return gather(wide[0], axis, wide[1])
+    return gather(wide[0], axis, counted_from_start(wide[1], input.shape[axis]))
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:

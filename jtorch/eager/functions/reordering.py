@@ -105,10 +105,10 @@ def flipud(input: Tensor) -> Tensor:
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved by ``shifts`` along ``dims``, what leaves at the end coming back in front."""
     if dims is None or (not isinstance(dims, int) and len(dims) == 0):
-        if not isinstance(shifts, int) and len(tuple(shifts)) != 1:
+        if not hasattr(shifts, "__index__") and len(tuple(shifts)) != 1:
             raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:0")
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
-    shifts, dims = ((v,) if isinstance(v, int) else tuple(v) for v in (shifts, dims))
+    shifts, dims = ((v,) if hasattr(v, "__index__") else tuple(v) for v in (shifts, dims))
     if not shifts:
         raise RuntimeError("`shifts` required")
     if len(shifts) != len(dims):
@@ -118,7 +118,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     out = input
     for shift, dim in zip(shifts, dims, strict=True):
         axis = ax.one(dim, input.ndim)
-        n = input.shape[axis] if input.ndim else 0
+        n, shift = input.shape[axis] if input.ndim else 0, shift.__index__()
         if n and shift % n:
             at = n - shift % n
             out = _cat([cut(out, axis, at, n), cut(out, axis, 0, at)], axis)

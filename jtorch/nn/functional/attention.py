@@ -49,7 +49,7 @@ def scaled_dot_product_attention(
     query, key, value = _one_batch(query, key, value)
     scores = (*query.shape[:-1], key.shape[-2])
     bias = None if attn_mask is None else _bias(attn_mask, query, scores)
-    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else dt.plain(scale)
     weights = _weights(query, key, bias, scale=scale, causal=is_causal, safe=True)
     return _product(dropout(weights, dropout_p), value)
 

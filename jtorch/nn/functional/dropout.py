@@ -9,6 +9,7 @@ import math
 import warnings
 from typing import Any
 
+from jtorch import dtypes as dt
 from jtorch import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import ones
@@ -26,7 +27,7 @@ def _check(p: float) -> None:
 
 def _dropped(input: Tensor, p: float) -> Tensor:
     seed, call = op_module.CONTEXT.get().evaluator.next_call(default_generator)
-    return APPLY["dropout_with"](input, seed, call, p)
+    return APPLY["dropout_with"](input, seed, call, dt.plain(p))
 
 
 def _finished(input: Tensor, out: Tensor, inplace: bool) -> Tensor:
