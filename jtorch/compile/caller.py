@@ -382,14 +382,15 @@ class _Caller:
             self.add(f"attach(leaves, results, [{arrays}])")
             return self._finished("unflatten(structure, results)")
         if self.plan.capture.structure == "*":
-            return values[0]
+            return self._finished(values[0])
         return self._finished(f"unflatten(structure, [{', '.join(values)}])")
 
     def _finished(self, returned: str) -> str:
         """What is returned, once what the function writes outside is written."""
-        if not self.plan.capture.written:
+        capture = self.plan.capture
+        if not capture.written:
             return returned
-        return f"{self.name('finish', finisher(self.plan.capture.written))}({returned})"
+        return f"{self.name('finish', finisher(capture.written, capture.constants))}({returned})"
 
     def _result(self, result: Any) -> str:
         if not result.broken:

@@ -76,6 +76,7 @@ class Capture:
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
+    constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
 
@@ -126,7 +127,7 @@ def _capture(
             _check_containers((args, kwargs), structure, arguments, name)
             observer.deep(None, returned, objects=False)
             written = observer.effects
-            outs, out_structure = flatten((returned, written.values) if written.written else returned)
+            outs, out_structure = flatten((returned, written.computed) if written.computed else returned)
             results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
             found = differentiate_whole(tracer, outs, results) if context.grad and alive else None
@@ -152,7 +153,7 @@ def _capture(
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
     made.questions = observer.questions
     made.error = error
-    made.written = observer.effects.places
+    made.written, made.constants = observer.effects.places, observer.effects.constants
     STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad

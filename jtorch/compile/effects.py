@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jtorch import watch
-from jtorch.compile.guards import MISSING, PLAIN
+from jtorch.compile.guards import MISSING, PLAIN, same
 from jtorch.compile.scalar import Scalar
 from jtorch.eager.tensor import Tensor
 
@@ -49,11 +49,12 @@ class Place:
         return self.container[self.key]
 
     def put(self, value: Any) -> None:
+        tells = self.of_module and self.identity in STATIC and not same(self.get(), value)
         if value is MISSING:
             self.container.pop(self.key, None)
         else:
             self.container[self.key] = value
-        if self.of_module and self.identity in STATIC:
+        if tells:
             watch.advance()
 
     def snapshot(self) -> Callable[[], None]:
@@ -130,12 +131,14 @@ class Effects:
         self.grown: dict[int, Any] = {}  # those that have more entries than before
         self._undo: list[Callable[[], None]] = []
 
-    def write(self, place: Place, value: Any) -> None:
-        """``value`` is about to be written to ``place``."""
+    def write(self, place: Place, value: Any, changes: bool = True) -> None:
+        """``value`` is about to be written to ``place``; not ``changes`` where it is there already, so that
+        reading the whole container finds what it finds before each call."""
         if place.identity not in self.known or isinstance(place, End):
             self._undo.append(place.snapshot())
         self.known.add(place.identity)
-        self.changed[id(place.container)] = place.container
+        if changes:
+            self.changed[id(place.container)] = place.container
         if isinstance(place, End):
             self.grown[id(place.container)] = place.container
         self.written.append((place, value))
@@ -156,17 +159,31 @@ class Effects:
         return [place for place, _ in self.written]
 
     @property
-    def values(self) -> list[Any]:
-        return [value for _, value in self.written]
+    def constants(self) -> list[Any]:
+        """For each write the number or text that it writes; MISSING where each call computes it."""
+        return [value if isinstance(value, PLAIN) else MISSING for _, value in self.written]
+
+    @property
+    def computed(self) -> list[Any]:
+        """What else is written."""
+        return [value for _, value in self.written if not isinstance(value, PLAIN)]
 
 
-def finisher(places: list[Place]) -> Callable[[Any], Any]:
-    """From (what the function returned, what it wrote) to what it returned, after writing that."""
+def finisher(places: list[Place], constants: list[Any]) -> Callable[[Any], Any]:
+    """From (what the function returned, what it computed to be written) to what it returned, after writing
+    that; from what it returned alone where all that is written is ``constants``."""
+    pairs = list(zip(places, constants, strict=True))
 
-    def finish(made: Any) -> Any:
-        returned, values = made
-        for place, value in zip(places, values, strict=True):
+    def write_constants(returned: Any) -> Any:
+        for place, value in pairs:
             place.put(value)
         return returned
 
-    return finish
+    def finish(made: Any) -> Any:
+        returned, values = made
+        computed = iter(values)
+        for place, value in pairs:
+            place.put(next(computed) if value is MISSING else value)
+        return returned
+
+    return finish if any(value is MISSING for value in constants) else write_constants

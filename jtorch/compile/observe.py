@@ -31,7 +31,7 @@ import numpy as np
 
 from jtorch.compile import frames
 from jtorch.compile.changes import Noted
-from jtorch.compile.effects import Counting, Effects, End, Place, may_be_written
+from jtorch.compile.effects import Cell, Counting, Effects, End, Place, Slot, may_be_written
 from jtorch.compile.guards import (
     MISSING,
     PLAIN,
@@ -307,11 +307,12 @@ class Observer:
         self, frame: types.FrameType, owner: Any, key: Any, before: Any, after: Any,
         place: Place | None = None,
     ) -> None:  # fmt: skip
-        """``key`` of ``owner``, which is from outside, is about to become ``after``. To write what is there
-        already changes nothing; what a replay can write to ``place`` is an effect."""
+        """``key`` of ``owner``, which is from outside, is about to become ``after``. What a replay can write
+        to ``place`` is an effect; to write what is there already changes nothing as long as it is there."""
         if place is not None and self._is_effect(place, before, after):
             return
         if before is not MISSING and (before is after or (isinstance(after, PLAIN) and same(before, after))):
+            self._hold(frame, owner, key, before, place)
             return
         first = " If that is done only the first time, call the function once before compiling it."
         became = ""
@@ -329,7 +330,9 @@ class Observer:
             return False
         fresh = place.identity not in self.effects.known
         if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
-            return True  # and changes nothing
+            if not self._has_read(place):  # a guard has it there before each call
+                self.effects.write(place, after, changes=False)
+            return True
         if fresh and _is_count(before, after) and self._has_read(place):
             raise Counting(place)
         known = self.reads.get((ItemRead, id(place.container), (type(place.key), place.key)))
@@ -337,6 +340,24 @@ class Observer:
             known.guarded = True
         self.effects.write(place, after)
         return True
+
+    def _hold(
+        self, frame: types.FrameType, owner: Any, key: Any, value: Any, place: Place | None
+    ) -> None:
+        """Guard that ``value`` is at ``key`` of ``owner`` before each call, where it is written again."""
+        if place is not None:
+            owner, key = place.container, place.key
+        if isinstance(place, Cell):
+            self.read(CellRead, frame, owner, key, value)
+        elif isinstance(place, Slot):
+            self.read(AttributeRead, frame, owner, key, value)
+        elif isinstance(owner, (dict, list)):  # of a module: it tells of changes
+            self.read(ItemRead, frame, owner, key, value, guarded=place is None or not place.of_module)
+        elif isinstance(owner, type):
+            base = next(cls for cls in owner.__mro__ if key in vars(cls))
+            self.read(ItemRead, frame, vars(base), key, value)
+        elif key in (getattr(owner, "__dict__", None) or ()) and kind_of(type(owner)) is not Kind.MODULE:
+            self.read(ItemRead, frame, owner.__dict__, key, value)
 
     def _has_read(self, place: Place) -> bool:
         container, name = id(place.container), (type(place.key), place.key)
