@@ -67,6 +67,7 @@ class Capture:
     plain: list[Read]  # what the function read outside
     n_results: int  # graph outputs that are results, before the effects
     leaves: list[Tensor] = field(default_factory=list)  # to differentiate for, in a backward outside
+    own_leaves: dict[int, int] = field(default_factory=dict)  # those it made: which result each is, or -1
     cotangents: list[Var] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
@@ -77,6 +78,7 @@ class Capture:
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
+    sets_grads: bool = False  # whether tensors among the results get a ``grad``
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
 
@@ -127,7 +129,9 @@ def _capture(
             _check_containers((args, kwargs), structure, arguments, name)
             observer.deep(None, returned, objects=False)
             written = observer.effects
-            outs, out_structure = flatten((returned, written.computed) if written.computed else returned)
+            grads = _grads_of_made(tracer, (returned, written.computed))
+            whole = (returned, written.computed, grads) if written.computed or grads else returned
+            outs, out_structure = flatten(whole)
             results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
             found = differentiate_whole(tracer, outs, results) if context.grad and alive else None
@@ -154,6 +158,7 @@ def _capture(
     made.questions = observer.questions
     made.error = error
     made.written, made.constants = observer.effects.places, observer.effects.constants
+    made.sets_grads = bool(grads)
     STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
@@ -163,6 +168,10 @@ def _capture(
     if found is not None:
         made.leaves, made.cotangents, gradients = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
+        places = {id(out): k for k, out in reversed([*enumerate(outs)])}
+        made.own_leaves = {
+            k: places.get(id(t), -1) for k, t in enumerate(made.leaves) if tracer.made(t)
+        }
         made.graph = graph.replace(
             inputs=(*graph.inputs, *made.cotangents),
             outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
@@ -259,13 +268,27 @@ def _results(
         elif id(out) in tracer.places:
             found[k] = Result("argument", tracer.places[id(out)])
         elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()
-            found[k] = Result("view", source=tracer.arrays[id(out._data)], value=out)
+            source, is_leaf = tracer.arrays[id(out._data)], out._requires_grad
+            found[k] = Result("view", source=source, value=out, is_leaf=is_leaf, cls=type(out))
         else:
             found[k] = Result("copy" if is_made_anew(observer, out) else "same", value=out)
         seen.setdefault(id(out), k)
     results = [found[k] for k in range(len(outs))]
     alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
     return results, atoms, alive
+
+
+def _grads_of_made(tracer: Tracer, tree: Any) -> list[tuple[Tensor, Tensor]]:
+    """(tensor, its grad) for tensors of ``tree`` that the function made, and for such gradients in turn."""
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    stack = [t for t in reversed(flatten(tree)[0]) if isinstance(t, Tensor)]
+    while stack:
+        tensor = stack.pop()
+        grad = tracer.grads.get(id(tensor), (None, None, None))[2]
+        if grad is not None and id(tensor) not in found and tracer.made(tensor):
+            found[id(tensor)] = tensor, grad
+            stack.append(grad)
+    return list(found.values())
 
 
 def _lies_in_argument(tracer: Tracer, tensor: Tensor) -> bool:
@@ -332,7 +355,7 @@ def _traced_result(
                 "its .clone()"
             )
         return Result("view", source=source, chain=sym.chain, value=out)
-    if grad_of is not None and not graph and grad_of._data.__class__ is np.ndarray:
+    if grad_of is not None and not graph and not tracer.made(grad_of):
         return Result("grad", value=grad_of)
     if base is not None and base.kind == "tensor":
         spent = BACKWARD_TWICE if freed else ""

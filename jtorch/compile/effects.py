@@ -18,6 +18,7 @@ import numpy as np
 from jtorch import watch
 from jtorch.compile.guards import MISSING, PLAIN, same
 from jtorch.compile.scalar import Scalar
+from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
 
 STATIC: set[tuple[int, Any]] = set()  # attributes of modules that some recording holds for constant
@@ -169,9 +170,10 @@ class Effects:
         return [value for _, value in self.written if not isinstance(value, PLAIN)]
 
 
-def finisher(places: list[Place], constants: list[Any]) -> Callable[[Any], Any]:
-    """From (what the function returned, what it computed to be written) to what it returned, after writing
-    that; from what it returned alone where all that is written is ``constants``."""
+def finisher(places: list[Place], constants: list[Any], sets_grads: bool) -> Callable[[Any], Any]:
+    """From (what the function returned, what it computed to be written, tensors it made with their gradients)
+    to what it returned, after writing that; from what it returned alone where there is nothing but
+    ``constants``."""
     pairs = list(zip(places, constants, strict=True))
 
     def write_constants(returned: Any) -> Any:
@@ -180,10 +182,12 @@ def finisher(places: list[Place], constants: list[Any]) -> Callable[[Any], Any]:
         return returned
 
     def finish(made: Any) -> Any:
-        returned, values = made
+        returned, values, grads = made
+        for tensor, grad in grads:
+            EAGER.set_grad(tensor, grad)
         computed = iter(values)
         for place, value in pairs:
             place.put(next(computed) if value is MISSING else value)
         return returned
 
-    return finish if any(value is MISSING for value in constants) else write_constants
+    return finish if sets_grads or any(value is MISSING for value in constants) else write_constants

@@ -392,6 +392,13 @@ class Tracer(Evaluator):
         self.inputs.append(entry)
         return Item(self, entry.var, LARGEST)
 
+    def made(self, tensor: Any) -> bool:
+        """Whether the function made ``tensor``: over traced memory, or over an argument's (``x.detach()``)."""
+        if tensor._data.__class__ is not np.ndarray:
+            return True
+        entry = self.arrays.get(id(tensor._data))
+        return entry is not None and entry.argument is not None and id(tensor) not in self.places
+
     def _check_stranger(self, tensor: Any) -> None:
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
@@ -412,9 +419,8 @@ class Tracer(Evaluator):
         self._check_stranger(tensor)
         found = self.grads.get(id(tensor))
         if found is None:
-            at_entry = None
-            if tensor._data.__class__ is np.ndarray:  # a traced tensor starts without a gradient
-                at_entry = self._grad_at_entry(tensor)
+            # a tensor that the function makes starts without a gradient
+            at_entry = None if self.made(tensor) else self._grad_at_entry(tensor)
             found = self.grads[id(tensor)] = (tensor, at_entry, at_entry)
         return found[2]
 
@@ -470,7 +476,7 @@ class Tracer(Evaluator):
                 effects.grad_writes.append(entry)
                 outputs.append(entry.sym.storage.current)
         for tensor, at_entry, now in self.grads.values():
-            if now is at_entry or tensor._data.__class__ is not np.ndarray:
+            if now is at_entry or self.made(tensor):
                 continue
             if now is not None and self._stays(now):
                 effects.shared_grads.append((tensor, now))
