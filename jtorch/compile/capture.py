@@ -23,6 +23,7 @@ from jtorch.compile.questions import TensorRead
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.sym import Sym
 from jtorch.compile.tape import Tape, differentiate_whole, is_freed, tape_of
+from jtorch.compile.texts import check_kept
 from jtorch.compile.trace import ArgumentReached, Effects, Tracer
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import shortcuts
@@ -113,7 +114,7 @@ def _capture(
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
-    observer.places = tracer.places
+    observer.places, tracer.observer = tracer.places, observer
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
     outside, noted = op_module.CONTEXT.get(), watch.moved.get()
@@ -132,6 +133,7 @@ def _capture(
             grads = _grads_of_made(tracer, (returned, written.computed))
             whole = (returned, written.computed, grads) if written.computed or grads else returned
             outs, out_structure = flatten(whole)
+            check_kept([*outs, *written.constants], name)
             results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
             found = differentiate_whole(tracer, outs, results) if context.grad and alive else None

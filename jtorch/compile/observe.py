@@ -87,6 +87,7 @@ class Observer:
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
         self.effects = Effects()  # what it writes outside
+        self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
         self.noted = Noted()  # objects of the library that may be changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 

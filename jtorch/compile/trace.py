@@ -44,6 +44,7 @@ from jtorch.compile.operands import check_operands
 from jtorch.compile.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.snapshot import value_now
 from jtorch.compile.sym import Storage, Sym
+from jtorch.compile.texts import check_text
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
 from jtorch.errors import CompileError, user_source
@@ -96,6 +97,7 @@ class Tracer(Evaluator):
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.open = True
+        self.observer: Any = None  # who watches the recording, if anybody does
 
     # -- recording -------------------------------------------------------------------------------------
 
@@ -351,6 +353,10 @@ class Tracer(Evaluator):
     def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
         return self.lift(value).concrete(wanted_by)
 
+    def check_text(self) -> None:
+        if self.open and self.observer is not None:
+            check_text(self.observer)
+
     def own(self, value: Any, given: set[int]) -> Any:
         return self.fresh(self.read(self.lift(value)))
 
@@ -393,7 +399,7 @@ class Tracer(Evaluator):
         return Item(self, entry.var, LARGEST)
 
     def made(self, tensor: Any) -> bool:
-        """Whether the function made ``tensor``: over traced memory, or over an argument's (``x.detach()``)."""
+        """Whether the function made ``tensor``: over traced memory or an argument's (``x.detach()``)."""
         if tensor._data.__class__ is not np.ndarray:
             return True
         entry = self.arrays.get(id(tensor._data))
