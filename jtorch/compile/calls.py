@@ -193,6 +193,8 @@ def _read_function(observer: Observer, frame: types.FrameType, function: Any) ->
 def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
     observer = stop.observer
     if cls is type and args and issubclass(type(args[0]), Scalar):
+        if getattr(args[0], "places", ()):
+            raise args[0].refuse("type()")
         raise observer.error(
             stop.frame,
             "asks for the type() of a number that may change from call to call, which is one of jtorch's own",

@@ -17,6 +17,7 @@ from jtorch.compile.effects import STATIC, Counting, Place
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
+from jtorch.compile.items import Digits
 from jtorch.compile.observe import Observer, Question, check_reads
 from jtorch.compile.opaque import is_made_anew
 from jtorch.compile.questions import TensorRead
@@ -89,10 +90,11 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
+    plain: set[Any] = set()  # of numbers that the function counts on, and whose digits it needs
     log: list[Any] = []
     while True:
         try:
-            made = _capture(function, leaves, structure, context, name, fixed, counts, log)
+            made = _capture(function, leaves, structure, context, name, fixed, counts, plain, log)
             callees.hand_over(log)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
@@ -100,11 +102,14 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
         except Counting as found:
             counts[found.place.identity] = found.place
+        except Digits as found:
+            plain |= {place.identity for place in found.places}
+            counts = {identity: place for identity, place in counts.items() if identity not in plain}
 
 
 def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
-    counts: dict[Any, Place], log: list[Any],
+    counts: dict[Any, Place], plain: set[Any], log: list[Any],
 ) -> Capture:  # fmt: skip
     tracer = Tracer(name)
     tracer.log = log
@@ -115,6 +120,7 @@ def _capture(
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places, tracer.observer = tracer.places, observer
+    observer.effects.plain = plain
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
     outside, noted = op_module.CONTEXT.get(), watch.moved.get()

@@ -4,7 +4,8 @@ While it is recorded such a write happens, with traced values, is noted, and is 
 ends. A replay does it again after its kernels have run: what was written is one more result of the graph.
 
 A number that a function reads and then replaces is a count of something. A guard on it would have each call
-recorded; so it is recorded once more with the number as an input that each call reads (``Counting``).
+recorded; so it is recorded once more with the number as an input that each call reads (``Counting``), unless
+its digits are needed.
 """
 
 from __future__ import annotations
@@ -127,6 +128,7 @@ class Effects:
 
     def __init__(self) -> None:
         self.written: list[tuple[Place, Any]] = []
+        self.plain: set[tuple[int, Any]] = set()  # places of numbers whose digits the function needs
         self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before

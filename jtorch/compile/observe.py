@@ -83,7 +83,7 @@ class Observer:
         self.codes: list[types.CodeType] = []
         self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
         self.apart: types.FrameType | None = None  # an import, or a call of logging
-        self.problem: CompileError | None = None
+        self.problem: BaseException | None = None  # why the recording cannot stand
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
         self.effects = Effects()  # what it writes outside
@@ -334,8 +334,10 @@ class Observer:
             if not self._has_read(place):  # a guard has it there before each call
                 self.effects.write(place, after, changes=False)
             return True
-        if fresh and _is_count(before, after) and self._has_read(place):
-            raise Counting(place)
+        counts = _is_count(before, after) and place.identity not in self.effects.plain
+        if fresh and counts and self._has_read(place):
+            self.problem = Counting(place)
+            raise self.problem
         known = self.reads.get((ItemRead, id(place.container), (type(place.key), place.key)))
         if known is not None:  # an attribute of a module, of which others would be told at each call
             known.guarded = True

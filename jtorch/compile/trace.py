@@ -396,7 +396,7 @@ class Tracer(Evaluator):
             )
         entry = NumberInput(place, value)
         self.inputs.append(entry)
-        return Item(self, entry.var, LARGEST)
+        return Item(self, entry.var, LARGEST, (place,))
 
     def made(self, tensor: Any) -> bool:
         """Whether the function made ``tensor``: over traced memory or an argument's (``x.detach()``)."""
