@@ -353,7 +353,7 @@ def _operand(stop: Stop) -> None:
     value = stop.peek(2 if below else 1)
     if name.startswith(("FORMAT", "CONVERT")):
         see_text(stop, 3 if below else 2)
-    if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY):
+    if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY, Kind.OURS, Kind.FOREIGN):
         stop.observer.deep(stop.frame, value)
 
 
