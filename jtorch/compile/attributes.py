@@ -16,6 +16,7 @@ from jtorch.compile.questions import see_tensor
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
 _WITH_FACTS = (Kind.OBJECT, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
+CALLABLES: set[type] = set()  # classes of the library's whose instances are functions to the user
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
 
@@ -178,7 +179,8 @@ def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name
 def _place(owner: Any, name: str, value: Any) -> Place | None:
     """An attribute that a replay can write: the object's own, set in the usual way."""
     cls, kind = type(owner), kind_of(type(owner))
-    if value is MISSING or not (kind in (Kind.OBJECT, Kind.MODULE) or cls is types.SimpleNamespace):
+    plain = cls is types.SimpleNamespace or isinstance(owner, types.FunctionType) or cls in CALLABLES
+    if value is MISSING or not (kind in (Kind.OBJECT, Kind.MODULE) or plain):
         return None
     facts = instance_facts(owner)
     if kind is Kind.MODULE and facts is not None:
@@ -186,7 +188,7 @@ def _place(owner: Any, name: str, value: Any) -> Place | None:
         if registered or name == "training" or type(value).__name__ in ("Parameter", "Buffer"):
             return None
         return Place(facts, name, of_module=True)
-    usual = cls.__setattr__ is object.__setattr__ or cls is types.SimpleNamespace
+    usual = cls.__setattr__ is object.__setattr__ or plain
     if not usual:  # which is watched, or sets who knows what
         return None
     on_class = find(cls, name)

@@ -132,6 +132,8 @@ def _capture(
             returned, error = _called(function, args, kwargs, leaves, name)
             if error is None:
                 observer.noted.check(name)
+            else:
+                returned = _held_by(error, tracer)
             _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, name)
             observer.deep(None, returned, objects=False)
@@ -146,7 +148,7 @@ def _capture(
             tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
         graph, effects = tracer.finish(atoms)
     finally:
-        tracer.open = False
+        tracer.open, tracer.observer = False, None  # which holds what the function made
         op_module.CONTEXT.set(outside)
         watch.moved.set(noted)
         observer.effects.undo()
@@ -384,6 +386,16 @@ def _called(
     except Exception as error:
         _explain(error, leaves, name)
         return None, error
+
+
+def _held_by(error: Exception, tracer: Tracer) -> tuple[Any, Any] | None:
+    """(the arguments of an exception, its attributes), if each call has others of its own."""
+    held = error.args, dict(vars(error))
+    for leaf in flatten(held)[0]:
+        own = isinstance(leaf, Tensor) and (tracer.made(leaf) or id(leaf) in tracer.places)
+        if own or isinstance(leaf, Scalar):
+            return held
+    return None
 
 
 def _explain(error: Exception, leaves: list[Any], name: str) -> None:

@@ -405,9 +405,22 @@ def check_reads(reads: Iterable[Read], name: str) -> None:
     for read, now in changed:
         raise CompileError(
             f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from "
-            f"outside ({told(read.value)} became {told(now)}): a recording would not. Pass it in and return "
-            "the new one."
+            f"outside ({became(read, now)}): a recording would not. Pass it in and return the new one."
         )
+
+
+def became(read: Read, now: Any = None) -> str:
+    """How what was read differs from what is there ``now``."""
+    now = read.now() if now is None else now
+    before = read.value
+    if isinstance(before, tuple) and isinstance(now, tuple):
+        if len(before) != len(now):
+            parts = 2 if isinstance(read.container, dict) else 1
+            return f"{len(before) // parts} entries became {len(now) // parts}"
+        pairs = ((a, b) for a, b in zip(before, now, strict=True) if not same(b, a))
+        before, now = next(pairs, (before, now))
+    texts = told(before), told(now)
+    return f"{texts[0]} became {texts[1] if texts[0] != texts[1] else 'another one'}"
 
 
 def source_of(frame: types.FrameType | None) -> Source | None:

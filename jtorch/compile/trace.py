@@ -237,6 +237,8 @@ class Tracer(Evaluator):
         if isinstance(value, Sym):
             return self.read(value)
         if isinstance(value, Scalar):
+            if value.tracer is not self:
+                raise leaked(value.tracer, (value,))
             if dtype is None or dtype == value.var.dtype:
                 return value.var
             return self.emit(_CAST, [value.var], {"dtype": dtype})[0]
@@ -281,6 +283,8 @@ class Tracer(Evaluator):
         """The variable that holds the value of ``sym`` now."""
         if isinstance(sym, (bool, int, float, Scalar)):
             return self._typed(sym, None)
+        if sym.tracer is not self:  # kept from another recording
+            raise leaked(sym.tracer, (sym,))
         storage = sym.storage
         if sym.known is not None and sym.known[0] == storage.version:
             return sym.known[1]
