@@ -157,6 +157,7 @@ def instance_facts(owner: Any) -> dict[str, Any] | None:
 def write_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str, value: Any) -> None:
     """``owner.name = value`` is about to happen; MISSING deletes it."""
     kind = kind_of(type(owner))
+    observer.change_given(frame, owner)
     if kind is Kind.TENSOR and hung.is_hung(owner, name):
         hung.write(observer, frame, owner, name, value)
     if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):

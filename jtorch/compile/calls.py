@@ -43,6 +43,10 @@ _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _TELLING = ("append",)  # done once while recording, with a warning
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _SETTINGS = ("jtorch.settings", "jtorch.dtypes", "jtorch.threads")
+_ANSWERS = frozenset({  # settings of the interpreter
+    ("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("sys", "get_int_max_str_digits"),
+    ("gc", "isenabled"), ("gc", "get_threshold"), ("gc", "get_debug"),
+})  # fmt: skip
 _LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
@@ -131,6 +135,8 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
     if changes and id(args[0]) in observer.outside:
         observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
+    if (module, callee.__name__) in _ANSWERS and not args:
+        observer.read(AnswerRead, stop.frame, callee, None, callee())
     if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
         observer.contents(stop.frame, observer.met(callee.registry))
     if (module, callee.__name__) == ("os", "getenv"):
@@ -226,6 +232,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         write_attribute(observer, stop.frame, *args)
         return
     kind = kind_of(type(owner))
+    if name in _CHANGING or name in _TELLING or name == "setdefault":
+        observer.change_given(stop.frame, owner)
     if name == "__next__":
         check_iterator(observer, stop.frame, owner)
     if isinstance(owner, contextvars.ContextVar) and name == "get":

@@ -32,7 +32,7 @@ from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
-from jtorch.errors import CompileError
+from jtorch.errors import CompileError, user_source
 from jtorch.op import Context
 
 
@@ -135,12 +135,13 @@ def _capture(
             else:
                 returned = _held_by(error, tracer)
             _check_mode(context, name)
-            _check_containers((args, kwargs), structure, arguments, name)
+            _check_containers((args, kwargs), structure, arguments, observer)
             observer.deep(None, returned, objects=False)
             written = observer.effects
             grads = _grads_of_made(tracer, (returned, written.computed))
             whole = (returned, written.computed, grads) if written.computed or grads else returned
             outs, out_structure = flatten(whole)
+            out_structure = _with_plain_keys(out_structure)
             check_kept([*outs, *written.constants], name)
             results, atoms, alive = _results(tracer, observer, outs)
             atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
@@ -221,8 +222,8 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) 
             traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
         elif isinstance(leaf, np.ndarray):
             raise CompileError(
-                f"'{tracer.name}' got a NumPy array as an argument, which compiled code cannot follow: pass "
-                "jtorch.from_numpy(array)."
+                f"{user_source()}: '{tracer.name}' got a NumPy array as an argument, which compiled code "
+                "cannot follow: pass jtorch.from_numpy(array)."
             )
     for k, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor) and k not in fixed:
@@ -299,6 +300,16 @@ def _grads_of_made(tracer: Tracer, tree: Any) -> list[tuple[Tensor, Tensor]]:
             found[id(tensor)] = tensor, grad
             stack.append(grad)
     return list(found.values())
+
+
+def _with_plain_keys(structure: Any) -> Any:
+    """``structure`` with numbers as keys of dicts where float arguments are: as keys they are guarded."""
+    if structure == "*":
+        return structure
+    cls, names, parts = structure
+    if names is not None:
+        names = tuple(float(name) if isinstance(name, Scalar) else name for name in names)
+    return cls, names, tuple(map(_with_plain_keys, parts))
 
 
 def _lies_in_argument(tracer: Tracer, tensor: Tensor) -> bool:
@@ -433,13 +444,14 @@ def _check_generators(tracer: Tracer) -> None:
             )
 
 
-def _check_containers(tree: Any, structure: Any, arguments: list[Any], name: str) -> None:
+def _check_containers(tree: Any, structure: Any, arguments: list[Any], observer: Observer) -> None:
     leaves, now = flatten(tree)
     same = now == structure and len(leaves) == len(arguments)
     if not same or any(a is not b for a, b in zip(leaves, arguments, strict=True)):
+        where = "".join(f"{source}: " for source in observer.given_changed[:1])
         raise CompileError(
-            f"'{name}' changes a list, dict or dataclass among its arguments, which a recording would not. "
-            "Return what is new instead."
+            f"{where}'{observer.name}' changes a list, dict or dataclass among its arguments, which a "
+            "recording would not. Return what is new instead."
         )
 
 

@@ -270,6 +270,7 @@ def _delete_item(stop: Stop) -> None:
 
 def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     kind = kind_of(type(container))
+    stop.observer.change_given(stop.frame, container)
     if kind is Kind.MODULE and stop.observer.is_outside(container):
         stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
     elif kind is Kind.TENSOR:

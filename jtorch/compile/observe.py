@@ -86,6 +86,8 @@ class Observer:
         self.problem: BaseException | None = None  # why the recording cannot stand
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
+        self.given: dict[int, Any] = {}  # containers of arguments, as they were built for this recording
+        self.given_changed: list[Source | None] = []  # the lines that change one of them
         self.effects = Effects()  # what it writes outside
         self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
         self.noted = Noted()  # objects of the library that may be changed
@@ -204,10 +206,16 @@ class Observer:
     def made_all(self, tree: Any) -> None:
         """The containers of a tree of arguments, which were built anew for this recording."""
         self.made(tree)
+        self.given[id(tree)] = tree
         facts = getattr(tree, "__dict__", None)
         for part in (*contents(tree),) if isinstance(tree, (list, tuple, dict)) else (facts or {}).values():
             if isinstance(part, (list, tuple, dict)) or hasattr(part, "__dataclass_fields__"):
                 self.made_all(part)
+
+    def change_given(self, frame: types.FrameType, container: Any) -> None:
+        """``container`` is about to be changed: if it is one of an argument, remember where."""
+        if id(container) in self.given:
+            self.given_changed.append(source_of(frame))
 
     def is_outside(self, value: Any) -> bool:
         kind = kind_of(type(value))

@@ -460,7 +460,7 @@ def test_a_refusal_leaves_everything_as_it_was():
     assert other.tolist() == [1.0] * 3
 
 
-class Carrying(Exception):
+class CarryingError(Exception):
     def __init__(self, value, *more):
         super().__init__(value, *more)
         self.value = value
@@ -471,17 +471,17 @@ def test_what_an_exception_holds_is_that_of_the_call(by):
     def f(x, k):
         y = x * k
         if by == "number":
-            raise Carrying(k)
+            raise CarryingError(k)
         if by == "item":
-            raise Carrying("sum", y.sum().item())
-        raise Carrying(y, [x, 1]) if by == "tensor" else Carrying({"y": y})
+            raise CarryingError("sum", y.sum().item())
+        raise CarryingError(y, [x, 1]) if by == "tensor" else CarryingError({"y": y})
 
     compiled = jtorch.compile(f)
     for k in (1.5, 2.5):
         x = jtorch.ones(2) * k
-        with pytest.raises(Carrying) as expected:
+        with pytest.raises(CarryingError) as expected:
             f(x, k)
-        with pytest.raises(Carrying) as got:
+        with pytest.raises(CarryingError) as got:
             compiled(x, k)
         assert repr(got.value.args) == repr(expected.value.args)
         assert repr(got.value.value) == repr(expected.value.value)
