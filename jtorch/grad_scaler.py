@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 import jtorch
+from jtorch import op
 from jtorch.eager.tensor import Tensor
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
@@ -21,6 +22,8 @@ class GradScaler:
     scale grows by ``growth_factor`` after ``growth_interval`` steps without inf or NaN, and shrinks by
     ``backoff_factor`` after one with. Looks at the gradients' elements: a step with it can't be compiled.
     """
+
+    _reads_through_evaluator = frozenset({"scale"})  # what a recording follows by itself
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class GradScaler:
             return outputs
         self._started = True
         if isinstance(outputs, Tensor):
-            return outputs * self._scale
+            return outputs * op.CONTEXT.get().evaluator.scalar(vars(self), "_scale")
         if isinstance(outputs, (list, tuple)):
             scaled = [self.scale(o) for o in outputs]
             return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)

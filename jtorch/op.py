@@ -230,6 +230,9 @@ class Evaluator:
         """The elements as a NumPy array, for ``.numpy()``, ``.item()``, ``bool()`` and their kin."""
         raise NotImplementedError
 
+    def check_text(self) -> None:
+        """The text of a tensor is about to be made. Raises CompileError where that cannot be followed."""
+
     def own(self, value: Any, given: set[int]) -> Any:
         """``value`` if nobody else can hold its memory, else a copy; ``given`` lists those handed out."""
         raise NotImplementedError

@@ -20,12 +20,14 @@ from typing import Any
 from jtorch import config, watch
 from jtorch import op as op_module
 from jtorch.compile import debug, frames
+from jtorch.compile.attributes import CALLABLES
 from jtorch.compile.callees import one_recording
 from jtorch.compile.caller import MISS
 from jtorch.compile.capture import Capture, capture
 from jtorch.compile.compiled import CompiledPlan
-from jtorch.compile.ledger import Change, Ledger, Retrace, causes, tell
+from jtorch.compile.ledger import Change, Ledger, Retrace, causes, failing_guard, tell
 from jtorch.compile.naming import Named, labels_of, named_by
+from jtorch.compile.observe import became
 from jtorch.compile.options import Options, parse
 from jtorch.compile.recent import Recent
 from jtorch.compile.situation import facts_of
@@ -61,6 +63,17 @@ def _fresh_lock() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_fresh_lock)
+
+
+class _Shadowed:
+    """A property that an attribute of an instance hides: users hang their own on functions."""
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else self.function(instance)
 
 
 class CompiledFunction:
@@ -162,7 +175,7 @@ class CompiledFunction:
                 self.timings.first_call = time.perf_counter() - start
                 return result
             if found.epoch == watch.structure[0]:  # else another thread changed something: look again
-                raise AssertionError(f"'{self.name}': a plan just made does not accept its own arguments")
+                raise _not_accepted(found, leaves, self.name)
 
     def _branches_too_often(self, ways: int) -> bool:
         """Whether a call of yet another way through the branches runs eagerly, which is told once."""
@@ -313,7 +326,7 @@ class CompiledFunction:
 
     # -- looking inside --------------------------------------------------------------------------------------
 
-    @property
+    @_Shadowed
     def calls(self) -> int:
         """How many calls were replays so far."""
         held = sum(p.clock.count for plans in tuple(self.plans.values()) for p in plans)
@@ -391,6 +404,22 @@ class CompiledFunction:
     def named(self) -> Named:
         """The modules, optimizers and tensors that the function holds, by name."""
         return named_by(self.function)
+
+
+CALLABLES.add(CompiledFunction)  # on which users hang attributes
+
+
+def _not_accepted(plan: CompiledPlan, leaves: list[Any], name: str) -> Exception:
+    """Why a plan that was just made does not take its own call: what it read has changed since."""
+    for read in plan.capture.plain:
+        if not read.holds():
+            return CompileError(
+                f"{read.source}: '{name}' reads {read.label()}, which changed right after it was recorded "
+                f"({became(read)}): by a finalizer (__del__) of something that the function made, or by "
+                "another thread. Read it outside, and pass it in."
+            )
+    test = failing_guard(plan, leaves)
+    return AssertionError(f"'{name}': a plan just made does not accept its own arguments: {test}")
 
 
 def compile(

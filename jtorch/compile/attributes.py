@@ -31,6 +31,7 @@ _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
 _WITH_FACTS = (Kind.OBJECT, Kind.VALUE, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
 _WITH_SPECIAL = (Kind.OBJECT, Kind.MODULE, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
 _IMMUTABLE = 1 << 8  # the flag of classes written in C, which get no attributes
+CALLABLES: set[type] = set()  # classes of the library's whose instances are functions to the user
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
 
@@ -243,6 +244,7 @@ def write_attribute(
     """``owner.name = value`` is about to happen; MISSING deletes it. ``base``: in the usual way, whatever
     ``__setattr__`` the class has."""
     kind = kind_of(type(owner))
+    observer.change_given(frame, owner)
     if kind is Kind.TENSOR and hung.is_hung(owner, name):
         hung.write(observer, frame, owner, name, value)
     if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):
@@ -287,10 +289,10 @@ def is_watched(function: Any) -> bool:
 def _place(owner: Any, name: str, value: Any, base: bool) -> Place | None:
     """An attribute that a replay can write: the object's own, set in the usual way."""
     cls, kind = type(owner), kind_of(type(owner))
-    ordinary = kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE) or cls is types.SimpleNamespace
-    if value is MISSING or not ordinary:
+    plain = cls is types.SimpleNamespace or isinstance(owner, types.FunctionType) or cls in CALLABLES
+    if value is MISSING or not (kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE) or plain):
         return None
-    if not base and not _is_usual(cls.__setattr__):  # which sets who knows what
+    if not base and not plain and not _is_usual(cls.__setattr__):  # which sets who knows what
         return None
     facts, on_class = instance_facts(owner), find(cls, name)
     if isinstance(on_class, types.MemberDescriptorType):

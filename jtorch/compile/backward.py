@@ -148,7 +148,7 @@ class Backward:
 
     def attach(self, leaves: tuple, results: list[Any], saved: list[np.ndarray]) -> None:
         """Hang one node on the tape for a call's results."""
-        edges = tuple(self._edge(k, leaves) for k in range(len(self.capture.leaves)))
+        edges = tuple(self._edge(k, leaves, results) for k in range(len(self.capture.leaves)))
         arrays, versions = [], []
         for entry in self.passed:
             assert isinstance(entry, ArrayInput)
@@ -165,7 +165,10 @@ class Backward:
             if k in self.tape.inner:
                 t._node, t._index = InnerResult(((node, k),), (), (), (t._data.shape, t._data.dtype)), 0
 
-    def _edge(self, k: int, leaves: tuple) -> Any:
+    def _edge(self, k: int, leaves: tuple, results: list[Any]) -> Any:
+        own = self.capture.own_leaves.get(k)
+        if own is not None:  # a leaf that each call makes; nobody sees one that is no result
+            return None if own < 0 else (results[own], 0)
         argument = self.arguments[k]
         tensor = self.capture.leaves[k] if argument is None else leaves[argument]
         return (tensor._node or tensor, tensor._index)

@@ -403,14 +403,16 @@ class _Caller:
             self.add(f"attach(leaves, results, [{arrays}])")
             return self._finished("unflatten(structure, results)")
         if self.plan.capture.structure == "*":
-            return values[0]
+            return self._finished(values[0])
         return self._finished(f"unflatten(structure, [{', '.join(values)}])")
 
     def _finished(self, returned: str) -> str:
         """What is returned, once what the function writes outside is written."""
-        if not self.plan.capture.written:
+        capture = self.plan.capture
+        if not capture.written and not capture.sets_grads:
             return returned
-        return f"{self.name('finish', finisher(self.plan.capture.written))}({returned})"
+        finish = finisher(capture.written, capture.constants, capture.sets_grads)
+        return f"{self.name('finish', finish)}({returned})"
 
     def _result(self, result: Any) -> str:
         if not result.broken:
@@ -465,19 +467,26 @@ class _Caller:
             else:
                 array, cell = self.name("k", entry.array), self.name("v", result.value._cell)
                 base = self.tensor(result.value._base) if based else None
-            return f"view({array}, {self.name('c', result.chain)}, {cell}, {base})"
+            made = f"view({array}, {self.name('c', result.chain)}, {cell}, {base}, {result.is_leaf})"
+            if result.cls is Tensor:
+                return made
+            self.names["of_class"] = of_class
+            return f"of_class({made}, {self.name('C', result.cls)})"
         return self.name("V", result.value)
 
 
 _LATE = {"part": 1, "again": 2}  # results that name others come after those
 
 
-def view_of_array(array: np.ndarray, chain: tuple, cell: list, base: Any) -> Tensor:
+def view_of_array(
+    array: np.ndarray, chain: tuple, cell: list, base: Any, requires_grad: bool = False
+) -> Tensor:
     """Memory through a chain of views: a result that aliases ``base``, whose version it shares."""
     for op, statics in chain:
         array = op.body(EAGER.xp, array, **statics)
     out = wrap(array)
     out._cell, out._base, out._how = cell, base, None
+    out._requires_grad = requires_grad
     return out
 
 

@@ -63,6 +63,10 @@ _ABOUT_THE_THREAD = frozenset({
     ("_thread", "get_ident"), ("_thread", "get_native_id"), ("threading", "current_thread"),
     ("posix", "getpid"),
 })  # fmt: skip
+_ANSWERS = frozenset({  # settings of the interpreter
+    ("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("sys", "get_int_max_str_digits"),
+    ("gc", "isenabled"), ("gc", "get_threshold"), ("gc", "get_debug"),
+})  # fmt: skip
 _LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
@@ -188,6 +192,8 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
     if changes and id(args[0]) in observer.outside:
         observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
+    if (module, callee.__name__) in _ANSWERS and not args:
+        observer.read(AnswerRead, stop.frame, callee, None, callee())
     _see_change(observer, stop.frame, callee, args)
     if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
         observer.contents(stop.frame, observer.met(callee.registry))
@@ -235,6 +241,8 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
         if not args:
             observer.read(AnswerRead, frame, callee, None, callee())
     kind = kind_of(type(owner))
+    if kind is Kind.OURS and observer.is_outside(owner) and not _is_followed(owner, name):
+        observer.deep(frame, owner)
     if kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
         if name.startswith("register_") and owner._data.__class__ is np.ndarray:
@@ -246,6 +254,13 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
         observer.read(AttributeRead, frame, generator, "key", generator.key)
         if name != "initial_seed":
             observer.read(AttributeRead, frame, generator, "call", generator.call)
+
+
+def _is_followed(owner: Any, name: str) -> bool:
+    """Whether a method of jtorch's is recorded with all that it reads: an optimizer's numbers are inputs."""
+    if type(owner).__module__.startswith(("jtorch.compile", "jtorch.utils.data")) or is_changing(name):
+        return True
+    return name in getattr(type(owner), "_reads_through_evaluator", ())
 
 
 def _read_levels(observer: Observer, frame: types.FrameType, logger: Any) -> None:
@@ -270,6 +285,8 @@ def _read_function(observer: Observer, frame: types.FrameType, function: Any) ->
 def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
     observer = stop.observer
     if cls is type and args and issubclass(type(args[0]), Scalar):
+        if getattr(args[0], "places", ()):
+            raise args[0].refuse("type()")
         raise observer.error(
             stop.frame,
             "asks for the type() of a number that may change from call to call, which is one of jtorch's own",
@@ -297,6 +314,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))
+    if name in _CHANGING or name in _TELLING or name == "setdefault":
+        observer.change_given(stop.frame, owner)
     if name == "__next__":
         check_iterator(observer, stop.frame, owner)
     if isinstance(owner, contextvars.ContextVar) and name == "get":

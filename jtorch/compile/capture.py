@@ -19,12 +19,14 @@ from jtorch.compile.effects import STATIC, Counting, Place
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
+from jtorch.compile.items import Digits
 from jtorch.compile.observe import Observer, Question, check_reads, quietly
 from jtorch.compile.opaque import is_made_anew
 from jtorch.compile.questions import TensorRead
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.sym import Sym
 from jtorch.compile.tape import Tape, differentiate_whole, is_freed, tape_of
+from jtorch.compile.texts import check_kept
 from jtorch.compile.trace import ArgumentReached, Effects, Tracer
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import shortcuts
@@ -33,7 +35,7 @@ from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
-from jtorch.errors import CompileError
+from jtorch.errors import CompileError, user_source
 from jtorch.op import Context
 
 
@@ -70,6 +72,7 @@ class Capture:
     plain: list[Read]  # what the function read outside
     n_results: int  # graph outputs that are results, before the effects
     leaves: list[Tensor] = field(default_factory=list)  # to differentiate for, in a backward outside
+    own_leaves: dict[int, int] = field(default_factory=dict)  # those it made: which result each is, or -1
     cotangents: list[Var] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
@@ -79,6 +82,8 @@ class Capture:
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
+    constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
+    sets_grads: bool = False  # whether tensors among the results get a ``grad``
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     calls_out: bool = False  # whether it runs functions that are disabled for compiling
@@ -94,10 +99,11 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
+    plain: set[Any] = set()  # of numbers that the function counts on, and whose digits it needs
     log: list[Any] = []
     for _ in range(_ATTEMPTS):
         try:
-            made = _capture(function, leaves, structure, context, name, fixed, counts, log)
+            made = _capture(function, leaves, structure, context, name, fixed, counts, plain, log)
             callees.hand_over(log)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
@@ -105,6 +111,9 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
         except Counting as found:
             counts[found.place.identity] = found.place
+        except Digits as found:
+            plain |= {place.identity for place in found.places}
+            counts = {identity: place for identity, place in counts.items() if identity not in plain}
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
@@ -116,7 +125,7 @@ _ATTEMPTS = 250  # each finds an argument or a number more
 
 def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
-    counts: dict[Any, Place], log: list[Any],
+    counts: dict[Any, Place], plain: set[Any], log: list[Any],
 ) -> Capture:  # fmt: skip
     tracer = Tracer(name)
     tracer.log = log
@@ -127,6 +136,7 @@ def _capture(
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places, observer.versions_before = tracer.places, tracer.versions
+    observer.effects.plain, tracer.observer = plain, observer
     with _taken_back(tracer, observer) as changed:
         for place in counts.values():
             observer.effects.replace(place, tracer.number(place))
@@ -140,7 +150,7 @@ def _capture(
             else:
                 returned = _held_by(observer, error)
             _check_mode(context, name)
-            _check_containers((args, kwargs), structure, arguments, name)
+            _check_containers((args, kwargs), structure, arguments, observer)
             made = _recorded(tracer, observer, returned)
     made.error, made.calls_out = error, bool(tracer.callees)
     made.effects.advances = tracer.advances
@@ -167,7 +177,11 @@ def _capture(
 def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     """The function has ended, and all it changed is as it left it: its graph, and what comes of it."""
     written = observer.effects
-    outs, structure = flatten((returned, written.values) if written.written else returned, observer.is_itself)
+    grads = _grads_of_made(tracer, (returned, written.computed))
+    whole = (returned, written.computed, grads) if written.computed or grads else returned
+    outs, structure = flatten(whole, observer.is_itself)
+    structure = _with_plain_keys(structure)
+    check_kept([*outs, *written.constants], tracer.name)
     observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
     results, atoms, alive = _results(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
@@ -175,10 +189,15 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
     graph, effects = quietly(tracer.finish)(atoms)
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
-    made.questions, made.written = observer.questions, written.places
+    made.questions, made.written, made.constants = observer.questions, written.places, written.constants
+    made.sets_grads = bool(grads)
     if found is not None:
         made.leaves, made.cotangents, gradients = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
+        places = {id(out): k for k, out in reversed([*enumerate(outs)])}
+        made.own_leaves = {
+            k: places.get(id(t), -1) for k, t in enumerate(made.leaves) if tracer.made(t)
+        }
         made.graph = graph.replace(
             inputs=(*graph.inputs, *made.cotangents),
             outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
@@ -204,6 +223,7 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         WATCHERS.append(tracer.graphs.note)
         last.callback(watch.moved.set, watch.moved.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
+        last.callback(setattr, tracer, "observer", None)  # which holds what the function made
         last.callback(setattr, tracer, "open", False)
         try:
             yield problems
@@ -242,8 +262,8 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) 
             traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
         elif isinstance(leaf, np.ndarray):
             raise CompileError(
-                f"'{tracer.name}' got a NumPy array as an argument, which compiled code cannot follow: pass "
-                "jtorch.from_numpy(array)."
+                f"{user_source()}: '{tracer.name}' got a NumPy array as an argument, which compiled code "
+                "cannot follow: pass jtorch.from_numpy(array)."
             )
     for k, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor) and k not in fixed:
@@ -299,13 +319,37 @@ def _results(
         elif id(out) in tracer.places:
             found[k] = Result("argument", tracer.places[id(out)])
         elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()
-            found[k] = Result("view", source=tracer.arrays[id(out._data)], value=out)
+            source, is_leaf = tracer.arrays[id(out._data)], out._requires_grad
+            found[k] = Result("view", source=source, value=out, is_leaf=is_leaf, cls=type(out))
         else:
             found[k] = Result("copy" if is_made_anew(observer, out) else "same", value=out)
         seen.setdefault(id(out), k)
     results = [found[k] for k in range(len(outs))]
     alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
     return results, atoms, alive
+
+
+def _grads_of_made(tracer: Tracer, tree: Any) -> list[tuple[Tensor, Tensor]]:
+    """(tensor, its grad) for tensors of ``tree`` that the function made, and for such gradients in turn."""
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    stack = [t for t in reversed(flatten(tree)[0]) if isinstance(t, Tensor)]
+    while stack:
+        tensor = stack.pop()
+        grad = tracer.grads.get(id(tensor), (None, None, None))[2]
+        if grad is not None and id(tensor) not in found and tracer.made(tensor):
+            found[id(tensor)] = tensor, grad
+            stack.append(grad)
+    return list(found.values())
+
+
+def _with_plain_keys(structure: Any) -> Any:
+    """``structure`` with numbers as keys of dicts where float arguments are: as keys they are guarded."""
+    if structure == "*":
+        return structure
+    cls, names, parts = structure
+    if names is not None:
+        names = tuple(float(name) if isinstance(name, Scalar) else name for name in names)
+    return cls, names, tuple(map(_with_plain_keys, parts))
 
 
 def _lies_in_argument(tracer: Tracer, tensor: Tensor) -> bool:
@@ -365,7 +409,7 @@ def _traced_result(
                 "its .clone()"
             )
         return Result("view", source=source, chain=sym.chain, value=out)
-    if grad_of is not None and not graph and grad_of._data.__class__ is np.ndarray:
+    if grad_of is not None and not graph and not tracer.made(grad_of):
         return Result("grad", value=grad_of)
     if base is not None and base.kind == "tensor":
         spent = BACKWARD_TWICE if freed else ""
@@ -437,13 +481,14 @@ def _check_generators(tracer: Tracer) -> None:
             )
 
 
-def _check_containers(tree: Any, structure: Any, arguments: list[Any], name: str) -> None:
+def _check_containers(tree: Any, structure: Any, arguments: list[Any], observer: Observer) -> None:
     leaves, now = flatten(tree)
     same = now == structure and len(leaves) == len(arguments)
     if not same or any(a is not b for a, b in zip(leaves, arguments, strict=True)):
+        where = "".join(f"{source}: " for source in observer.given_changed[:1])
         raise CompileError(
-            f"'{name}' changes a list, dict or dataclass among its arguments, which a recording would not. "
-            "Return what is new instead."
+            f"{where}'{observer.name}' changes a list, dict or dataclass among its arguments, which a "
+            "recording would not. Return what is new instead."
         )
 
 

@@ -202,6 +202,7 @@ def _facts(capture: Capture) -> tuple:
         capture.structure,
         [(key, *_question_facts(question)) for key, question in capture.questions.items()],
         [(type(place), place.identity) for place in capture.written],
+        [*map(_compared, capture.constants)],
         (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
         [(named(t), named(grad)) for t, grad in effects.shared_grads],

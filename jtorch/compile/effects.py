@@ -4,7 +4,8 @@ While it is recorded such a write happens, with traced values, is noted, and is 
 ends. A replay does it again after its kernels have run: what was written is one more result of the graph.
 
 A number that a function reads and then replaces is a count of something. A guard on it would have each call
-recorded; so it is recorded once more with the number as an input that each call reads (``Counting``).
+recorded; so it is recorded once more with the number as an input that each call reads (``Counting``), unless
+its digits are needed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from jtorch import watch
-from jtorch.compile.guards import MISSING, PLAIN, told
+from jtorch.compile.guards import MISSING, PLAIN, same, told
 from jtorch.compile.scalar import Scalar
+from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import Restart
 
@@ -57,11 +59,12 @@ class Place:
         return self.container[self.key]
 
     def put(self, value: Any) -> None:
+        tells = self.of_module and self.identity in STATIC and not same(self.get(), value)
         if value is MISSING:
             self.container.pop(self.key, None)
         else:
             self.container[self.key] = value
-        if self.of_module and self.identity in STATIC:
+        if tells:
             watch.advance()
 
     def snapshot(self) -> Callable[[], None]:
@@ -157,17 +160,20 @@ class Effects:
 
     def __init__(self) -> None:
         self.written: list[tuple[Place, Any]] = []
+        self.plain: set[tuple[int, Any]] = set()  # places of numbers whose digits the function needs
         self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
         self._undo = ExitStack()  # which goes on where one part cannot be undone
 
-    def write(self, place: Place, value: Any) -> None:
-        """``value`` is about to be written to ``place``."""
+    def write(self, place: Place, value: Any, changes: bool = True) -> None:
+        """``value`` is about to be written to ``place``; not ``changes`` where it is there already, so that
+        reading the whole container finds what it finds before each call."""
         if place.identity not in self.known or isinstance(place, End):
             self._undo.callback(place.undoing(value))
         self.known.add(place.identity)
-        self.changed[id(place.container)] = place.container
+        if changes:
+            self.changed[id(place.container)] = place.container
         if isinstance(place, End):
             self.grown[id(place.container)] = place.container
         self.written.append((place, value))
@@ -187,17 +193,34 @@ class Effects:
         return [place for place, _ in self.written]
 
     @property
-    def values(self) -> list[Any]:
-        return [value for _, value in self.written]
+    def constants(self) -> list[Any]:
+        """For each write the number or text that it writes; MISSING where each call computes it."""
+        return [value if isinstance(value, PLAIN) else MISSING for _, value in self.written]
+
+    @property
+    def computed(self) -> list[Any]:
+        """What else is written."""
+        return [value for _, value in self.written if not isinstance(value, PLAIN)]
 
 
-def finisher(places: list[Place]) -> Callable[[Any], Any]:
-    """From (what the function returned, what it wrote) to what it returned, after writing that."""
+def finisher(places: list[Place], constants: list[Any], sets_grads: bool) -> Callable[[Any], Any]:
+    """From (what the function returned, what it computed to be written, tensors it made with their gradients)
+    to what it returned, after writing that; from what it returned alone where there is nothing but
+    ``constants``."""
+    pairs = list(zip(places, constants, strict=True))
 
-    def finish(made: Any) -> Any:
-        returned, values = made
-        for place, value in zip(places, values, strict=True):
+    def write_constants(returned: Any) -> Any:
+        for place, value in pairs:
             place.put(value)
         return returned
 
-    return finish
+    def finish(made: Any) -> Any:
+        returned, values, grads = made
+        for tensor, grad in grads:
+            EAGER.set_grad(tensor, grad)
+        computed = iter(values)
+        for place, value in pairs:
+            place.put(next(computed) if value is MISSING else value)
+        return returned
+
+    return finish if sets_grads or any(value is MISSING for value in constants) else write_constants

@@ -36,6 +36,7 @@ from jtorch.compile.observe import source_of
 from jtorch.compile.questions import see_identity, see_search
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import HANDLERS, LEAVING, Handler, Stop
+from jtorch.compile.texts import makes_text, see_text
 
 # What reads and writes nothing but locals, constants, and what the frame itself made.
 HARMLESS = frozenset({
@@ -325,6 +326,7 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     if isinstance(key, slice):
         check_iterator(stop.observer, stop.frame, value)
     kind = kind_of(type(container))
+    stop.observer.change_given(stop.frame, container)
     if kind is Kind.MODULE and stop.observer.is_outside(container):
         stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
     elif kind is Kind.OBJECT:
@@ -432,6 +434,8 @@ def _operands(stop: Stop) -> None:
         _load_item(stop)
         return
     observer, right, left = stop.observer, stop.peek(1), stop.peek(2)
+    if isinstance(left, str):
+        see_text(stop, 3)
     kinds = kind_of(type(left)), kind_of(type(right))
     in_place = stop.place.opname == "BINARY_OP" and stop.place.symbol.endswith("=")
     if in_place and kinds[0] in (Kind.CONTAINER, Kind.ARRAY) and id(left) in observer.outside:
@@ -463,7 +467,9 @@ def _operand(stop: Stop) -> None:
     value = stop.peek(2 if below else 1)
     if name in _UNARY:
         read_special(stop.observer, stop.frame, value, _UNARY[name])
-    if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY):
+    if name.startswith(("FORMAT", "CONVERT")):
+        see_text(stop, 3 if below else 2)
+    if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY, Kind.OURS, Kind.FOREIGN):
         stop.observer.deep(stop.frame, value)
 
 
@@ -487,6 +493,9 @@ def _call(stop: Stop) -> None:
     n, names = stop.place.arg, int(stop.place.opname == "CALL_KW")
     args = [stop.peek(k + names) for k in range(n, 0, -1)]
     callee, second = stop.peek(n + names + 2), stop.peek(n + names + 1)
+    function = second if callee is NULL else callee
+    if makes_text(function):
+        see_text(stop, n + names + 3, function)
     if callee is NULL:
         see_call(stop, second, args)
     else:
@@ -507,4 +516,6 @@ def _call_with(stop: Stop) -> None:
         check_iterator(stop.observer, stop.frame, given)
         stop.observer.contents(stop.frame, given)
     args = list(positional) if isinstance(positional, (tuple, list)) else []
+    if makes_text(callee):
+        see_text(stop, k + 4, callee)
     see_call(stop, callee, [*args, *(keywords.values() if isinstance(keywords, dict) else ())])

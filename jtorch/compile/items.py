@@ -4,6 +4,9 @@ It may leave the function (as a result, each call's own Python number), be added
 meet tensors, which costs no recording per value. Sums and products are equations in float64 or int64, as
 Python computes; a comparison is a data-dependent branch, as ``if tensor:`` is. What needs the digits now
 (``float()``, ``int()``, ``print``, f-strings, sizes) is an error.
+
+So is a number outside that the function counts on. Where the digits of such a one are needed the function is
+recorded once more, with that number as a plain one, which is guarded (``Digits``).
 """
 
 from __future__ import annotations
@@ -15,12 +18,21 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.scalar import Scalar
-from jtorch.errors import CompileError, user_source
+from jtorch.errors import CompileError, Restart, user_source
 from jtorch.op import BY_NAME, Kind, Op
 
 _CAST, _EQ, _MUL, _DIV, _SUM = (BY_NAME[name] for name in ("cast", "eq", "mul", "div", "sum"))
+_FLOOR, _REST, _POW = (BY_NAME[name] for name in ("floor_divide", "remainder", "pow"))
 _ARITHMETIC = (BY_NAME["add"], BY_NAME["sub"], BY_NAME["neg"], _MUL, _DIV)
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
+
+
+class Digits(Restart):
+    """The numbers at ``places``, which the function counts on, must be known: record it with plain ones."""
+
+    def __init__(self, places: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.places = places
 
 
 class Item(Scalar):
@@ -29,11 +41,12 @@ class Item(Scalar):
     It is the variable of when ``.item()`` was called: what is written into the tensor later does not show.
     """
 
-    __slots__ = ("bound",)
+    __slots__ = ("bound", "places")
 
-    def __init__(self, tracer: Any, var: Any, bound: int = 2**63) -> None:
+    def __init__(self, tracer: Any, var: Any, bound: int = 2**63, places: tuple[Any, ...] = ()) -> None:
         super().__init__(tracer, var, float("nan"), ())
         self.bound = bound  # of the magnitude of an integer, as far as it is known
+        self.places = places  # of the numbers outside that it was computed from, if from nothing else
 
     @property
     def as_runtime_scalar(self) -> Any:
@@ -44,8 +57,10 @@ class Item(Scalar):
         """The same as a traced array."""
         return self.tracer.fresh(self.var)
 
-    def refuse(self, wanted_by: str) -> CompileError:
+    def refuse(self, wanted_by: str) -> BaseException:
         self.tracer.check_open(self)
+        if self.places:
+            return Digits(self.places)
         return CompileError(
             f"{user_source()}: {wanted_by} needs the number that .item() gives, which is not known while a "
             "function is compiled. Keep it a tensor (jtorch.where for a choice), or return it and print, "
@@ -59,6 +74,10 @@ class Item(Scalar):
         raise self.refuse("int()")
 
     def __index__(self) -> int:
+        raise self.refuse("a size or an index")
+
+    def __iter__(self) -> Any:
+        """Where a size or a tuple of sizes is taken, what is no ``int`` is opened."""
         raise self.refuse("a size or an index")
 
     def __round__(self, digits: int | None = None) -> Any:
@@ -85,6 +104,15 @@ class Item(Scalar):
     def __pos__(self) -> Any:
         scalar: Any = self
         return scalar + 0 if self.var.dtype == _BOOL else scalar
+
+    def _bits(self, *_: Any) -> Any:
+        """``n << 1``, ``n & 1``, ``~n``"""
+        if self.var.dtype == _FLOAT:
+            return NotImplemented
+        raise self.refuse("arithmetic of bits")
+
+    __lshift__ = __rshift__ = __and__ = __or__ = __xor__ = __invert__ = _bits
+    __rlshift__ = __rrshift__ = __rand__ = __ror__ = __rxor__ = _bits
 
     def __bool__(self) -> bool:
         return self.tracer.branches.decide(self.sym)
@@ -136,21 +164,53 @@ _NEAR = 16  # equations that are looked at
 
 def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
     """An op among numbers, at least one of which is an ``Item``: again one."""
-    item = next(v for v in values if isinstance(v, Item))
+    found = [v for v in values if isinstance(v, Item)]
+    item = next((v for v in found if not v.places), found[0])
+    places = tuple(p for v in found for p in v.places) if item.places else ()
+    floats = any(map(_is_float, values))
+    if op in (_FLOOR, _REST) and not floats and type(values[1]) is int and values[1]:
+        bound = _within(tracer, values[0], _ROOM) if op is _FLOOR else abs(values[1])
+        made = tracer.record(op, _operand(tracer, values[0], False), values[1])
+        return Item(tracer, tracer.read(made), bound, places)
+    if op is _POW and type(values[0]) is float and values[0] > 0.0 and not _is_float(values[1]):
+        return _power(tracer, *values, places)
     if op not in _ARITHMETIC:
         raise item.refuse(f"'{op.name}' of numbers")
-    floats = any(map(_is_float, values))
     if op is _MUL and not floats:
-        raise item.refuse("a product of integers, which has no bound in Python,")
+        return _product(tracer, item, values, places)
     if op is _DIV:
         operands = [_operand(tracer, v, True, exact=not floats) for v in values]
         by = operands[1]
         if by == 0.0 if isinstance(by, float) else tracer.branches.decide(tracer.record(_EQ, by, 0.0)):
             operator.truediv(*((1.0, 0.0) if floats else (1, 0)))  # raises, in the words of this Python
-        return Item(tracer, tracer.read(tracer.record(op, *operands)))
+        return Item(tracer, tracer.read(tracer.record(op, *operands)), places=places)
     bound = 0 if floats else sum(_within(tracer, v, _ROOM) for v in values)
     operands = [_operand(tracer, v, floats) for v in values]
-    return Item(tracer, tracer.read(tracer.record(op, *operands)), bound)
+    return Item(tracer, tracer.read(tracer.record(op, *operands)), bound, places)
+
+
+def _power(tracer: Any, base: float, exponent: Item, places: tuple) -> Item:
+    """A positive float to the power of an integer, which Python computes as floats: ``0.9 ** step``."""
+    made = tracer.record(_POW, base, _operand(tracer, exponent, True, exact=True))
+    if not tracer.branches.decide(tracer.record(BY_NAME["isfinite"], made)):
+        raise exponent.refuse("a power that overflows")
+    return Item(tracer, tracer.read(made), places=places)
+
+
+def _product(tracer: Any, item: Item, values: tuple, places: tuple) -> Item:
+    """A product of integers, of which Python's have no bound: their sizes are looked at.
+
+    Raises CompileError where they are not known to fit.
+    """
+    known = [abs(int(v)) for v in values if not isinstance(v, Item)]
+    if not item.places:
+        raise item.refuse("a product of integers, which has no bound in Python,")
+    limit = _ROOM // max(1, known[0]) if known else _ROOT
+    if limit < _ROOT:
+        raise item.refuse("a product with a large integer")
+    bounds = [_within(tracer, v, limit) for v in values]
+    operands = [_operand(tracer, v, False) for v in values]
+    return Item(tracer, tracer.read(tracer.record(_MUL, *operands)), bounds[0] * bounds[1], places)
 
 
 def _within(tracer: Any, value: Any, limit: int) -> int:
@@ -177,6 +237,7 @@ def _within(tracer: Any, value: Any, limit: int) -> int:
     return limit
 
 
+_ROOT = 2**30  # two of them multiplied are in this room
 _ROOM = 2**61  # two of them added, and negated, are still int64
 _EXACT = 2**53  # integers up to here are floats
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jtorch.compile.guards import told
+from jtorch.compile.guards import PLAIN, told
 from jtorch.compile.situation import Facts, differences
 from jtorch.errors import Source
 
@@ -110,9 +110,15 @@ def _causes_of(plan: Any, leaves: list[Any], facts: Facts, labels: list[str]) ->
 
 def _plain_changes(plan: Any) -> Iterator[Change]:
     """Globals, closure cells and other plain values that the plan was recorded with."""
+    written = {place.identity for place in plan.capture.written}
     for read in plan.capture.plain:
         if not read.holds():
             advice = "pass it as an argument: a float that is one may change without a retrace"
+            if (id(read.container), read.key if isinstance(read.key, PLAIN) else None) in written:
+                advice = (
+                    "the function counts on it and needs its digits: keep it in a tensor and change that in "
+                    "place, or count outside and pass in what is computed from it"
+                )
             at = f", read at {_place(read.source)}" if read.source is not None else ", outside the function"
             yield Change(f"{read.label()}{at}", told(read.value), told(read.now()), advice)
 

@@ -35,7 +35,7 @@ import numpy as np
 
 from jtorch.compile import frames
 from jtorch.compile.changes import Noted
-from jtorch.compile.effects import Counting, Effects, End, Place, may_be_written
+from jtorch.compile.effects import Cell, Counting, Effects, End, Place, Slot, may_be_written
 from jtorch.compile.guards import (
     MISSING,
     PLAIN,
@@ -95,7 +95,10 @@ class Observer:
         self.versions_before: dict[int, tuple[list, int]] = {}  # id of a moved version cell -> it, as it was
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
+        self.given: dict[int, Any] = {}  # containers of arguments, as they were built for this recording
+        self.given_changed: list[Source | None] = []  # the lines that change one of them
         self.effects = Effects()  # what it writes outside
+        self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
         self.noted = Noted()  # objects of the library that may be changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
@@ -237,10 +240,16 @@ class Observer:
     def made_all(self, tree: Any) -> None:
         """The containers of a tree of arguments, which were built anew for this recording."""
         self.made(tree)
+        self.given[id(tree)] = tree
         held = isinstance(tree, (list, tuple, dict))
         for part in contents(tree) if held else (instance_facts(tree) or {}).values():
             if isinstance(part, (list, tuple, dict)) or hasattr(type(part), "__dataclass_fields__"):
                 self.made_all(part)
+
+    def change_given(self, frame: types.FrameType, container: Any) -> None:
+        """``container`` is about to be changed: if it is one of an argument, remember where."""
+        if id(container) in self.given:
+            self.given_changed.append(source_of(frame))
 
     def is_outside(self, value: Any) -> bool:
         """The rule of what is outside: see the module's text."""
@@ -389,11 +398,12 @@ class Observer:
         self, frame: types.FrameType, owner: Any, key: Any, before: Any, after: Any,
         place: Place | None = None,
     ) -> None:  # fmt: skip
-        """``key`` of ``owner``, which is from outside, is about to become ``after``. To write what is there
-        already changes nothing; what a replay can write to ``place`` is an effect."""
+        """``key`` of ``owner``, which is from outside, is about to become ``after``. What a replay can write
+        to ``place`` is an effect; to write what is there already changes nothing as long as it is there."""
         if place is not None and self._is_effect(place, before, after):
             return
         if before is not MISSING and (before is after or (isinstance(after, PLAIN) and same(before, after))):
+            self._hold(frame, owner, key, before, place)
             return
         first = " If that is done only the first time, call the function once before compiling it."
         became = ""
@@ -411,14 +421,35 @@ class Observer:
             return False
         fresh = place.identity not in self.effects.known
         if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
-            return True  # and changes nothing
-        if fresh and _is_count(before, after) and self._has_read(place):
+            if not self._has_read(place):  # a guard has it there before each call
+                self.effects.write(place, after, changes=False)
+            return True
+        counts = _is_count(before, after) and place.identity not in self.effects.plain
+        if fresh and counts and self._has_read(place):
             raise Counting(place)
         known = self.reads.get((ItemRead, id(place.container), (type(place.key), place.key)))
         if known is not None:  # an attribute of a module, of which others would be told at each call
             known.guarded = True
         self.effects.write(place, after)
         return True
+
+    def _hold(
+        self, frame: types.FrameType, owner: Any, key: Any, value: Any, place: Place | None
+    ) -> None:
+        """Guard that ``value`` is at ``key`` of ``owner`` before each call, where it is written again."""
+        if place is not None:
+            owner, key = place.container, place.key
+        if isinstance(place, Cell):
+            self.read(CellRead, frame, owner, key, value)
+        elif isinstance(place, Slot):
+            self.read(AttributeRead, frame, owner, key, value)
+        elif isinstance(owner, (dict, list)):  # of a module: it tells of changes
+            self.read(ItemRead, frame, owner, key, value, guarded=place is None or not place.of_module)
+        elif isinstance(owner, type):
+            base = next(cls for cls in owner.__mro__ if key in vars(cls))
+            self.read(ItemRead, frame, vars(base), key, value)
+        elif key in (getattr(owner, "__dict__", None) or ()) and kind_of(type(owner)) is not Kind.MODULE:
+            self.read(ItemRead, frame, owner.__dict__, key, value)
 
     def _has_read(self, place: Place) -> bool:
         keys = [place.key]
@@ -479,9 +510,22 @@ def check_reads(reads: Iterable[Read], name: str) -> None:
     for read, now in changed:
         raise CompileError(
             f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from "
-            f"outside ({told(read.value)} became {told(now)}): a recording would not. Pass it in and return "
-            "the new one."
+            f"outside ({became(read, now)}): a recording would not. Pass it in and return the new one."
         )
+
+
+def became(read: Read, now: Any = None) -> str:
+    """How what was read differs from what is there ``now``."""
+    now = read.now() if now is None else now
+    before = read.value
+    if isinstance(before, tuple) and isinstance(now, tuple):
+        if len(before) != len(now):
+            parts = 2 if isinstance(read.container, dict) else 1
+            return f"{len(before) // parts} entries became {len(now) // parts}"
+        pairs = ((a, b) for a, b in zip(before, now, strict=True) if not same(b, a))
+        before, now = next(pairs, (before, now))
+    texts = told(before), told(now)
+    return f"{texts[0]} became {texts[1] if texts[0] != texts[1] else 'another one'}"
 
 
 def source_of(frame: types.FrameType | None) -> Source | None:

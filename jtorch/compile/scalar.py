@@ -93,6 +93,32 @@ class Scalar:
     def __pos__(self) -> Any:
         return self
 
+    def __divmod__(self, other: Any) -> Any:
+        scalar: Any = self
+        return scalar // other, scalar % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        scalar: Any = self
+        return other // scalar, other % scalar
+
+    @property
+    def real(self) -> Any:
+        return +self
+
+    @property
+    def imag(self) -> Any:
+        return type(+self.as_runtime_scalar)(0)
+
+    def conjugate(self) -> Any:
+        return +self
+
+    def __getattr__(self, name: str) -> Any:
+        """What else numbers have (``is_integer()``) is asked of the number itself."""
+        kind = type(self.as_runtime_scalar)
+        if name.startswith("__") or not hasattr(kind, name):
+            raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
+        return getattr(kind(self), name)
+
     def __round__(self, digits: int | None = None) -> Any:
         return round(float(self), digits)
 

@@ -46,6 +46,7 @@ from jtorch.compile.picks import Pick, check_tape
 from jtorch.compile.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.snapshot import value_now
 from jtorch.compile.sym import Storage, Sym
+from jtorch.compile.texts import check_text
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
 from jtorch.errors import CompileError, Restart, user_source
@@ -104,6 +105,7 @@ class Tracer(Evaluator):
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.open = True
+        self.observer: Any = None  # who watches the recording, if anybody does
 
     # -- recording -------------------------------------------------------------------------------------
 
@@ -240,6 +242,8 @@ class Tracer(Evaluator):
         if isinstance(value, Sym):
             return self.read(value)
         if isinstance(value, Scalar):
+            if value.tracer is not self:
+                raise leaked(value.tracer, (value,))
             if dtype is None or dtype == value.var.dtype:
                 return value.var
             return self.emit(_CAST, [value.var], {"dtype": dtype})[0]
@@ -284,6 +288,8 @@ class Tracer(Evaluator):
         """The variable that holds the value of ``sym`` now."""
         if isinstance(sym, (bool, int, float, Scalar)):
             return self._typed(sym, None)
+        if sym.tracer is not self:  # kept from another recording
+            raise leaked(sym.tracer, (sym,))
         storage = sym.storage
         if storage.picked is not None:
             storage.picked.check()
@@ -366,6 +372,10 @@ class Tracer(Evaluator):
     def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
         return self.lift(value).concrete(wanted_by)
 
+    def check_text(self) -> None:
+        if self.open and self.observer is not None:
+            check_text(self.observer)
+
     def own(self, value: Any, given: set[int]) -> Any:
         return self.fresh(self.read(self.lift(value)))
 
@@ -405,7 +415,14 @@ class Tracer(Evaluator):
             )
         entry = NumberInput(place, value)
         self.inputs.append(entry)
-        return Item(self, entry.var, LARGEST)
+        return Item(self, entry.var, LARGEST, (place,))
+
+    def made(self, tensor: Any) -> bool:
+        """Whether the function made ``tensor``: over traced memory or an argument's (``x.detach()``)."""
+        if tensor._data.__class__ is not np.ndarray:
+            return True
+        entry = self.arrays.get(id(tensor._data))
+        return entry is not None and entry.argument is not None and id(tensor) not in self.places
 
     def _check_stranger(self, tensor: Any) -> None:
         if id(tensor) in self.argument_tensors:
@@ -427,9 +444,8 @@ class Tracer(Evaluator):
         self._check_stranger(tensor)
         found = self.grads.get(id(tensor))
         if found is None:
-            at_entry = None
-            if tensor._data.__class__ is np.ndarray:  # a traced tensor starts without a gradient
-                at_entry = self._grad_at_entry(tensor)
+            # a tensor that the function makes starts without a gradient
+            at_entry = None if self.made(tensor) else self._grad_at_entry(tensor)
             found = self.grads[id(tensor)] = (tensor, at_entry, at_entry)
         return found[2]
 
@@ -487,7 +503,7 @@ class Tracer(Evaluator):
                 effects.grad_writes.append(entry)
                 outputs.append(entry.sym.storage.current)
         for tensor, at_entry, now in self.grads.values():
-            if now is at_entry or tensor._data.__class__ is not np.ndarray:
+            if now is at_entry or self.made(tensor):
                 continue
             if now is not None and self._stays(now):
                 effects.shared_grads.append((tensor, now))

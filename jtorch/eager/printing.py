@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jtorch import dtypes as dt
+from jtorch import op as op_module
 
 
 class _Options:
@@ -197,6 +198,7 @@ _OWN = ("jtorch", "torch")
 def tensor_text(tensor: Any) -> str:
     """What ``repr(tensor)`` is. A traced tensor has no elements: its shape and dtype stand for them."""
     data, prefix = tensor._data, _prefix(tensor)
+    op_module.CONTEXT.get().evaluator.check_text()
     if data.__class__ is not np.ndarray:
         return f"{prefix}..., shape={tuple(data.shape)}, dtype={tensor.dtype})"
     suffixes = []

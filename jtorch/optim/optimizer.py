@@ -30,6 +30,8 @@ class Optimizer(Hooked):
     and options of their own. Source: https://docs.pytorch.org/docs/stable/optim.html
     """
 
+    _reads_through_evaluator = frozenset({"step", "zero_grad"})  # what a recording follows by itself
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:  # an optimizer that steps in its own way

@@ -712,3 +712,188 @@ def test_a_full_deque_has_what_it_had_again():
     with pytest.raises(CompileError):
         jtorch.compile(f)(t(1))
     assert list(kept) == [1.0, 2.0]
+
+
+FLAG = "pos"
+SAME = {}
+
+
+def same(make):
+    """A case: ``make()`` gives (function, state, what changes the state between two calls)."""
+    SAME[make.__name__] = make
+    return make
+
+
+@same
+def an_attribute():
+    state = types.SimpleNamespace(k=1)
+
+    def f(x):
+        state.k = 1
+        return x + 1
+
+    return f, lambda: state.k, lambda: setattr(state, "k", 2)
+
+
+@same
+def a_slot():
+    state = Slotted(1.0)
+
+    def f(x):
+        state.rate = 1.0
+        return x + 1
+
+    return f, lambda: state.rate, lambda: setattr(state, "rate", 2.0)
+
+
+@same
+def an_attribute_that_is_read_after():
+    state = types.SimpleNamespace(k=1)
+
+    def f(x):
+        state.k = 1
+        return x * state.k
+
+    return f, lambda: state.k, lambda: setattr(state, "k", 2)
+
+
+@same
+def an_attribute_that_is_read_before():
+    state = types.SimpleNamespace(k=1)
+
+    def f(x):
+        y = x * state.k
+        state.k = 1
+        return y
+
+    return f, lambda: state.k, lambda: setattr(state, "k", 2)
+
+
+@same
+def items():
+    state = {"a": 1, "l": [1, 2]}
+
+    def f(x):
+        state["a"] = 1
+        state["l"][-1] = 2
+        return x + len([v for v in state.values() if v])
+
+    return f, lambda: (state["a"], state["l"]), lambda: state["l"].__setitem__(1, 8)
+
+
+@same
+def a_flag_global():
+    global FLAG
+    FLAG = "pos"
+
+    def f(x):
+        global FLAG
+        FLAG = "pos"
+        return x
+
+    return f, lambda: FLAG, lambda: globals().update(FLAG="neg")
+
+
+@same
+def a_variable_outside():
+    last = "pos"
+
+    def f(x):
+        nonlocal last
+        last = "pos"
+        return x
+
+    def spoil():
+        nonlocal last
+        last = "neg"
+
+    return f, lambda: last, spoil
+
+
+@same
+def a_flag_of_each_way():
+    state = {"m": "mid"}
+
+    def f(x):
+        if x.sum() > 4:
+            state["m"] = "high"
+        elif x.sum() < 3:
+            state["m"] = "low"
+        else:
+            state["m"] = "mid"
+        return x
+
+    return f, lambda: state, lambda: state.update(m="none")
+
+
+@same
+def a_flag_of_a_module():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.seen = True
+
+        def forward(self, x):
+            self.seen = True
+            return x + 1
+
+    layer = Layer()
+    return layer, lambda: layer.seen, lambda: setattr(layer, "seen", False)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_was_there_already_is_written_again(name):
+    seen = []
+    for wrap in (lambda f: f, jtorch.compile):
+        function, state, spoil = SAME[name]()
+        function = wrap(function)
+        found = []
+        for k in (1, 2, 0, 2, 1):
+            found.append((function(t(1, k)).tolist(), repr(state())))
+            spoil()
+        seen.append(found)
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("kind", ["class", "object"])
+def test_what_no_replay_writes_is_guarded_where_it_was_there_already(kind):
+    class Net:
+        mode = "a"
+        held = Config()
+
+    net, held = Net(), Net.held
+    net.held = held
+
+    def f(x):
+        if kind == "class":
+            Net.mode = "a"
+        else:
+            net.held = held
+        return x + 1
+
+    f = jtorch.compile(f)
+    for _ in range(3):
+        f(t(1))
+    assert not len(f.retraces)
+    Net.mode, net.held = "b", Config()
+    with pytest.raises(CompileError, match=r"'mode' of Net|'held' of a Net"):
+        f(t(1))
+
+
+def test_a_flag_that_is_written_again_has_nobody_recorded_again():
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.seen = True
+
+        def forward(self, x):
+            self.seen = True
+            return x + 1
+
+    layer = Layer()
+    write, read = jtorch.compile(layer), jtorch.compile(lambda x: x * 2 if layer.seen else x)
+    read(t(1))
+    for _ in range(3):
+        write(t(1))
+        read(t(1))
+    assert not len(read.retraces) and not len(write.retraces)

@@ -4,7 +4,9 @@ was there before; and the next good call works.
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
 import inspect
 import sys
 import traceback
@@ -882,3 +884,87 @@ def test_an_exception_after_what_no_replay_accepts_is_told():
         jtorch.compile(step)(x)
     # either the exception and what was done before it, or neither
     assert x.tolist() == ([2.0] if raised.type is ValueError else [1.0])
+
+
+class CarryingError(Exception):
+    def __init__(self, value, *more):
+        super().__init__(value, *more)
+        self.value = value
+
+
+@pytest.mark.parametrize("by", ["number", "tensor", "item", "attribute"])
+def test_what_an_exception_holds_is_that_of_the_call(by):
+    def f(x, k):
+        y = x * k
+        if by == "number":
+            raise CarryingError(k)
+        if by == "item":
+            raise CarryingError("sum", y.sum().item())
+        raise CarryingError(y, [x, 1]) if by == "tensor" else CarryingError({"y": y})
+
+    compiled = jtorch.compile(f)
+    for k in (1.5, 2.5):
+        x = jtorch.ones(2) * k
+        with pytest.raises(CarryingError) as expected:
+            f(x, k)
+        with pytest.raises(CarryingError) as got:
+            compiled(x, k)
+        assert repr(got.value.args) == repr(expected.value.args)
+        assert repr(got.value.value) == repr(expected.value.value)
+        assert by != "tensor" or (got.value.args[1][0] is x and got.value.value is got.value.args[0])
+
+
+def test_a_finalizer_that_changes_what_was_read():
+    died = []
+
+    class Made:
+        def __del__(self):
+            died.append(1)
+
+    @jtorch.compile
+    def f(x):
+        Made()
+        return x + len(died)
+
+    with pytest.raises(CompileError, match=r"test_failure.* the length of a list.*\(0 became 1\).*__del__"):
+        f(jtorch.ones(1))
+
+
+def test_a_tensor_of_an_earlier_recording_is_named():
+    @functools.cache
+    def mask(n):
+        return jtorch.ones(n)
+
+    @jtorch.compile
+    def f(x, way):
+        return x + mask(len(x)) + len(way)
+
+    f(jtorch.ones(2), "a")
+    with pytest.raises(CompileError, match="made while 'f' was being compiled"):
+        f(jtorch.ones(2), "ab")
+
+
+@pytest.mark.parametrize("name", ["calls", "count"])
+def test_a_count_that_hangs_on_the_function_itself(name):
+    @jtorch.compile
+    def f(x):
+        setattr(f, name, getattr(f, name) + 1)
+        return x * getattr(f, name)
+
+    setattr(f, name, 0)
+    assert [f(jtorch.ones(1)).item() for _ in range(3)] == [1.0, 2.0, 3.0]
+    setattr(f, name, 10)
+    assert f(jtorch.ones(1)).item() == getattr(f, name) == 11
+    assert f.stats(jtorch.ones(1)) is not None
+
+
+def test_a_message_says_how_entries_changed():
+    table = collections.ChainMap({}, {"a": 1})
+
+    @jtorch.compile
+    def f(x):
+        table["b"] = table.get("b", 0) + 1
+        return x
+
+    with pytest.raises(CompileError, match=r"entries of a dict .*\(0 entries became 1\)"):
+        f(jtorch.ones(1))

@@ -181,3 +181,45 @@ def test_a_bound_method_of_an_array_from_outside():
     total = np.arange(3.0).sum
     f = jtorch.compile(lambda x: x * float(total()))
     assert f(t(1)).tolist() == [3.0]
+
+
+def test_a_float_argument_as_a_key_is_a_number():
+    f = jtorch.compile(lambda x, k: {k: x, "in": [{k: 1}]})
+    for k in (2.0, 3.5, 2.0):
+        made = f(t(1), k)
+        assert [type(key) for key in (*made, *made["in"][0])] == [float, str, float] and k in made
+
+
+@pytest.mark.parametrize("name", ["getrecursionlimit", "getswitchinterval"])
+def test_settings_of_the_interpreter_are_guarded(name):
+    get, put = getattr(sys, name), getattr(sys, name.replace("get", "set"))
+    before = get()
+    f = jtorch.compile(lambda x: x * get())
+    try:
+        f(t(1))
+        put(before * 2)
+        assert f(t(1)).item() == pytest.approx(get())
+    finally:
+        put(before)
+
+
+def _appends(x, kept):
+    kept.append(x)
+    return x
+
+
+def _assigns(x, kept):
+    kept[0] = x
+    return x
+
+
+@pytest.mark.parametrize("f", [_appends, _assigns])
+def test_an_argument_that_is_changed_names_the_line(f):
+    line = f.__code__.co_firstlineno + 1
+    with pytest.raises(CompileError, match=rf"test_observe\.py:{line} in {f.__name__}: "):
+        jtorch.compile(f)(t(1), [t(2)])
+
+
+def test_an_array_as_an_argument_names_the_line():
+    with pytest.raises(CompileError, match=r"test_observe\.py:\d+ in test_an_array.*NumPy array"):
+        jtorch.compile(lambda x: x)(np.ones(2))

@@ -64,8 +64,10 @@ def clip_grads_with_norm_(
     foreach: bool | None = None,
 ) -> None:
     """Scale all gradients by max_norm / total_norm, where that is below 1."""
+    # a number that may change from call to call stays one
+    limit: Any = max_norm if hasattr(max_norm, "as_runtime_scalar") else float(max_norm)
     with no_grad():
-        scale = clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+        scale = clamp(limit / (total_norm + 1e-6), max=1.0)
         for g in _gradients(parameters):
             g.mul_(scale)
 
