@@ -177,7 +177,7 @@ def _capture(
 def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     """The function has ended, and all it changed is as it left it: its graph, and what comes of it."""
     written = observer.effects
-    grads = _grads_of_made(tracer, (returned, written.computed))
+    grads = _grads_of_made(tracer, flatten((returned, written.computed), observer.is_itself)[0])
     whole = (returned, written.computed, grads) if written.computed or grads else returned
     outs, structure = flatten(whole, observer.is_itself)
     structure = _with_plain_keys(structure)
@@ -329,10 +329,10 @@ def _results(
     return results, atoms, alive
 
 
-def _grads_of_made(tracer: Tracer, tree: Any) -> list[tuple[Tensor, Tensor]]:
-    """(tensor, its grad) for tensors of ``tree`` that the function made, and for such gradients in turn."""
+def _grads_of_made(tracer: Tracer, values: list[Any]) -> list[tuple[Tensor, Tensor]]:
+    """(tensor, its grad) for those of ``values`` that the function made, and for such gradients in turn."""
     found: dict[int, tuple[Tensor, Tensor]] = {}
-    stack = [t for t in reversed(flatten(tree)[0]) if isinstance(t, Tensor)]
+    stack = [t for t in reversed(values) if isinstance(t, Tensor)]
     while stack:
         tensor = stack.pop()
         grad = tracer.grads.get(id(tensor), (None, None, None))[2]

@@ -122,17 +122,6 @@ class Scalar:
     def __round__(self, digits: int | None = None) -> Any:
         return round(float(self), digits)
 
-    def __divmod__(self, other: Any) -> Any:
-        return divmod(float(self), float(other) if isinstance(other, Scalar) else other)
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return divmod(other, float(self))
-
-    def is_integer(self) -> bool:
-        return float(self).is_integer()
-
-    def as_integer_ratio(self) -> tuple[int, int]:
-        return float(self).as_integer_ratio()
 
     def hex(self) -> str:
         return float(self).hex()

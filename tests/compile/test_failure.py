@@ -4,7 +4,6 @@ was there before; and the next good call works.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import inspect
@@ -18,6 +17,8 @@ import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch.compile import cache, compiled, pipeline
+from jtorch.compile.guards import ContentsRead, contents
+from jtorch.compile.observe import became
 from jtorch.compile.runtime import arena
 from jtorch.errors import CompileError
 from jtorch.generator import default_generator
@@ -797,7 +798,7 @@ def test_a_callee_that_catches_a_refusal_has_not_obeyed_it():
         jtorch.compile(step)(jtorch.ones(1))
 
 
-def test_an_error_of_who_looks_is_not_the_functions_own():
+def test_a_key_without_a_hash_is_the_functions_own_error():
     class Key:
         def __hash__(self):
             raise KeyError("no hash")
@@ -810,8 +811,7 @@ def test_an_error_of_who_looks_is_not_the_functions_own():
         except KeyError:
             return x * 0
 
-    with pytest.raises(CompileError, match=r"test_failure.py:\d+.*cannot be looked at.*KeyError: 'no hash'"):
-        jtorch.compile(step)(jtorch.ones(1))
+    assert jtorch.compile(step)(jtorch.ones(1)).tolist() == step(jtorch.ones(1)).tolist() == [0.0]
 
 
 def test_an_interrupt_after_a_refusal_is_an_interrupt():
@@ -959,12 +959,10 @@ def test_a_count_that_hangs_on_the_function_itself(name):
 
 
 def test_a_message_says_how_entries_changed():
-    table = collections.ChainMap({}, {"a": 1})
-
-    @jtorch.compile
-    def f(x):
-        table["b"] = table.get("b", 0) + 1
-        return x
-
-    with pytest.raises(CompileError, match=r"entries of a dict .*\(0 entries became 1\)"):
-        f(jtorch.ones(1))
+    table = {"a": 1}
+    read = ContentsRead(table, None, contents(table))
+    table["b"] = 2
+    assert became(read) == "1 entries became 2"
+    del table["b"]
+    table["a"] = 3
+    assert became(read) == "1 became 3"
