@@ -90,11 +90,11 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
-    plain: set[Any] = set()  # of numbers that the function counts on, and whose digits it needs
+    digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     log: list[Any] = []
     while True:
         try:
-            made = _capture(function, leaves, structure, context, name, fixed, counts, plain, log)
+            made = _capture(function, leaves, structure, context, name, fixed, counts, digits, log)
             callees.hand_over(log)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
@@ -103,13 +103,13 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
         except Counting as found:
             counts[found.place.identity] = found.place
         except Digits as found:
-            plain |= {place.identity for place in found.places}
-            counts = {identity: place for identity, place in counts.items() if identity not in plain}
+            digits |= {place.identity for place in found.places}
+            counts = {identity: place for identity, place in counts.items() if identity not in digits}
 
 
 def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
-    counts: dict[Any, Place], plain: set[Any], log: list[Any],
+    counts: dict[Any, Place], digits: set[Any], log: list[Any],
 ) -> Capture:  # fmt: skip
     tracer = Tracer(name)
     tracer.log = log
@@ -120,7 +120,7 @@ def _capture(
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places, tracer.observer = tracer.places, observer
-    observer.effects.plain = plain
+    observer.effects.plain = digits
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
     outside, noted = op_module.CONTEXT.get(), watch.moved.get()

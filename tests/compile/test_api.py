@@ -341,12 +341,12 @@ def test_elements_of_a_captured_tensor_are_not_frozen_either():
 
 def test_a_leaked_value_says_so():
     def f(x):
-        raise ValueError(x * 2)
+        raise ValueError({x * 2})  # a set: what is in it is not known to be the call's
 
     with pytest.raises(ValueError) as found:
         jtorch.compile(f)(numbers(3))
     with pytest.raises(CompileError, match="used after that"):
-        found.value.args[0] + 1
+        found.value.args[0].pop() + 1
 
 
 def test_a_numpy_argument_is_an_error():
