@@ -99,11 +99,11 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
-    plain: set[Any] = set()  # of numbers that the function counts on, and whose digits it needs
+    digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     log: list[Any] = []
     for _ in range(_ATTEMPTS):
         try:
-            made = _capture(function, leaves, structure, context, name, fixed, counts, plain, log)
+            made = _capture(function, leaves, structure, context, name, fixed, counts, digits, log)
             callees.hand_over(log)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
@@ -112,8 +112,8 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
         except Counting as found:
             counts[found.place.identity] = found.place
         except Digits as found:
-            plain |= {place.identity for place in found.places}
-            counts = {identity: place for identity, place in counts.items() if identity not in plain}
+            digits |= {place.identity for place in found.places}
+            counts = {identity: place for identity, place in counts.items() if identity not in digits}
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
@@ -125,7 +125,7 @@ _ATTEMPTS = 250  # each finds an argument or a number more
 
 def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
-    counts: dict[Any, Place], plain: set[Any], log: list[Any],
+    counts: dict[Any, Place], digits: set[Any], log: list[Any],
 ) -> Capture:  # fmt: skip
     tracer = Tracer(name)
     tracer.log = log
@@ -136,7 +136,7 @@ def _capture(
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places, observer.versions_before = tracer.places, tracer.versions
-    observer.effects.plain, tracer.observer = plain, observer
+    observer.effects.plain, tracer.observer = digits, observer
     with _taken_back(tracer, observer) as changed:
         for place in counts.values():
             observer.effects.replace(place, tracer.number(place))

@@ -173,7 +173,7 @@ def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
         made = tracer.record(op, _operand(tracer, values[0], False), values[1])
         return Item(tracer, tracer.read(made), bound, places)
     if op is _POW and type(values[0]) is float and values[0] > 0.0 and not _is_float(values[1]):
-        return _power(tracer, *values, places)
+        return _power(tracer, values[0], values[1], places)
     if op not in _ARITHMETIC:
         raise item.refuse(f"'{op.name}' of numbers")
     if op is _MUL and not floats:
