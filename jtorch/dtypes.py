@@ -8,6 +8,7 @@ same category. Source: https://docs.pytorch.org/docs/stable/tensor_attributes.ht
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -106,7 +107,7 @@ def to_numpy(d: dtype | np.dtype | type | None) -> np.dtype | None:
     return of(np.dtype(d)).numpy
 
 
-def plain(value: object) -> object:
+def plain(value: Any) -> Any:
     """A number of NumPy's as Python's, which is weak beside tensors as it is in PyTorch; else ``value``."""
     return value.item() if isinstance(value, np.generic) else value
 

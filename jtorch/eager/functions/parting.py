@@ -47,7 +47,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return APPLY["clone"](narrow(input, dim, start, length))
 
 
-def select(input: Tensor, dim: int, index: int) -> Tensor:
+def select(input: Tensor, dim: int, index: Any) -> Tensor:
     """One position of ``dim``, which disappears; a view."""
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
