@@ -28,7 +28,9 @@ def makes_text(callee: Any) -> bool:
     """Whether a call makes a text of what it is given."""
     if isinstance(callee, types.BuiltinMethodType) and type(callee.__self__) is str:
         return True
-    return any(callee is made for made in _MAKERS) or getattr(callee, "__objclass__", None) is str
+    if isinstance(callee, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return callee.__objclass__ is str
+    return any(callee is made for made in _MAKERS)
 
 
 def see_text(stop: Stop, below: int, callee: Any = None) -> None:
