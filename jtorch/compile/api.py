@@ -145,6 +145,8 @@ class CompiledFunction:
                     return self.function(*args, **kwargs)
                 self._use(found, plans, args, leaves, structure)
                 result = self._replay(found, leaves, args, kwargs)
+                if found.once:  # it has set modes that it was recorded without: look again
+                    watch.advance()
             if result is not MISS:
                 self.timings.first_call = time.perf_counter() - start
                 return result
@@ -204,6 +206,23 @@ class CompiledFunction:
         timings = Timings()
         with timings.measure("trace"):
             made = capture(self.function, leaves, structure, context, self.name)
+        try:
+            plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
+        except BaseException:
+            if made.error is None:
+                made.journal.undo()
+            raise
+        if plan is None:
+            made.journal.undo()
+        else:
+            plan.facts = facts
+            plan.holds_for_one_call(made)
+        return plan
+
+    def _plan_of(
+        self, made: Capture, leaves: list[Any], plans: list[CompiledPlan], context: Context,
+        timings: Timings, changes: tuple[Change, ...], refused: bool,
+    ) -> CompiledPlan | None:  # fmt: skip
         if made.error is not None:  # what was done before it stays done, as in eager mode
             CompiledPlan(made, leaves, context, timings, interpreted=True).call(tuple(leaves))
             raise made.error
@@ -214,7 +233,6 @@ class CompiledFunction:
                 self._refuse(changes, timings.trace)
                 return None
             plan = self._compile(made, leaves, timings, plans)
-        plan.facts = facts
         if changes:
             self._note(changes, outcome, timings.total, timings.kernels_compiled)
         if outcome == "recorded":

@@ -78,6 +78,7 @@ class Capture:
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
+    journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
@@ -87,8 +88,9 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     counts: dict[Any, Place] = {}
     log: list[Any] = []
     while True:
+        observer, made = Observer(name), None
         try:
-            made = _capture(function, leaves, structure, context, name, fixed, counts, log)
+            made = _capture(function, leaves, structure, context, observer, fixed, counts, log)
             callees.hand_over(log)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
@@ -96,16 +98,20 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
         except Counting as found:
             counts[found.place.identity] = found.place
+        finally:
+            if made is None:  # the next attempt, or the caller, finds everything as it was
+                observer.noted.undo()
+                observer.journal.undo(observer.effects.known)
 
 
 def _capture(
-    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
-    counts: dict[Any, Place], log: list[Any],
+    function: Callable, leaves: list[Any], structure: Any, context: Context, observer: Observer,
+    fixed: frozenset[int], counts: dict[Any, Place], log: list[Any],
 ) -> Capture:  # fmt: skip
+    name = observer.name
     tracer = Tracer(name)
     tracer.log = log
     probe.check()
-    observer = Observer(name)
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
@@ -113,11 +119,12 @@ def _capture(
     observer.places = tracer.places
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
-    outside, noted = op_module.CONTEXT.get(), watch.moved.get()
+    outside, noted, noting = op_module.CONTEXT.get(), watch.moved.get(), watch.journal.get()
     error: Exception | None = None
     try:  # before the changes: Ctrl-C may come right after them
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.moved.set(tracer.moved)
+        watch.journal.set(observer.journal)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, name)
             if error is None:
@@ -136,6 +143,7 @@ def _capture(
         tracer.open = False
         op_module.CONTEXT.set(outside)
         watch.moved.set(noted)
+        watch.journal.set(noting)
         observer.effects.undo()
         changed = _undo(tracer)
     tensors = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
@@ -151,7 +159,7 @@ def _capture(
     made = Capture(name, graph, tracer.inputs, effects, results, out_structure, plain, len(atoms))
     made.places, made.traced, made.fixed = tracer.places, tensors, fixed
     made.questions = observer.questions
-    made.error = error
+    made.error, made.journal = error, observer.journal
     made.written = observer.effects.places
     STATIC.update((id(r.container), r.key) for r in plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {

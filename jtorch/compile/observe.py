@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch import watch
 from jtorch.compile import frames
 from jtorch.compile.changes import Noted
 from jtorch.compile.effects import Counting, Effects, End, Place, may_be_written
@@ -90,6 +91,7 @@ class Observer:
         self.versions: list[int | None] = []  # and those of the tensors among them, before the call
         self.effects = Effects()  # what it writes outside
         self.noted = Noted()  # objects of the library that may be changed
+        self.journal = watch.Journal()  # and how those were that changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
