@@ -110,7 +110,7 @@ def _capture(
 ) -> Capture:  # fmt: skip
     name = observer.name
     tracer = Tracer(name)
-    tracer.log = log
+    tracer.log, tracer.kept = log, observer.effects
     probe.check()
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]

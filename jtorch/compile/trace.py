@@ -24,6 +24,8 @@ from jtorch import xp
 from jtorch.compile import items
 from jtorch.compile.apart import apart, owners
 from jtorch.compile.branches import Branches
+from jtorch.compile.effects import Effects as Kept
+from jtorch.compile.effects import Place
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
     LARGEST,
@@ -95,6 +97,7 @@ class Tracer(Evaluator):
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
+        self.kept: Kept = Kept()  # what is written outside, besides tensors
         self.open = True
 
     # -- recording -------------------------------------------------------------------------------------
@@ -369,8 +372,16 @@ class Tracer(Evaluator):
         return self.runtime_scalar(entry)
 
     def option(self, container: Any, key: Any) -> Any:
-        self.options.append(ItemRead(container, key, container[key]))
+        if (id(container), key) not in self.kept.known:
+            self.options.append(ItemRead(container, key, container[key]))
         return container[key]
+
+    def keep(self, container: Any, key: Any, value: Any) -> None:
+        self.kept.write(Place(container, key), value)
+        container[key] = value
+
+    def refuse(self, what: str, way_out: str) -> None:
+        raise CompileError(f"{user_source()}: '{self.name}' {what}, which a recording would do once. {way_out}")
 
     def runtime_scalar(self, entry: ScalarInput) -> Scalar:
         found = self.scalars.get(entry.identity)
