@@ -367,9 +367,20 @@ class Tracer(Evaluator):
             op_module.CONTEXT.set(before)
 
     def scalar(self, container: Any, key: Any) -> Any:
+        value = container
+        for k in key if isinstance(key, tuple) else (key,):
+            value = value[k]
+        if hasattr(value, "_data") and self._is_written(value._data):
+            return value.item()  # computed by the function itself
         with self.outside():  # a rate that is a tensor of one element is read at once
             entry = ScalarInput.of(container, key)
         return self.runtime_scalar(entry)
+
+    def _is_written(self, data: Any) -> bool:
+        """Whether a tensor over ``data`` has other elements than at the beginning of the call."""
+        if not isinstance(data, np.ndarray):
+            return True
+        return any(e.written and np.may_share_memory(e.array, data) for e in self.arrays.values())
 
     def option(self, container: Any, key: Any) -> Any:
         if (id(container), key) not in self.kept.known:

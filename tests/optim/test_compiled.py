@@ -161,6 +161,50 @@ def test_a_rate_that_is_a_tensor(name):
     assert train(True) == pytest.approx(train(False), rel=1e-6)
 
 
+def _halved(optimizer, lr, p):
+    lr.mul_(0.5)
+    optimizer.step()
+
+
+def _halved_after(optimizer, lr, p):
+    optimizer.step()
+    lr.mul_(0.5)
+    optimizer.step()
+
+
+def _halved_through_a_view(optimizer, lr, p):
+    lr.reshape(1)[0] = 0.25
+    optimizer.step()
+
+
+def _from_the_gradient(optimizer, lr, p):
+    lr.copy_(p.grad.abs().mean() * 0.01)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("change", [_halved, _halved_after, _halved_through_a_view, _from_the_gradient])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "NAdam", "Rprop"])
+def test_a_rate_that_the_step_changes_itself(name, change):
+    def train(compile):
+        p = jtorch.ones(2, requires_grad=True)
+        lr = jtorch.tensor(0.5)
+        optimizer = getattr(optim, name)([p], lr=lr)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad()
+            (p * p * x).sum().backward()
+            change(optimizer, lr, p)
+
+        found = []
+        for k in range(4):
+            step(jtorch.tensor([1.0, 2.0 + k]))
+            found += [*p.tolist(), lr.item()]
+        return found
+
+    assert train(jtorch.compile) == pytest.approx(train(lambda f: f), rel=1e-5)
+
+
 def set_option(name, value):
     def between(model, optimizer, k):
         if k == 2:
