@@ -113,7 +113,8 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
 def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer = stop.observer
     module = str(callee.__module__)
-    if module.partition(".")[0] == "jtorch":
+    written_in = getattr(callee, "__globals__", {}).get("__name__", module)
+    if str(written_in).partition(".")[0] == "jtorch":  # also what it has wrapped around a user's: step()
         _see_ours(observer, stop.frame, callee, args)
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]

@@ -42,7 +42,6 @@ from jtorch.compile.guards import (
     ContentsRead,
     ItemRead,
     LengthRead,
-    MembershipRead,
     Read,
     contents,
     same,
@@ -59,7 +58,7 @@ Question = Callable[[Callable[[str, Any], str]], str]
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
-WHOLE = (ContentsRead, LengthRead, MembershipRead)  # reads of a container that any change changes
+WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
 _APART = (logging.__file__, warnings.__file__)  # files in which nothing is looked at
@@ -226,7 +225,7 @@ class Observer:
         guarded: bool = True,
     ) -> None:  # fmt: skip
         """``container`` was asked for ``key`` and had ``value``."""
-        if isinstance(key, PLAIN) and (id(container), key) in self.effects.known:
+        if isinstance(key, (*PLAIN, Tensor)) and (id(container), key) in self.effects.known:
             return
         if id(container) in self.effects.grown or (id(container) in self.effects.changed and kind in WHOLE):
             raise self.error(
