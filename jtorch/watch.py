@@ -12,6 +12,7 @@ the call; instead whoever changes one of them says so here. Two channels:
 from __future__ import annotations
 
 import functools
+import types
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Container
@@ -97,6 +98,30 @@ def touched(array: Any) -> None:
     """The tensor that holds ``array`` was rebound or changed its ``requires_grad``."""
     if id(array) in captured:
         structure[0] += 1
+
+
+class TellingClass(type):
+    """A class that says so when a method of it is replaced."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        advance()
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        advance()
+
+
+class TellingModule(types.ModuleType):
+    """A module of functions that library code calls by name: it says so when one of them is replaced."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        advance()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        advance()
 
 
 _CHANGING = (

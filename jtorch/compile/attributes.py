@@ -10,6 +10,7 @@ from jtorch.compile import hung
 from jtorch.compile.effects import Place, Slot
 from jtorch.compile.guards import MISSING, PLAIN, AttributeRead, ItemRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
+from jtorch.compile.library import read_method, see_objects
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
 
@@ -39,6 +40,7 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         hung.see(observer, frame, owner, name)
     elif kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
+        read_method(observer, frame, type(owner), name)
     elif kind is Kind.TYPE:
         _read_class(observer, frame, owner, name)
     elif kind is Kind.ARRAY and name in ("shape", "dtype", "ndim", "size", "nbytes"):
@@ -68,12 +70,13 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
             observer.read(AttributeRead, frame, owner, name, value)
         return
     if hasattr(type(on_class), "__set__"):  # a property comes before what the instance has
+        see_objects(observer, frame, [owner])
         _read_class(observer, frame, cls, name)
         return
     facts = instance_facts(owner)
     if facts is not None:
         value = facts.get(name, MISSING)
-        if value is not MISSING or on_class is MISSING or is_users(cls):
+        if value is not MISSING or on_class is MISSING or is_users(cls) or kind_of(cls) is Kind.OURS:
             observer.read(ItemRead, frame, facts, name, value)
         if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
@@ -103,6 +106,7 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
 def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str) -> None:
     """A value or a function of a class: may be replaced between calls where the class is a user's."""
     if not is_users(cls) or kind_of(cls) is Kind.PLAIN:
+        read_method(observer, frame, cls, name)
         return
     found = find(cls, name)
     if found is MISSING and kind_of(cls) is not Kind.TYPE:

@@ -25,6 +25,7 @@ from jtorch.compile.guards import (
     MembershipRead,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.library import see_module, see_objects
 from jtorch.compile.observe import Observer, source_of
 from jtorch.compile.questions import see_search, see_tensor
 from jtorch.compile.scalar import Scalar
@@ -87,6 +88,9 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     elif isinstance(callee, _IN_C):
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
+        if kind_of(type(callee)) is Kind.MODULE:
+            see_module(observer, stop.frame, callee)
+        see_objects(observer, stop.frame, [callee, *args])
         _hand_over(observer, stop.frame, args, objects=False)
     elif kind_of(type(callee)) is not Kind.OBJECT:
         _hand_over(observer, stop.frame, args)
@@ -116,6 +120,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     written_in = getattr(callee, "__globals__", {}).get("__name__", module)
     if str(written_in).partition(".")[0] == "jtorch":  # also what it has wrapped around a user's: step()
         _see_ours(observer, stop.frame, callee, args)
+        see_objects(observer, stop.frame, args)
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         _hand_over(observer, stop.frame, args, objects=False)
@@ -203,6 +208,8 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
         return
     if not is_users(cls):
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
+        if ours:
+            see_objects(observer, stop.frame, args)
         _hand_over(observer, stop.frame, args, objects=not ours)
     stop.pending = observer.made
 

@@ -17,6 +17,7 @@ from jtorch.compile.effects import STATIC, Counting, Place
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
+from jtorch.compile.library import see_module
 from jtorch.compile.observe import Observer, Question, check_reads
 from jtorch.compile.opaque import is_made_anew
 from jtorch.compile.questions import TensorRead
@@ -31,6 +32,7 @@ from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError
+from jtorch.nn.module import Module
 from jtorch.op import Context
 
 
@@ -117,6 +119,8 @@ def _capture(
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places = tracer.places
+    if isinstance(function, Module):
+        see_module(observer, None, function)
     for place in counts.values():
         observer.effects.replace(place, tracer.number(place))
     outside, noted, noting = op_module.CONTEXT.get(), watch.moved.get(), watch.journal.get()

@@ -85,6 +85,8 @@ class Observer:
         self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
         self.apart: types.FrameType | None = None  # an import, or a call of logging
         self.problem: CompileError | None = None
+        self.modules: dict[int, Any] = {}  # those that were called, see ``library``
+        self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
         self.versions: list[int | None] = []  # and those of the tensors among them, before the call
