@@ -107,11 +107,22 @@ class Optimizer(Hooked):
 
     def _check_relied_on(self) -> None:
         """Notice what was replaced whole: groups, their parameters, the state, which may be made anew."""
+        self._tell_of_containers()
         option = op.CONTEXT.get().evaluator.option
         groups, state = option(self.__dict__, "param_groups"), option(self.__dict__, "state")
         count = sum([len(option(group, "params")) for group in groups])
         if len(state) < count:
             self._has_state = False
+
+    def _tell_of_containers(self) -> None:
+        """Put containers that tell of changes where the user has put plain ones."""
+        if not isinstance(self.state, watch.DefaultDict):
+            self.state = watch.DefaultDict(dict, self.state)
+        if not isinstance(self.param_groups, watch.List):
+            self.param_groups = watch.List(self.param_groups)
+        for group in self.param_groups:
+            if not isinstance(group["params"], watch.List):
+                group["params"] = watch.List(group["params"])
 
     def _update_groups(self) -> None:
         context = op.CONTEXT.get()

@@ -5,6 +5,7 @@ Modules, hooks and optimizers know nothing of the compiler: these programs check
 
 from __future__ import annotations
 
+import collections
 import importlib.util
 
 import numpy as np
@@ -265,3 +266,60 @@ def test_buffers_tied_weights_and_a_later_group():
         optimizer.add_param_group({"params": [model.late], "lr": 0.3})
 
     check(Stateful, optimizer, at_two(add))
+
+
+def _another_state(optimizer, p):
+    optimizer.state = collections.defaultdict(dict, optimizer.state)
+
+
+def _cleared_state(optimizer, p):
+    optimizer.state.clear()
+
+
+def _a_plain_group(optimizer, p):
+    options = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}
+    optimizer.param_groups.append({**options, "params": [p]})
+
+
+def _a_changed_group(optimizer, p):
+    optimizer.param_groups[-1]["params"].clear()
+
+
+def _plain_groups(optimizer, p):
+    optimizer.param_groups = [dict(group, params=list(group["params"])) for group in optimizer.param_groups]
+
+
+def _without_the_first(optimizer, p):
+    del optimizer.param_groups[0]["params"][0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (_another_state, _cleared_state),
+        (_a_plain_group, _a_changed_group),
+        (_plain_groups, _without_the_first),
+    ],
+)
+def test_plain_containers_in_the_place_of_an_optimizers_own(changes):
+    def train(compile):
+        p, q = (jtorch.ones(2, requires_grad=True) for _ in range(2))
+        optimizer = optim.SGD([p], lr=0.1, momentum=0.9)
+
+        @compile
+        def step():
+            optimizer.zero_grad()
+            q.grad = None
+            (p * p * q).sum().backward()
+            optimizer.step()
+
+        found = []
+        for change in (None, *changes):
+            if change is not None:
+                change(optimizer, q)
+            for _ in range(2):
+                step()
+                found += [*p.tolist(), *q.tolist()]
+        return found
+
+    assert train(jtorch.compile) == pytest.approx(train(lambda f: f), rel=1e-5)
