@@ -30,7 +30,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     elif name == "__dict__" and observer.is_outside(owner):
         facts = vars(owner) if kind is Kind.TYPE else instance_facts(owner)
         observer.meet(facts)
-        observer.contents(frame, facts)
+        if kind is Kind.TYPE:  # of a dict it is seen what is done with it
+            observer.contents(frame, facts)
     elif isinstance(owner, super):
         read_base(observer, frame, owner, name)
     elif kind is Kind.NAMESPACE:

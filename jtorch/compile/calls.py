@@ -33,6 +33,7 @@ from jtorch.compile.stepping import Stop
 from jtorch.compile.volatile import check_volatile
 from jtorch.eager.tensor import Tensor
 from jtorch.generator import Generator, default_generator
+from jtorch.optim.lr_scheduler import LRScheduler
 
 _CHANGING = frozenset({
     "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
@@ -154,6 +155,10 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
     name = callee.__name__
     owner: Any = args[0] if args else None
+    if name == "step" and isinstance(owner, LRScheduler) and id(owner) not in observer.inside:
+        raise observer.error(
+            frame, "calls step() of a scheduler, which a recording would do once", "Call the scheduler outside."
+        )
     if callee.__module__ in _SETTINGS:
         if name.startswith(("set_", "use_")):
             raise observer.error(

@@ -460,5 +460,5 @@ def _check_scalars(tracer: Tracer, name: str) -> None:
         if isinstance(entry, ScalarInput) and entry.changed():
             raise CompileError(
                 f"'{name}' changes {'.'.join(map(str, entry.path))!r} of an optimizer that it steps, which a "
-                "recording would not. Call the scheduler outside the compiled function."
+                "recording would not. Call the scheduler outside."
             )

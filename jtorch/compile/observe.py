@@ -387,9 +387,18 @@ def check_reads(reads: Iterable[Read], name: str) -> None:
     for read, now in changed:
         raise CompileError(
             f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from "
-            f"outside ({told(read.value)} became {told(now)}): a recording would not. Pass it in and return "
-            "the new one."
+            f"outside ({_became(read.value, now)}): a recording would not. Pass it in and return the new one."
         )
+
+
+def _became(before: Any, now: Any) -> str:
+    if isinstance(before, tuple) and isinstance(now, tuple):
+        if len(before) != len(now):
+            return f"{len(before)} entries became {len(now)}"
+        changed = [(b, n) for b, n in zip(before, now, strict=True) if not same(n, b)]
+        if changed and told(changed[0][0]) != told(changed[0][1]):
+            before, now = changed[0]
+    return f"{told(before)} became {told(now)}"
 
 
 def source_of(frame: types.FrameType | None) -> Source | None:

@@ -125,3 +125,77 @@ def test_a_step_that_cannot_be_recorded_leaves_no_state():
         step()
     assert len(optimizer.state) == 0
     assert p.grad is None
+
+
+class Raising(jtorch.optim.lr_scheduler.LRScheduler):
+    def get_lr(self):
+        return [group["lr"] * 2 for group in self.optimizer.param_groups]
+
+
+SCHEDULES = jtorch.optim.lr_scheduler
+SCHEDULERS = {
+    "StepLR": lambda o: SCHEDULES.StepLR(o, 2),
+    "OneCycleLR": lambda o: SCHEDULES.OneCycleLR(o, 0.5, total_steps=9),
+    "LambdaLR": lambda o: SCHEDULES.LambdaLR(o, lambda k: 0.5**k),
+    "SequentialLR": lambda o: SCHEDULES.SequentialLR(
+        o, [SCHEDULES.ConstantLR(o, 0.1), SCHEDULES.ExponentialLR(o, 0.9)], milestones=[2]
+    ),
+    "ReduceLROnPlateau": SCHEDULES.ReduceLROnPlateau,
+    "a user's": Raising,
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_schedulers_belong_outside(name):
+    p = nn.Parameter(jtorch.ones(2))
+    optimizer = jtorch.optim.SGD([p], lr=0.1)
+    scheduler = SCHEDULERS[name](optimizer)
+    before, rate = scheduler.last_epoch, optimizer.param_groups[0]["lr"]
+
+    @jtorch.compile
+    def step():
+        loss = p.sum()
+        loss.backward()
+        optimizer.step()
+        scheduler.step(*([loss] if name == "ReduceLROnPlateau" else []))
+
+    told = r"test_optimizers.py:\d+.*step\(\) of a scheduler.*Call the scheduler outside"
+    with pytest.raises(CompileError, match=told):
+        step()
+    assert (scheduler.last_epoch, optimizer.param_groups[0]["lr"]) == (before, rate)
+
+
+class Lookahead:
+    def __init__(self, optimizer):
+        self.optimizer, self.n = optimizer, 0
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["optimizer"], name)
+
+    def step(self):
+        self.optimizer.step()
+        self.n += 1
+        if self.n == 2:
+            self.n = 0
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.detach().mul_(0.5)
+
+
+def test_a_wrapper_that_passes_on_what_it_lacks():
+    def train(compile):
+        p = nn.Parameter(jtorch.ones(2))
+        optimizer, found = Lookahead(jtorch.optim.SGD([p], lr=0.1)), []
+
+        @compile
+        def step():
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+
+        for _ in range(5):
+            step()
+            found += [*p.tolist(), optimizer.n]
+        return found
+
+    assert train(jtorch.compile) == pytest.approx(train(lambda f: f))
