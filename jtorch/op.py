@@ -247,7 +247,7 @@ class Evaluator:
         return container[key]
 
     def keep(self, container: Any, key: Any, value: Any) -> None:
-        """``container[key] = value``, also at each replay: what library objects note of the steps they take."""
+        """``container[key] = value``, also at each replay: what library objects note of their steps."""
         container[key] = value
 
     def refuse(self, what: str, way_out: str) -> None:

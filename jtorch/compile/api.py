@@ -34,6 +34,7 @@ from jtorch.compile.verify import Verifier
 from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
 from jtorch.errors import OtherBranch, RetraceError, RetraceWarning, VerifyError, user_source
+from jtorch.op import Context
 
 MANY = 5  # recordings of one function after which it is told how much they cost
 MAX_PLANS = 64  # per function; the least recently used one goes

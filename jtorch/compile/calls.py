@@ -157,7 +157,9 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     owner: Any = args[0] if args else None
     if name == "step" and isinstance(owner, LRScheduler) and id(owner) not in observer.inside:
         raise observer.error(
-            frame, "calls step() of a scheduler, which a recording would do once", "Call the scheduler outside."
+            frame,
+            "calls step() of a scheduler, which a recording would do once",
+            "Call the scheduler outside.",
         )
     if callee.__module__ in _SETTINGS:
         if name.startswith(("set_", "use_")):

@@ -184,8 +184,8 @@ class CompiledPlan:
         return True
 
     def holds_for_one_call(self, capture: Capture) -> None:
-        """Note in ``once`` whether ``capture``, a recording of this plan, has left modules in modes, or tensors
-        with ``requires_grad``, that it did not find, and so may be another program when it is recorded again.
+        """Note in ``once`` whether ``capture``, a recording of this plan, has left modules in modes, or
+        tensors with a ``requires_grad``, that it did not find: recorded again, it may be another program.
         """
         flags, moved = capture.journal.finish(capture.places)
         if not moved:

@@ -15,7 +15,8 @@ from jtorch.compile.kinds import Kind, is_users, kind_of
 from jtorch.nn.module import Module
 
 _LISTS = (list, dict, set)
-_GUARDED = ("jtorch.optim", "jtorch.grad_scaler", "jtorch.utils.data")  # these ask the evaluator, or are refused
+# these ask the evaluator, or are refused
+_GUARDED = ("jtorch.optim", "jtorch.grad_scaler", "jtorch.utils.data")
 
 
 def see_module(observer: Any, frame: types.FrameType | None, module: Any) -> None:

@@ -392,7 +392,8 @@ class Tracer(Evaluator):
         container[key] = value
 
     def refuse(self, what: str, way_out: str) -> None:
-        raise CompileError(f"{user_source()}: '{self.name}' {what}, which a recording would do once. {way_out}")
+        does = f"'{self.name}' {what}, which a recording would do once"
+        raise CompileError(f"{user_source()}: {does}. {way_out}")
 
     def runtime_scalar(self, entry: ScalarInput) -> Scalar:
         found = self.scalars.get(entry.identity)

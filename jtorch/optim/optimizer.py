@@ -30,6 +30,8 @@ class Optimizer(Hooked):
     and options of their own. Source: https://docs.pytorch.org/docs/stable/optim.html
     """
 
+    _made = (0, 0)  # how many states and parameters there were when states were last made
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:  # an optimizer that steps in its own way
@@ -81,12 +83,15 @@ class Optimizer(Hooked):
         for group in self.param_groups:
             for p in group["params"]:
                 new = self._new_state(p, group)
+                if not new and p not in self.state:
+                    continue
                 if not isinstance(self.state[p], watch.Dict):
                     self.state[p] = watch.Dict(self.state[p])
                 for name, value in new.items():
                     if name not in self.state[p]:
                         self.state[p][name] = value
         self._has_state = True
+        self._made = len(self.state), sum([len(group["params"]) for group in self.param_groups])
 
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -111,7 +116,7 @@ class Optimizer(Hooked):
         option = op.CONTEXT.get().evaluator.option
         groups, state = option(self.__dict__, "param_groups"), option(self.__dict__, "state")
         count = sum([len(option(group, "params")) for group in groups])
-        if len(state) < count:
+        if (len(state), count) != self._made:
             self._has_state = False
 
     def _tell_of_containers(self) -> None:

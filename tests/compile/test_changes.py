@@ -1,5 +1,7 @@
 """Modules, optimizers and tensors that library code changes inside: an error, and nothing is left changed."""
 
+from pathlib import Path
+
 import pytest
 
 import jtorch
@@ -151,7 +153,8 @@ def test_what_a_first_attempt_changed_is_as_before_in_the_second(change):
         f = compile(lambda x, module=module, counts=counts: change(module, x, counts))
         out = []
         for _ in range(4):
-            out.append((f(x).round(decimals=4).tolist(), counts[0], _flags(module), repr(module), len(module._forward_hooks)))
+            y = f(x).round(decimals=4).tolist()
+            out.append((y, counts[0], _flags(module), repr(module), len(module._forward_hooks)))
         seen.append(out)
     assert seen[0] == seen[1]
 
@@ -164,10 +167,10 @@ def test_what_a_recording_changed_that_failed_is_as_before(change):
     @jtorch.compile
     def f(x):
         change(module, x, [0])
-        open("nowhere")
+        Path("nowhere").exists()
 
     for _ in range(2):
-        with pytest.raises(CompileError, match="open"):
+        with pytest.raises(CompileError, match="exists"):
             f(t(1, 2))
         assert _flags(module) == before
 

@@ -38,19 +38,18 @@ def _replaced(owner, name, value):
 
 
 
+NORMAL = d.Normal(t(0), t(1))
 CALLED = nn.Module.__call__
 REPLACED = {
     "forward of a layer": (nn.ReLU(), nn.ReLU, "forward", lambda self, x: x * 9),
-    "forward of a layer in a container": (nn.Sequential(nn.ReLU()), nn.ReLU, "forward", lambda self, x: x * 9),
+    "forward of a layer inside": (nn.Sequential(nn.ReLU()), nn.ReLU, "forward", lambda self, x: x * 9),
     "forward that a subclass gets": (nn.Sequential(Plain()), Plain, "forward", lambda self, x: x * 9),
     "__call__ of all": (nn.ReLU(), nn.Module, "__call__", lambda self, x: CALLED(self, x) + 1),
     "a function of layers": (nn.Linear(2, 2), F, "linear", lambda x, *rest: x * 9),
     "a method of tensors": (lambda x: x.exp(), jtorch.Tensor, "exp", lambda self: self * 9),
-    "forward of a Function": (lambda x: Triple.apply(x), Triple, "forward", staticmethod(lambda ctx, x: x * 9)),
-    "log_prob": (
-        lambda x, n=d.Normal(t(0), t(1)): n.log_prob(x), d.Normal, "log_prob", lambda self, x: x * 9,
-    ),
-}  # fmt: skip
+    "forward of a Function": (lambda x: Triple.apply(x), Triple, "forward", staticmethod(lambda c, x: x * 9)),
+    "log_prob": (lambda x: NORMAL.log_prob(x), d.Normal, "log_prob", lambda self, x: x * 9),
+}
 
 
 @pytest.mark.parametrize("name", REPLACED)
