@@ -20,7 +20,7 @@ class GradScaler:
 
     On "cpu" it works; on a device that is not there it passes everything through, with PyTorch's warning. The
     scale grows by ``growth_factor`` after ``growth_interval`` steps without inf or NaN, and shrinks by
-    ``backoff_factor`` after one with. Looks at the gradients' elements: a step with it can't be compiled.
+    ``backoff_factor`` after one with. All but ``update`` may be called in a compiled function.
     """
 
     _reads_through_evaluator = frozenset({"scale"})  # what a recording follows by itself
@@ -62,7 +62,7 @@ class GradScaler:
             return outputs
         self._started = True
         if isinstance(outputs, Tensor):
-            return outputs * op.CONTEXT.get().evaluator.scalar(vars(self), "_scale")
+            return outputs * self._current()
         if isinstance(outputs, (list, tuple)):
             scaled = [self.scale(o) for o in outputs]
             return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)
@@ -73,17 +73,29 @@ class GradScaler:
         if not self._enabled:
             return
         self._check_started("unscale_")
-        stage = self._stages.get(id(optimizer), (_READY, False))[0]
+        stage = self._stage(optimizer)[0]
         if stage == _UNSCALED:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
         if stage == _STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        self._stages[id(optimizer)] = _UNSCALED, self._unscale(optimizer)
+        self._enter(optimizer, _UNSCALED, self._unscale(optimizer))
+
+    def _current(self) -> Any:
+        return op.CONTEXT.get().evaluator.scalar(self.__dict__, "_scale")
+
+    def _stage(self, optimizer: Any) -> tuple[str, bool]:
+        self._stages.setdefault(id(optimizer), (_READY, False))
+        return op.CONTEXT.get().evaluator.option(self._stages, id(optimizer))
+
+    def _enter(self, optimizer: Any, stage: str, found: bool) -> None:
+        op.CONTEXT.get().evaluator.keep(self._stages, id(optimizer), (stage, found))
 
     def _unscale(self, optimizer: Any) -> bool:
-        found = False
+        """Divide the gradients; whether one of them is inf or NaN."""
+        finite: Any = True
+        inverse = 1.0 / self._current()
         with jtorch.no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:
@@ -91,9 +103,9 @@ class GradScaler:
                         continue
                     if p.grad.dtype is jtorch.float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
-                    found = found or not bool(jtorch.isfinite(p.grad).all())
-                    p.grad.mul_(1.0 / self._scale)
-        return found
+                    finite = jtorch.isfinite(p.grad).all() & finite
+                    p.grad.mul_(inverse)
+        return not bool(finite)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """``optimizer.step(...)`` on unscaled gradients, unless one is inf or NaN."""
@@ -102,13 +114,14 @@ class GradScaler:
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_started("step")
-        if self._stages.get(id(optimizer), (_READY, False))[0] == _STEPPED:
+        stage = self._stage(optimizer)[0]
+        if stage == _STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if id(optimizer) not in self._stages:
+        if stage == _READY:
             self.unscale_(optimizer)
-        found = self._stages[id(optimizer)][1]
+        found = self._stage(optimizer)[1]
         result = None if found else optimizer.step(*args, **kwargs)
-        self._stages[id(optimizer)] = _STEPPED, found
+        self._enter(optimizer, _STEPPED, found)
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
@@ -116,9 +129,12 @@ class GradScaler:
         if not self._enabled:
             return
         self._check_started("update")
+        op.CONTEXT.get().evaluator.refuse(
+            "calls update() of a GradScaler", "Call it outside, after the compiled function."
+        )
         if new_scale is not None:
             self._scale = float(new_scale)
-        elif not self._stages:
+        elif all(stage == _READY for stage, _ in self._stages.values()):
             raise AssertionError("No inf checks were recorded prior to update.")
         elif any(found for _, found in self._stages.values()):
             self._scale *= self._backoff_factor
@@ -128,7 +144,8 @@ class GradScaler:
             if self._growth_tracker == self._growth_interval:
                 self._scale *= self._growth_factor
                 self._growth_tracker = 0
-        self._stages = {}
+        for each in self._stages:  # in the same dict: compiled steps look there
+            self._stages[each] = _READY, False
 
     def _check_started(self, name: str) -> None:
         if not self._started:
@@ -138,7 +155,7 @@ class GradScaler:
             )
 
     def get_scale(self) -> float:
-        return self._scale if self._enabled else 1.0
+        return self._current() if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
         return self._growth_factor

@@ -260,6 +260,13 @@ class Evaluator:
         """A flag ``container[key]`` that decides which ops run: another value is another program."""
         return container[key]
 
+    def keep(self, container: Any, key: Any, value: Any) -> None:
+        """``container[key] = value``, also at each replay: what library objects note of their steps."""
+        container[key] = value
+
+    def refuse(self, what: str, way_out: str) -> None:
+        """``what`` is about to happen, which a recording would do once: an error while one is made."""
+
     def rebinding(self, tensor: Any) -> None:
         """``tensor`` is about to get other memory: what a recording refuses."""
 

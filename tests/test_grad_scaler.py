@@ -59,3 +59,74 @@ def test_errors_are_pytorchs(name):
             MISUSES[name](library.amp.GradScaler("cpu"), optimizer, w)
         told.append((error.type, str(error.value)))
     assert told[0] == told[1]
+
+
+def _trained(compile, step_inside):
+    model = jtorch.nn.Linear(3, 2)
+    with jtorch.no_grad():
+        model.weight.fill_(0.5)
+        model.bias.zero_()
+    optimizer = jtorch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = jtorch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+
+    @compile
+    def part(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        if step_inside:
+            scaler.step(optimizer)
+        return loss
+
+    found = []
+    for k in range(6):
+        x = jtorch.full((4, 3), float("inf") if k == 3 else 1.0)
+        loss = part(x)
+        if not step_inside:
+            scaler.step(optimizer)
+        scaler.update()
+        found.append((str(loss.item()), model.weight.tolist(), scaler.get_scale()))
+    return found, part
+
+
+@pytest.mark.parametrize("step_inside", [False, True])
+def test_a_compiled_part_of_a_scaled_step_uses_the_scale_of_each_call(step_inside):
+    expected, _ = _trained(lambda f: f, step_inside)
+    found, compiled = _trained(jtorch.compile, step_inside)
+    assert len({scale for *_, scale in found}) > 1
+    assert [f[0::2] for f in found] == [e[0::2] for e in expected]
+    for (_, got, _), (_, wanted, _) in zip(found, expected, strict=True):
+        assert got == [pytest.approx(row) for row in wanted]
+    assert sum(map(len, compiled.plans.values())) == 1 + step_inside  # the step that is left out
+
+
+def test_a_second_step_before_update_is_an_error_in_a_compiled_function_too():
+    w = jtorch.ones(3, requires_grad=True)
+    optimizer, scaler = jtorch.optim.SGD([w], lr=0.1), jtorch.amp.GradScaler("cpu")
+
+    @jtorch.compile
+    def step():
+        w.grad = None
+        scaler.scale(w.sum()).backward()
+        scaler.step(optimizer)
+
+    for _ in range(2):
+        step()
+        before = w.tolist()
+        with pytest.raises(RuntimeError, match="already been called since"):
+            step()
+        assert w.tolist() == before
+        scaler.update()
+
+
+def test_updating_the_scale_belongs_outside():
+    w, scaler = jtorch.ones(3, requires_grad=True), jtorch.amp.GradScaler("cpu")
+
+    @jtorch.compile
+    def step():
+        scaler.scale(w.sum()).backward()
+        scaler.update(2.0)
+
+    with pytest.raises(jtorch.errors.CompileError, match=r"test_grad_scaler.py:\d+.*update.*outside"):
+        step()
+    assert scaler.get_scale() == 2.0**16

@@ -20,6 +20,7 @@ def difference(plan: Any, function: Any, leaves: list[Any], structure: Any, cont
     try:
         with one_recording():
             made = capture(function, leaves, structure, context, plan.capture.name)
+            made.journal.undo()
     except CompileError as error:
         return f"it cannot be recorded again: {error}"
     pairs = zip_longest(text(plan.capture.graph).splitlines(), text(made.graph).splitlines(), fillvalue="")

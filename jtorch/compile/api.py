@@ -45,6 +45,7 @@ from jtorch.errors import (
     VerifyError,
     user_source,
 )
+from jtorch.op import Context
 
 MANY = 5  # recordings of one function after which it is told how much they cost
 MAX_PLANS = 64  # per function; the least recently used one goes
@@ -171,6 +172,8 @@ class CompiledFunction:
                     return self.function(*args, **kwargs)
                 self._use(found, plans, args, leaves, structure)
                 result = self._replay(found, leaves, args, kwargs)
+                if found.once:  # it has set modes that it was recorded without: look again
+                    watch.advance()
             if result is not MISS:
                 self.timings.first_call = time.perf_counter() - start
                 return result
@@ -230,6 +233,23 @@ class CompiledFunction:
         timings = Timings()
         with timings.measure("trace"):
             made = capture(self.function, leaves, structure, context, self.name)
+        try:
+            plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
+        except BaseException:
+            if made.error is None:
+                made.journal.undo()
+            raise
+        if plan is None:
+            made.journal.undo()
+        else:
+            plan.facts = facts
+            plan.holds_for_one_call(made)
+        return plan
+
+    def _plan_of(
+        self, made: Capture, leaves: list[Any], plans: list[CompiledPlan], context: Context,
+        timings: Timings, changes: tuple[Change, ...], refused: bool,
+    ) -> CompiledPlan | None:  # fmt: skip
         if made.error is not None:
             self._raise(made.error, CompiledPlan(made, leaves, context, timings, interpreted=True), leaves)
         plan = next((p for p in plans if p.accepts_again(made, leaves, context)), None)
@@ -239,7 +259,6 @@ class CompiledFunction:
                 self._refuse(changes, timings.trace)
                 return None
             plan = self._compile(made, leaves, timings, plans)
-        plan.facts = facts
         if changes:
             self._note(changes, outcome, timings.total, timings.kernels_compiled)
         if outcome == "recorded":

@@ -23,6 +23,7 @@ from jtorch.compile.guards import (
     slot_of,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, is_set_by_users, is_users, kind_of
+from jtorch.compile.library import read_method, see_objects
 from jtorch.compile.observe import Observer
 from jtorch.compile.questions import see_tensor
 
@@ -45,7 +46,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     elif name == "__dict__" and observer.is_outside(owner):
         facts = vars(owner) if kind is Kind.TYPE else instance_facts(owner)
         observer.meet(facts)
-        observer.contents(frame, facts)
+        if kind is Kind.TYPE:  # of a dict it is seen what is done with it
+            observer.contents(frame, facts)
     elif isinstance(owner, super):
         read_base(observer, frame, owner, name)
     elif kind is Kind.NAMESPACE:
@@ -56,6 +58,7 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         hung.see(observer, frame, owner, name)
     elif kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
+        read_method(observer, frame, type(owner), name)
     elif kind is Kind.TYPE:
         _read_class(observer, frame, owner, name)
     elif kind is Kind.ARRAY and name in ("shape", "dtype", "ndim", "size", "nbytes"):
@@ -87,13 +90,14 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
             observer.read(AttributeRead, frame, owner, name, value)
         return
     if hasattr(type(on_class), "__set__"):  # a property comes before what the instance has
+        see_objects(observer, frame, [owner])
         _read_class(observer, frame, cls, name)
         _read_property(observer, frame, owner, name, on_class)
         return
     facts = instance_facts(owner)
     if facts is not None:
         value = facts.get(name, MISSING)
-        if value is not MISSING or on_class is MISSING or is_users(cls):
+        if value is not MISSING or on_class is MISSING or is_users(cls) or kind_of(cls) is Kind.OURS:
             observer.read(ItemRead, frame, facts, name, value)
         if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
@@ -151,7 +155,10 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
     found = find(cls, name)
     if issubclass(cls, enum.Enum) and name in cls._member_map_:
         return
-    if kind_of(cls) is Kind.PLAIN or not (found is MISSING or is_users(cls) or is_set_by_users(found)):
+    if kind_of(cls) is Kind.PLAIN:
+        return
+    if not (found is MISSING or is_users(cls) or is_set_by_users(found)):
+        read_method(observer, frame, cls, name)
         return
     if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
         _read_class(observer, frame, type(cls), name)

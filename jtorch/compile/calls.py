@@ -39,6 +39,7 @@ from jtorch.compile.guards import (
     instance_facts,
 )  # fmt: skip
 from jtorch.compile.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.library import see_module, see_objects
 from jtorch.compile.observe import Observer, source_of
 from jtorch.compile.questions import see_search, see_tensor
 from jtorch.compile.scalar import Scalar
@@ -46,6 +47,7 @@ from jtorch.compile.stepping import Stop
 from jtorch.compile.volatile import check_volatile
 from jtorch.eager.tensor import Tensor
 from jtorch.generator import Generator, default_generator
+from jtorch.optim.lr_scheduler import LRScheduler
 
 _CHANGING = frozenset({
     "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
@@ -118,6 +120,9 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     elif isinstance(callee, _IN_C):
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
+        if kind_of(type(callee)) is Kind.MODULE:
+            see_module(observer, stop.frame, callee)
+        see_objects(observer, stop.frame, [callee, *args])
         _hand_over(observer, stop.frame, args, objects=False)
     elif kind_of(type(callee)) is Kind.OBJECT and _is_watched(callee):
         read_special(observer, stop.frame, callee, "__call__")
@@ -177,8 +182,10 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     module = str(callee.__module__)
     if _see_setting(observer, stop.frame, callee, args):
         return
-    if module.partition(".")[0] == "jtorch":
+    written_in = getattr(callee, "__globals__", {}).get("__name__", module)
+    if str(written_in).partition(".")[0] == "jtorch":  # also what it has wrapped around a user's: step()
         _see_ours(observer, stop.frame, callee, args)
+        see_objects(observer, stop.frame, args)
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         _hand_over(observer, stop.frame, args, objects=False)
@@ -231,6 +238,12 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
     name = callee.__name__
     owner: Any = args[0] if args else None
+    if name == "step" and isinstance(owner, LRScheduler) and id(owner) not in observer.inside:
+        raise observer.error(
+            frame,
+            "calls step() of a scheduler, which a recording would do once",
+            "Call the scheduler outside.",
+        )
     if callee.__module__ in _SETTINGS:
         if name.startswith(("set_", "use_")):
             raise observer.error(
@@ -302,6 +315,8 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
             observer.contents(stop.frame, value)
     elif not is_users(cls):
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
+        if ours:
+            see_objects(observer, stop.frame, args)
         _hand_over(observer, stop.frame, args, objects=not ours)
     stop.pending = observer.made
 

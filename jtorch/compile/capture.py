@@ -20,6 +20,7 @@ from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.ir import Atom, Graph, Var
 from jtorch.compile.items import Digits
+from jtorch.compile.library import see_module
 from jtorch.compile.observe import Observer, Question, check_reads, quietly
 from jtorch.compile.opaque import is_made_anew
 from jtorch.compile.questions import TensorRead
@@ -36,6 +37,7 @@ from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.errors import CompileError, user_source
+from jtorch.nn.module import Module
 from jtorch.op import Context
 
 
@@ -87,6 +89,7 @@ class Capture:
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     calls_out: bool = False  # whether it runs functions that are disabled for compiling
+    journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
 
     def open(self, returned: Any) -> tuple[list[Any], Any]:
         """Leaves and structure of what a call returned, where outside containers count as leaves."""
@@ -102,8 +105,9 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     log: list[Any] = []
     for _ in range(_ATTEMPTS):
+        observer, made = Observer(name), None
         try:
-            made = _capture(function, leaves, structure, context, name, fixed, counts, digits, log)
+            made = _capture(function, leaves, structure, context, observer, fixed, counts, digits, log)
             callees.hand_over(log)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
@@ -114,6 +118,10 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
         except Digits as found:
             digits |= {place.identity for place in found.places}
             counts = {identity: place for identity, place in counts.items() if identity not in digits}
+        finally:
+            if made is None:  # the next attempt, or the caller, finds everything as it was
+                observer.noted.undo()
+                observer.journal.undo(observer.effects.known)
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
@@ -124,24 +132,27 @@ _ATTEMPTS = 250  # each finds an argument or a number more
 
 
 def _capture(
-    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, fixed: frozenset[int],
-    counts: dict[Any, Place], digits: set[Any], log: list[Any],
+    function: Callable, leaves: list[Any], structure: Any, context: Context, observer: Observer,
+    fixed: frozenset[int], counts: dict[Any, Place], digits: set[Any], log: list[Any],
 ) -> Capture:  # fmt: skip
+    name = observer.name
     tracer = Tracer(name)
-    tracer.log = log
+    tracer.log, tracer.kept = log, observer.effects
     probe.check()
-    observer = Observer(name)
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places, observer.versions_before = tracer.places, tracer.versions
     observer.effects.plain, tracer.observer = digits, observer
+    if isinstance(function, Module):
+        see_module(observer, None, function)
     with _taken_back(tracer, observer) as changed:
         for place in counts.values():
             observer.effects.replace(place, tracer.number(place))
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.moved.set(tracer.moved)
+        watch.journal.set(observer.journal)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, name)
             observer.obey()
@@ -153,7 +164,7 @@ def _capture(
             _check_containers((args, kwargs), structure, arguments, observer)
             made = _recorded(tracer, observer, returned)
     made.error, made.calls_out = error, bool(tracer.callees)
-    made.effects.advances = tracer.advances
+    made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed = tracer.places, fixed
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     _check_generators(tracer)
@@ -221,15 +232,12 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         tracer.written_places = lambda: observer.effects.places
         last.callback(WATCHERS.remove, tracer.graphs.note)
         WATCHERS.append(tracer.graphs.note)
+        last.callback(watch.journal.set, watch.journal.get())
         last.callback(watch.moved.set, watch.moved.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
         last.callback(setattr, tracer, "observer", None)  # which holds what the function made
         last.callback(setattr, tracer, "open", False)
-        try:
-            yield problems
-        except BaseException:  # what it changed in objects of the library, too
-            observer.noted.put_back(tracer.name)
-            raise
+        yield problems
 
 
 def _is_followed(tracer: Tracer, read: Read) -> bool:
@@ -545,5 +553,5 @@ def _check_scalars(tracer: Tracer, name: str) -> None:
         if isinstance(entry, ScalarInput) and entry.changed():
             raise CompileError(
                 f"'{name}' changes {'.'.join(map(str, entry.path))!r} of an optimizer that it steps, which a "
-                "recording would not. Call the scheduler outside the compiled function."
+                "recording would not. Call the scheduler outside."
             )

@@ -39,6 +39,14 @@ class Noted:
         for part in owner.modules() if hasattr(owner, "modules") else (owner,):
             self._before.setdefault(id(part), (part, _facts(part), source, name))
 
+    def undo(self) -> None:
+        """Put back whatever changed."""
+        for owner, before, _, _ in self._before.values():
+            if _facts(owner) != before:
+                _restore(owner, before)
+                watch.advance()
+        self._before.clear()
+
     def check(self, function: str) -> None:
         """Put back what changed. Raises CompileError if anything did."""
         for problem in self.put_back(function):

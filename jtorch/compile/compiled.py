@@ -86,6 +86,8 @@ class CompiledPlan:
     """A capture made executable. ``call(leaves)`` runs it, or answers ``caller.MISS``."""
 
     used = -1  # when a call last took the long way to it
+    once = False  # whether it holds for one call only
+    settled: Any = None  # the modes that its recording set and found set already
     facts: Any = None  # the situation it was recorded in, in words: see ``situation.py``
 
     def __init__(
@@ -180,6 +182,15 @@ class CompiledPlan:
             self.epoch = before
             return False
         return True
+
+    def holds_for_one_call(self, capture: Capture) -> None:
+        """Note in ``once`` whether ``capture``, a recording of this plan, has left modules in modes, or
+        tensors with a ``requires_grad``, that it did not find: recorded again, it may be another program.
+        """
+        flags, moved = capture.journal.finish(capture.places)
+        if not moved:
+            self.settled = flags
+        self.once = moved and flags != self.settled
 
     def same_program(self, capture: Capture) -> bool:
         """Whether a new recording is this plan's own program over the same memory."""

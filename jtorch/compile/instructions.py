@@ -16,6 +16,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from jtorch import watch
 from jtorch.compile.attributes import (
     TRUTH,
     changes_unseen,
@@ -37,6 +40,7 @@ from jtorch.compile.questions import see_identity, see_search
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.texts import makes_text, see_text
+from jtorch.eager.tensor import Tensor
 
 # What reads and writes nothing but locals, constants, and what the frame itself made.
 HARMLESS = frozenset({
@@ -272,13 +276,28 @@ def _load_item(stop: Stop) -> None:
         if front is not key and (id(container) in effects.changed or (id(container), front) in effects.known):
             key = front  # by which what is written is known
         if value is MISSING and isinstance(container, collections.defaultdict):
-            observer.write(stop.frame, container, key, MISSING, container)
-        if value is MISSING and not isinstance(container, dict):
+            value = _made_entry(stop, container, key)
+        elif value is MISSING and not isinstance(container, dict):
             observer.contents(stop.frame, container)  # a slice, or out of range
         else:
             observer.read(ItemRead, stop.frame, container, key, value)
     elif kind is Kind.FOREIGN and id(container) in observer.outside:
         observer.contents(stop.frame, container)
+
+
+def _made_entry(stop: Stop, container: Any, key: Any) -> Any:
+    """A defaultdict is asked for what it lacks. An optimizer's state gets an entry, which replays write again
+    with what the function puts there; of others it is an error."""
+    place = _place(container, key, MISSING, {})
+    if place is None or container.default_factory is not dict:
+        stop.observer.write(stop.frame, container, key, MISSING, container)
+    else:
+        stop.observer.read(ItemRead, stop.frame, container, key, MISSING)
+        made: dict[Any, Any] = {}
+        stop.observer.made(made)
+        stop.observer.effects.write(place, made)
+        place.put(made)
+    return _item(container, key)
 
 
 def _item(container: Any, key: Any) -> Any:
@@ -351,6 +370,8 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
 
 def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
     """An item that a replay can write: of a list that is there, or of a dict that is no optimizer's group."""
+    if isinstance(container, watch.DefaultDict) and isinstance(key, Tensor) and value is not MISSING:
+        return Place(container, key) if key._data.__class__ is np.ndarray else None
     if value is MISSING or not isinstance(key, PLAIN):
         return None
     if type(container) is list and isinstance(key, int) and before is not MISSING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jtorch.nn.calling import uncompiled
 from jtorch.nn.module import Module
 
 _OWN = ("_orig_mod", "_compiled")
@@ -24,6 +25,8 @@ class OptimizedModule(Module):
         self._modules["_orig_mod"] = module
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooked:  # its own, around the compiled call, as in PyTorch
+            return uncompiled(self, *args, **kwargs)
         return self._compiled(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

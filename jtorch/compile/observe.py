@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch import watch
 from jtorch.compile import frames
 from jtorch.compile.changes import Noted
 from jtorch.compile.effects import Cell, Counting, Effects, End, Place, Slot, may_be_written
@@ -45,7 +46,6 @@ from jtorch.compile.guards import (
     ContentsRead,
     ItemRead,
     LengthRead,
-    MembershipRead,
     OwnRead,
     Read,
     contents,
@@ -65,7 +65,7 @@ Question = Callable[[Callable[[str, Any], str]], str]
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
-WHOLE = (ContentsRead, LengthRead, MembershipRead)  # reads of a container that any change changes
+WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
 _APART = (logging.__file__, warnings.__file__)  # files in which nothing is looked at
@@ -93,6 +93,8 @@ class Observer:
         self.apart: types.FrameType | None = None  # an import, or a call of logging
         self.refused: list[BaseException] = []  # what ended the recording, whatever the function did then
         self.versions_before: dict[int, tuple[list, int]] = {}  # id of a moved version cell -> it, as it was
+        self.modules: dict[int, Any] = {}  # those that were called, see ``library``
+        self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
         self.given: dict[int, Any] = {}  # containers of arguments, as they were built for this recording
@@ -100,6 +102,7 @@ class Observer:
         self.effects = Effects()  # what it writes outside
         self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
         self.noted = Noted()  # objects of the library that may be changed
+        self.journal = watch.Journal()  # and how those were that changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
@@ -289,7 +292,7 @@ class Observer:
         guarded: bool = True,
     ) -> None:  # fmt: skip
         """``container`` was asked for ``key`` and had ``value``."""
-        if isinstance(key, PLAIN) and (id(container), key) in self.effects.known:
+        if isinstance(key, (*PLAIN, Tensor)) and (id(container), key) in self.effects.known:
             return
         if id(container) in self.effects.grown or (id(container) in self.effects.changed and kind in WHOLE):
             raise self.error(

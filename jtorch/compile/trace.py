@@ -24,6 +24,8 @@ from jtorch import xp
 from jtorch.compile import items
 from jtorch.compile.apart import apart, overlap, owners
 from jtorch.compile.branches import Branches
+from jtorch.compile.effects import Effects as Kept
+from jtorch.compile.effects import Place
 from jtorch.compile.graphs import Graphs
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
@@ -104,6 +106,7 @@ class Tracer(Evaluator):
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
+        self.kept: Kept = Kept()  # what is written outside, besides tensors
         self.open = True
         self.observer: Any = None  # who watches the recording, if anybody does
 
@@ -389,13 +392,33 @@ class Tracer(Evaluator):
             op_module.CONTEXT.set(before)
 
     def scalar(self, container: Any, key: Any) -> Any:
+        value = container
+        for k in key if isinstance(key, tuple) else (key,):
+            value = value[k]
+        if hasattr(value, "_data") and self._is_written(value._data):
+            return value.item()  # computed by the function itself
         with self.outside():  # a rate that is a tensor of one element is read at once
             entry = ScalarInput.of(container, key)
         return self.runtime_scalar(entry)
 
+    def _is_written(self, data: Any) -> bool:
+        """Whether a tensor over ``data`` has other elements than at the beginning of the call."""
+        if not isinstance(data, np.ndarray):
+            return True
+        return any(e.written and np.may_share_memory(e.array, data) for e in self.arrays.values())
+
     def option(self, container: Any, key: Any) -> Any:
-        self.options.append(ItemRead(container, key, container[key]))
+        if (id(container), key) not in self.kept.known:
+            self.options.append(ItemRead(container, key, container[key]))
         return container[key]
+
+    def keep(self, container: Any, key: Any, value: Any) -> None:
+        self.kept.write(Place(container, key), value)
+        container[key] = value
+
+    def refuse(self, what: str, way_out: str) -> None:
+        does = f"'{self.name}' {what}, which a recording would do once"
+        raise CompileError(f"{user_source()}: {does}. {way_out}")
 
     def runtime_scalar(self, entry: ScalarInput) -> Scalar:
         found = self.scalars.get(entry.identity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import logits_to_probs, probs_to_logits
+from jtorch.distributions.utils import kept, logits_to_probs, probs_to_logits
 from jtorch.eager.tensor import Tensor
 
 
@@ -26,11 +26,9 @@ class ByProbabilities(Distribution):
     def __getattr__(self, name: str) -> Any:
         held = vars(self)
         if name == "logits" and "probs" in held:
-            self.logits = probs_to_logits(self.probs, self._binary)
-            return self.logits
+            return kept(self, name, probs_to_logits(self.probs, self._binary))
         if name == "probs" and "logits" in held:
-            self.probs = logits_to_probs(self.logits, self._binary)
-            return self.probs
+            return kept(self, name, logits_to_probs(self.logits, self._binary))
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     @property

@@ -50,6 +50,13 @@ def uniform(shape: Any, like: Tensor) -> Tensor:
     return jtorch.where(u == 0, jtorch.full_like(u, tiny), u)
 
 
+def kept(instance: Any, name: str, value: Tensor) -> Tensor:
+    """``value``, which is an attribute from now on; not where it is only recorded and has no elements."""
+    if isinstance(value._data, np.ndarray):
+        setattr(instance, name, value)
+    return value
+
+
 class lazy_property:  # noqa: N801
     """A property that is computed at its first use and then is an attribute."""
 
@@ -62,8 +69,7 @@ class lazy_property:  # noqa: N801
             return self
         with jtorch.enable_grad():
             value = self.function(instance)
-        setattr(instance, self.function.__name__, value)
-        return value
+        return kept(instance, self.function.__name__, value)
 
 
 def standard_gamma(concentration: Tensor, shape: Any) -> Tensor:

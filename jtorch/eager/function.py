@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from jtorch import op as op_module
+from jtorch import watch
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
 from jtorch.eager.rebase import move
@@ -209,7 +210,7 @@ def _tensors(g: Any, as_value: Callable) -> Any:
     return wrap(as_value(g))
 
 
-class Function(FunctionCtx):
+class Function(FunctionCtx, metaclass=watch.TellingClass):
     """Base class of custom ops. See this module for the two ways to write one."""
 
     @staticmethod

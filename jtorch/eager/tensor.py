@@ -199,6 +199,10 @@ class Tensor(TensorMethods):
             from jtorch.eager.unusual import expect_complex
 
             expect_complex()
+        noting = watch.journal.get()
+        if noting is not None and self._data.__class__ is np.ndarray:
+            put = partial(setattr, self, "_requires_grad")
+            noting.note(self, self, "requires_grad", lambda: self._requires_grad, put)
         if self._requires_grad != bool(requires_grad):
             self._requires_grad = bool(requires_grad)
             watch.touched(self._data)

@@ -96,6 +96,8 @@ class Module(Changeable, Hooked):
         if self._set_registered(name, value):
             return
         before = facts.get(name, self)
+        if watch.journal.get() is not None:
+            watch.note_attribute(self, name)
         object.__setattr__(self, name, value)
         if before is not value and not _unchanged(before, value):
             watch.advance()
@@ -140,6 +142,7 @@ class Module(Changeable, Hooked):
                 self._non_persistent_buffers_set.discard(name)
                 break
         else:
+            watch.note_attribute(self, name)
             object.__delattr__(self, name)
         watch.advance()
 

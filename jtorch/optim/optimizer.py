@@ -32,6 +32,8 @@ class Optimizer(Hooked):
 
     _reads_through_evaluator = frozenset({"step", "zero_grad"})  # what a recording follows by itself
 
+    _made = (0, 0)  # how many states and parameters there were when states were last made
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:  # an optimizer that steps in its own way
@@ -83,12 +85,15 @@ class Optimizer(Hooked):
         for group in self.param_groups:
             for p in group["params"]:
                 new = self._new_state(p, group)
+                if not new and p not in self.state:
+                    continue
                 if not isinstance(self.state[p], watch.Dict):
                     self.state[p] = watch.Dict(self.state[p])
                 for name, value in new.items():
                     if name not in self.state[p]:
                         self.state[p][name] = value
         self._has_state = True
+        self._made = len(self.state), sum([len(group["params"]) for group in self.param_groups])
 
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -109,11 +114,22 @@ class Optimizer(Hooked):
 
     def _check_relied_on(self) -> None:
         """Notice what was replaced whole: groups, their parameters, the state, which may be made anew."""
+        self._tell_of_containers()
         option = op.CONTEXT.get().evaluator.option
         groups, state = option(self.__dict__, "param_groups"), option(self.__dict__, "state")
         count = sum([len(option(group, "params")) for group in groups])
-        if len(state) < count:
+        if (len(state), count) != self._made:
             self._has_state = False
+
+    def _tell_of_containers(self) -> None:
+        """Put containers that tell of changes where the user has put plain ones."""
+        if not isinstance(self.state, watch.DefaultDict):
+            self.state = watch.DefaultDict(dict, self.state)
+        if not isinstance(self.param_groups, watch.List):
+            self.param_groups = watch.List(self.param_groups)
+        for group in self.param_groups:
+            if not isinstance(group["params"], watch.List):
+                group["params"] = watch.List(group["params"])
 
     def _update_groups(self) -> None:
         context = op.CONTEXT.get()

@@ -1,5 +1,7 @@
 """Modules, optimizers and tensors that library code changes inside: an error, and nothing is left changed."""
 
+from pathlib import Path
+
 import pytest
 
 import jtorch
@@ -82,3 +84,132 @@ def test_what_is_made_inside_may_be_changed():
 
     compiled = jtorch.compile(f)
     assert [compiled(t(-1, 2)).tolist() for _ in range(2)] == [[0.0, 2.0]] * 2
+
+
+def _flags(module):
+    return [m.training for m in module.modules()], [p.requires_grad for p in module.parameters()]
+
+
+def _evaluated(module, x, counts):
+    was = module.training
+    module.eval()
+    counts[0] += 1
+    y = module(x)
+    module.train(was)
+    return y
+
+
+def _frozen(module, x, counts):
+    module[0].requires_grad_(False)
+    counts[0] += 1
+    y = module(x)
+    module[0].requires_grad_()
+    return y
+
+
+def _replaced(module, x, counts):
+    old, module[1] = module[1], nn.Tanh()
+    counts[0] += 1
+    y = module(x)
+    module[1] = old
+    return y
+
+
+def _hooked(module, x, counts):
+    handle = module.register_forward_hook(lambda m, args, y: y * 2)
+    counts[0] += 1
+    y = module(x)
+    handle.remove()
+    return y
+
+
+def _stepped_on(module, x, counts):
+    module.train(not module.training)
+    counts[0] += 1
+    return module(x) * (2 if module.training else 1)
+
+
+def _frozen_in_turn(module, x, counts):
+    module[0].weight.requires_grad_(not module[0].weight.requires_grad)
+    counts[0] += 1
+    y = module(x)
+    y.sum().backward()
+    return y.detach()
+
+
+def _made_inside(module, x, counts):
+    counts[0] += 1
+    return nn.Dropout(0.5).eval()(module(x))
+
+
+@pytest.mark.parametrize(
+    "change", [_evaluated, _frozen, _replaced, _hooked, _stepped_on, _frozen_in_turn, _made_inside]
+)
+def test_what_a_first_attempt_changed_is_as_before_in_the_second(change):
+    seen = []
+    for compile in (lambda f: f, jtorch.compile):
+        jtorch.manual_seed(0)
+        module, counts, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), [0], t(1, 2)
+        f = compile(lambda x, module=module, counts=counts: change(module, x, counts))
+        out = []
+        for _ in range(4):
+            y = f(x).round(decimals=4).tolist()
+            out.append((y, counts[0], _flags(module), repr(module), len(module._forward_hooks)))
+        seen.append(out)
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("change", [_stepped_on, _frozen_in_turn])
+def test_what_a_recording_changed_that_failed_is_as_before(change):
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    before = _flags(module)
+
+    @jtorch.compile
+    def f(x):
+        change(module, x, [0])
+        Path("nowhere").exists()
+
+    for _ in range(2):
+        with pytest.raises(CompileError, match="exists"):
+            f(t(1, 2))
+        assert _flags(module) == before
+
+
+@pytest.mark.parametrize("compile", [lambda f: f, jtorch.compile])
+def test_modes_that_change_at_each_call(compile):
+    module, seen = nn.Dropout(0.5), []
+
+    @compile
+    def f(x):
+        module.train(not module.training)
+        return module(x)
+
+    for _ in range(4):
+        seen.append((module.training, f(jtorch.ones(64)).eq(1).all().item()))
+    assert seen == [(True, True), (False, False)] * 2
+
+
+def test_modes_that_are_set_before_they_are_used_make_no_further_plan():
+    module = nn.Sequential(nn.Dropout(0.5), nn.Linear(1, 1))
+
+    @jtorch.compile
+    def step(x):
+        module.train()
+        return module(x)
+
+    for _ in range(3):
+        step(t(1))
+        step(t(1))
+        module.eval()
+    assert sum(map(len, step.plans.values())) == 1
+
+
+def test_a_recording_of_an_argument_that_is_switched_holds_for_many_calls():
+    @jtorch.compile
+    def f(x):
+        x.requires_grad_()
+        return jtorch.autograd.grad((x * x).sum(), x)[0]
+
+    for _ in range(3):
+        assert f(t(3)).tolist() == [6]
+    assert str(f.retraces) == "no retraces"

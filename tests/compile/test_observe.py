@@ -146,7 +146,7 @@ def test_reads_are_distinct_and_do_not_grow_with_layers():
         f(t(1, 2))
         return sum(read.guarded for read in f._newest().capture.plain)
 
-    assert guards(2) == guards(20) < 8
+    assert guards(2) == guards(20) < 11
 
 
 def test_a_long_function_with_many_names():

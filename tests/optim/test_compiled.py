@@ -5,6 +5,7 @@ Modules, hooks and optimizers know nothing of the compiler: these programs check
 
 from __future__ import annotations
 
+import collections
 import importlib.util
 
 import numpy as np
@@ -161,6 +162,50 @@ def test_a_rate_that_is_a_tensor(name):
     assert train(True) == pytest.approx(train(False), rel=1e-6)
 
 
+def _halved(optimizer, lr, p):
+    lr.mul_(0.5)
+    optimizer.step()
+
+
+def _halved_after(optimizer, lr, p):
+    optimizer.step()
+    lr.mul_(0.5)
+    optimizer.step()
+
+
+def _halved_through_a_view(optimizer, lr, p):
+    lr.reshape(1)[0] = 0.25
+    optimizer.step()
+
+
+def _from_the_gradient(optimizer, lr, p):
+    lr.copy_(p.grad.abs().mean() * 0.01)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("change", [_halved, _halved_after, _halved_through_a_view, _from_the_gradient])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "NAdam", "Rprop"])
+def test_a_rate_that_the_step_changes_itself(name, change):
+    def train(compile):
+        p = jtorch.ones(2, requires_grad=True)
+        lr = jtorch.tensor(0.5)
+        optimizer = getattr(optim, name)([p], lr=lr)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad()
+            (p * p * x).sum().backward()
+            change(optimizer, lr, p)
+
+        found = []
+        for k in range(4):
+            step(jtorch.tensor([1.0, 2.0 + k]))
+            found += [*p.tolist(), lr.item()]
+        return found
+
+    assert train(jtorch.compile) == pytest.approx(train(lambda f: f), rel=1e-5)
+
+
 def set_option(name, value):
     def between(model, optimizer, k):
         if k == 2:
@@ -221,3 +266,60 @@ def test_buffers_tied_weights_and_a_later_group():
         optimizer.add_param_group({"params": [model.late], "lr": 0.3})
 
     check(Stateful, optimizer, at_two(add))
+
+
+def _another_state(optimizer, p):
+    optimizer.state = collections.defaultdict(dict, optimizer.state)
+
+
+def _cleared_state(optimizer, p):
+    optimizer.state.clear()
+
+
+def _a_plain_group(optimizer, p):
+    options = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}
+    optimizer.param_groups.append({**options, "params": [p]})
+
+
+def _a_changed_group(optimizer, p):
+    optimizer.param_groups[-1]["params"].clear()
+
+
+def _plain_groups(optimizer, p):
+    optimizer.param_groups = [dict(group, params=list(group["params"])) for group in optimizer.param_groups]
+
+
+def _without_the_first(optimizer, p):
+    del optimizer.param_groups[0]["params"][0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (_another_state, _cleared_state),
+        (_a_plain_group, _a_changed_group),
+        (_plain_groups, _without_the_first),
+    ],
+)
+def test_plain_containers_in_the_place_of_an_optimizers_own(changes):
+    def train(compile):
+        p, q = (jtorch.ones(2, requires_grad=True) for _ in range(2))
+        optimizer = optim.SGD([p], lr=0.1, momentum=0.9)
+
+        @compile
+        def step():
+            optimizer.zero_grad()
+            q.grad = None
+            (p * p * q).sum().backward()
+            optimizer.step()
+
+        found = []
+        for change in (None, *changes):
+            if change is not None:
+                change(optimizer, q)
+            for _ in range(2):
+                step()
+                found += [*p.tolist(), *q.tolist()]
+        return found
+
+    assert train(jtorch.compile) == pytest.approx(train(lambda f: f), rel=1e-5)

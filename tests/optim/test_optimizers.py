@@ -488,3 +488,14 @@ def test_an_empty_parameter_and_one_of_strange_strides():
         p.grad, q.grad = jtorch.zeros(0, 3), jtorch.ones(3, 2).t()
         kind([p, q], lr=0.1).step()
     assert p.shape == (0, 3) and q.tolist()[0][0] < 1
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 0), ({"momentum": 0.9}, 2)])
+def test_state_has_no_entries_where_there_is_none(torch, options, count):
+    for lib in (jtorch, torch):
+        params = [lib.ones(2, requires_grad=True) for _ in range(2)]
+        optimizer = lib.optim.SGD(params, lr=0.1, **options)
+        for _ in range(2):
+            (params[0] * params[1]).sum().backward()
+            optimizer.step()
+            assert len(optimizer.state) == count

@@ -3,6 +3,9 @@
 Source: https://docs.pytorch.org/docs/stable/nn.functional.html
 """
 
+import sys
+
+from jtorch import watch
 from jtorch.nn.functional.activation import (
     celu,
     celu_,
@@ -166,3 +169,6 @@ from jtorch.nn.functional.upsampling import (
 def __getattr__(name: str) -> object:
     known = ", ".join(sorted(k for k, v in globals().items() if callable(v) and not k.startswith("_")))
     raise AttributeError(f"jtorch.nn.functional has no {name!r}; it offers {known}")
+
+
+sys.modules[__name__].__class__ = watch.TellingModule  # layers call these by name

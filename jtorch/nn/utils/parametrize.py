@@ -155,19 +155,14 @@ def register_parametrization(
 ) -> Module:
     """Make ``module.<tensor_name>`` the result of ``parametrization`` of what it is now.
 
-    One with a ``right_inverse`` chooses the original so that the value stays. Several apply one after the
-    other. Raises ValueError for a name that is neither parameter nor buffer, and, unless ``unsafe``, where
-    shape or dtype would change.
+    The first one chooses the original by its ``right_inverse``, if it has one, so that the value stays.
+    Several apply one after the other. Raises ValueError for a name that is neither parameter nor buffer, and,
+    unless ``unsafe``, where shape or dtype would change.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         listed = module.parametrizations[tensor_name]
-        if hasattr(parametrization, "right_inverse") and len(listed):
-            value = getattr(module, tensor_name).detach()
-            listed.append(parametrization)
-            listed.right_inverse(value)
-        else:
-            listed.append(parametrization)
+        listed.append(parametrization)
         if not unsafe:
             listed._check(listed[0](*listed.originals()))
         return module

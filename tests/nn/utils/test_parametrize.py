@@ -50,8 +50,9 @@ def test_assigning_goes_through_the_right_inverse():
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()
     parametrize.register_parametrization(layer, "weight", Doubled())
-    parametrize.register_parametrization(layer, "weight", Doubled())
     np.testing.assert_allclose(layer.weight.detach().numpy(), before.numpy(), rtol=1e-6)
+    parametrize.register_parametrization(layer, "weight", Doubled())  # leaves the original, as in PyTorch
+    np.testing.assert_allclose(layer.weight.detach().numpy(), 2 * before.numpy(), rtol=1e-6)
     layer.weight = jtorch.full((2, 3), 8.0)
     assert layer.weight.tolist() == [[8.0] * 3] * 2
     assert layer.parametrizations.weight.original.tolist() == [[2.0] * 3] * 2

@@ -1,0 +1,64 @@
+"""What jtorch's own code, which is not watched, goes by: its classes, and what its objects hold.
+
+Modules tell of attributes that are set, but not of lists that change in place (``conv.stride[0] = 2``), nor
+can a class tell that a method of it was replaced. So both are read where a module is called. Objects other
+than modules, such as distributions, count as read when they are asked something.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from jtorch.compile.guards import MISSING, AttributeRead
+from jtorch.compile.kinds import Kind, is_users, kind_of
+from jtorch.nn.module import Module
+
+_LISTS = (list, dict, set)
+# these ask the evaluator, or are refused
+_GUARDED = ("jtorch.optim", "jtorch.grad_scaler", "jtorch.utils.data")
+
+
+def see_module(observer: Any, frame: types.FrameType | None, module: Any) -> None:
+    """``module`` is called: the classes of it and of what it may call in turn, and their lists."""
+    stack = [module]
+    while stack:
+        module = stack.pop()
+        if id(module) in observer.modules:
+            continue
+        observer.modules[id(module)] = module
+        cls = type(module)
+        if cls not in observer.classes:
+            observer.classes[cls] = _runs_library_code(cls)
+            own = is_users(cls) or "__call__" in vars(cls)
+            for owner, name in ((cls, "forward"), (cls if own else Module, "__call__")):
+                if hasattr(owner, name):
+                    observer.read(AttributeRead, frame, owner, name, getattr(owner, name))
+        facts = module.__dict__
+        if observer.classes[cls]:
+            for name, value in facts.items():
+                if type(value) in _LISTS and not name.startswith("_"):
+                    observer.meet(value)
+                    observer.deep(frame, value)
+        stack += [child for child in facts.get("_modules", {}).values() if child is not None]
+
+
+def _runs_library_code(cls: type) -> bool:
+    bases = (base for base in cls.__mro__ if not is_users(base) and base is not Module)
+    return any("forward" in vars(base) for base in bases)
+
+
+def see_objects(observer: Any, frame: types.FrameType | None, values: list[Any]) -> None:
+    """Code of jtorch's gets ``values``: what those hold that are objects of its classes counts as read."""
+    for value in values:
+        if kind_of(type(value)) in (Kind.OURS, Kind.OBJECT) and observer.is_outside(value):
+            base = next((c for c in type(value).__mro__ if str(c.__module__).startswith("jtorch.")), None)
+            if base is not None and not base.__module__.startswith(_GUARDED):
+                observer.deep(frame, value)
+
+
+def read_method(observer: Any, frame: types.FrameType, cls: type, name: str) -> None:
+    """A method or property of a class of jtorch's: somebody may replace it."""
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
+    if isinstance(found, (types.FunctionType, property)) and str(cls.__module__).startswith("jtorch"):
+        observer.read(AttributeRead, frame, cls, name, getattr(cls, name))

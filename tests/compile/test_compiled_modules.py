@@ -1,0 +1,21 @@
+"""Compiled modules are modules: hooks of their own run around the compiled call."""
+
+import pytest
+
+import jtorch
+from jtorch import nn
+from tests.compile.observing import t
+
+
+@pytest.mark.parametrize("compile", [lambda m: m, jtorch.compile])
+def test_hooks_registered_on_a_compiled_model(compile):
+    model, x = nn.Linear(2, 2), t(1, 2)
+    plain = model(x)
+    compiled, called = compile(model), []
+    compiled(x)
+    handle = compiled.register_forward_hook(lambda m, args, y: called.append(m) or y * 100)
+    assert compiled(x).tolist() == pytest.approx((plain * 100).tolist(), rel=1e-5)
+    handle.remove()
+    compiled.register_forward_pre_hook(lambda m, args: (args[0] * 0,))
+    assert compiled(x).tolist() == pytest.approx(model.bias.tolist())
+    assert called == [compiled]

@@ -1,0 +1,184 @@
+"""What jtorch's own code goes by: methods that are replaced, lists of layers, attributes of its objects."""
+
+import contextlib
+
+import pytest
+
+import jtorch
+from jtorch import distributions as d
+from jtorch import nn
+from tests.compile.observing import t
+
+F = nn.functional
+
+
+class Plain(nn.ReLU):
+    pass
+
+
+class Triple(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+@contextlib.contextmanager
+def _replaced(owner, name, value):
+    own = name in vars(owner)
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before) if own else delattr(owner, name)
+
+
+
+NORMAL = d.Normal(t(0), t(1))
+CALLED = nn.Module.__call__
+REPLACED = {
+    "forward of a layer": (nn.ReLU(), nn.ReLU, "forward", lambda self, x: x * 9),
+    "forward of a layer inside": (nn.Sequential(nn.ReLU()), nn.ReLU, "forward", lambda self, x: x * 9),
+    "forward that a subclass gets": (nn.Sequential(Plain()), Plain, "forward", lambda self, x: x * 9),
+    "__call__ of all": (nn.ReLU(), nn.Module, "__call__", lambda self, x: CALLED(self, x) + 1),
+    "a function of layers": (nn.Linear(2, 2), F, "linear", lambda x, *rest: x * 9),
+    "a method of tensors": (lambda x: x.exp(), jtorch.Tensor, "exp", lambda self: self * 9),
+    "forward of a Function": (lambda x: Triple.apply(x), Triple, "forward", staticmethod(lambda c, x: x * 9)),
+    "log_prob": (lambda x: NORMAL.log_prob(x), d.Normal, "log_prob", lambda self, x: x * 9),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_what_is_replaced_is_noticed(name):
+    function, owner, attribute, value = REPLACED[name]
+    compiled, x = jtorch.compile(lambda x: function(x)), t(1, 2)
+    before = compiled(x).tolist()
+    assert compiled(x).tolist() == before
+    with _replaced(owner, attribute, value):
+        assert compiled(x).tolist() == pytest.approx(function(x).tolist())
+        assert compiled(x).tolist() != before
+    assert compiled(x).tolist() == before
+
+
+def test_the_layers_of_a_compiled_module_are_looked_at():
+    compiled = jtorch.compile(nn.Sequential(nn.ReLU()))
+    assert compiled(t(1)).tolist() == [1]
+    with _replaced(nn.ReLU, "forward", lambda self, x: x * 9):
+        assert compiled(t(1)).tolist() == [9]
+
+
+def test_a_backward_that_is_replaced():
+    @jtorch.compile
+    def f(x):
+        return jtorch.autograd.grad(Triple.apply(x.requires_grad_()).sum(), x)[0]
+
+    assert f(t(1)).tolist() == [3]
+    with _replaced(Triple, "backward", staticmethod(lambda ctx, g: g * 7)):
+        assert f(t(1)).tolist() == [7]
+
+
+@pytest.mark.parametrize("where", ["class", "instance"])
+def test_a_step_that_is_replaced(where):
+    p = nn.Parameter(t(1))
+    optimizer = jtorch.optim.SGD([p], lr=0.5)
+
+    @jtorch.compile
+    def step():
+        optimizer.zero_grad()
+        p.sum().backward()
+        optimizer.step()
+
+    step()
+    assert p.tolist() == [0.5]
+    owner, value = (type(optimizer), lambda self: None) if where == "class" else (optimizer, lambda: None)
+    with _replaced(owner, "step", value):
+        step()
+        assert p.tolist() == [0.5]
+    step()
+    assert p.tolist() == [0.0]
+
+
+def _conv():
+    layer = nn.Conv2d(1, 1, 1)
+    layer.stride = [1, 1]
+    return layer, lambda: layer.stride.__setitem__(0, 2)
+
+
+def _pool():
+    layer = nn.MaxPool2d(1)
+    layer.kernel_size = [1, 1]
+    return nn.Sequential(layer), lambda: layer.kernel_size.__setitem__(0, 2)
+
+
+def _pad():
+    layer = nn.ReflectionPad2d(1)
+    layer.padding = [1, 1, 1, 1]
+    return layer, lambda: layer.padding.__setitem__(0, 2)
+
+
+def _norm():
+    layer = nn.LayerNorm(2, elementwise_affine=False)
+    layer.normalized_shape = [2, 2]
+    return layer, lambda: layer.normalized_shape.pop()
+
+
+@pytest.mark.parametrize("make", [_conv, _pool, _pad, _norm])
+def test_lists_of_layers_that_change_in_place(make):
+    layer, change = make()
+    compiled, x = jtorch.compile(lambda x: layer(x)), jtorch.arange(4.0).reshape(1, 1, 2, 2) * 3 + 1
+    x = jtorch.cat([x, x * x], 2) if make is _pad else x
+    x = jtorch.cat([x, -x], 3) if make is _pad else x
+    first = compiled(x)
+    change()
+    assert jtorch.equal(compiled(x), layer(x)) or jtorch.allclose(compiled(x), layer(x))
+    assert compiled(x).shape != first.shape or not jtorch.equal(compiled(x), first)
+
+
+def _normal():
+    n = d.Normal(t(0), t(1))
+    return n.log_prob, lambda: setattr(n, "loc", t(3))
+
+
+def _inner():
+    n = d.Normal(t(0, 1), t(1, 1))
+    outer = d.Independent(n, 1)
+    return outer.log_prob, lambda: setattr(n, "scale", t(3, 3))
+
+
+def _categorical():
+    c = d.Categorical(logits=t(0, 0, 0))
+    return lambda x: c.log_prob(x.long()), lambda: setattr(c, "logits", t(-3, -2, -1))
+
+
+def _mean():
+    n = d.Normal(t(0), t(1))
+    return lambda x: x + n.mean, lambda: setattr(n, "loc", t(3))
+
+
+def _divergence():
+    n = d.Normal(t(0), t(1))
+    return lambda x: d.kl_divergence(n, d.Normal(x, t(1))), lambda: setattr(n, "loc", t(3))
+
+
+@pytest.mark.parametrize("make", [_normal, _inner, _categorical, _mean, _divergence])
+def test_attributes_of_objects_of_the_library(make):
+    function, change = make()
+    compiled, x = jtorch.compile(lambda x: function(x)), t(1, 2)
+    first = compiled(x).tolist()
+    assert compiled(x).tolist() == first
+    assert str(compiled.retraces) == "no retraces"
+    change()
+    assert compiled(x).tolist() == pytest.approx(function(x).tolist())
+    assert compiled(x).tolist() != first
+
+
+def test_what_a_distribution_computes_once_is_not_left_there_by_a_recording():
+    b = d.Bernoulli(0.5)
+    compiled = jtorch.compile(lambda x: b.log_prob(x))
+    assert compiled(t(1)).tolist() == pytest.approx(b.log_prob(t(1)).tolist())
+    b = d.Bernoulli(0.75)
+    assert compiled(t(1)).tolist() == pytest.approx(b.log_prob(t(1)).tolist())

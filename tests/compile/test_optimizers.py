@@ -1,0 +1,202 @@
+"""Users' own optimizers: subclasses that step around the library's, or make their state as they step."""
+
+import copy
+from pathlib import Path
+
+import pytest
+
+import jtorch
+from jtorch import nn
+from jtorch.errors import CompileError
+
+
+class Around(jtorch.optim.SGD):
+    def __init__(self, params, lr):
+        super().__init__(params, lr, momentum=0.9)
+        self.steps = 0
+
+    def step(self, closure=None):
+        self.steps += 1
+        return super().step(closure)
+
+
+class _Momentum(jtorch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @jtorch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.one(p, group)
+
+
+class BySubscript(_Momentum):
+    def one(self, p, group):
+        state = self.state[p]
+        if not state:
+            state["m"] = jtorch.zeros_like(p)
+            state["t"] = 0
+        state["t"] += 1
+        state["m"].mul_(0.9).add_(p.grad)
+        p.sub_(state["m"], alpha=group["lr"] / state["t"])
+
+
+class ByLength(_Momentum):
+    def one(self, p, group):
+        if len(self.state[p]) == 0:
+            self.state[p]["m"] = p.grad.clone()
+        else:
+            self.state[p]["m"].mul_(0.9).add_(p.grad)
+        p.sub_(self.state[p]["m"] * group["lr"])
+
+
+class ByMembership(_Momentum):
+    def one(self, p, group):
+        if p not in self.state:
+            self.state[p] = {"m": jtorch.zeros_like(p), "kind": "plain"}
+        self.state[p]["m"].mul_(0.9).add_(p.grad)
+        p.sub_(self.state[p]["m"] * group["lr"])
+
+
+class ByKey(_Momentum):
+    def one(self, p, group):
+        if "m" not in self.state[p]:
+            self.state[p]["m"] = jtorch.zeros_like(p)
+        self.state[p]["m"].mul_(0.9).add_(p.grad)
+        p.sub_(self.state[p]["m"] * group["lr"])
+
+
+def _content(optimizer, model):
+    return [
+        {k: v.tolist() if isinstance(v, jtorch.Tensor) else v for k, v in optimizer.state[p].items()}
+        for p in model.parameters()
+        if p in optimizer.state
+    ]
+
+
+@pytest.mark.parametrize("cls", [Around, BySubscript, ByLength, ByMembership, ByKey])
+def test_steps_are_those_of_eager_mode(cls):
+    def train(compile):
+        jtorch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
+        optimizer = cls(model.parameters(), lr=0.1)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        x, found = jtorch.linspace(-1, 1, 6).reshape(2, 3), []
+        for k in range(7):
+            if k == 4:
+                saved = copy.deepcopy(optimizer.state_dict())
+            if k == 6:
+                optimizer.load_state_dict(saved)
+            found.append((step(x).item(), model[0].weight.tolist(), _content(optimizer, model)))
+        return found, step
+
+    expected, _ = train(lambda f: f)
+    found, compiled = train(jtorch.compile)
+    assert len(found) == len(expected)
+    for (loss, weight, state), (a_loss, a_weight, a_state) in zip(found, expected, strict=True):
+        assert loss == pytest.approx(a_loss, rel=1e-5)
+        for row, a_row in zip(weight, a_weight, strict=True):
+            assert row == pytest.approx(a_row, rel=1e-5)
+        assert [sorted(s) for s in state] == [sorted(s) for s in a_state]
+        assert [s.get("t") for s in state] == [s.get("t") for s in a_state]
+    assert sum(map(len, compiled.plans.values())) <= 3
+
+
+def test_a_step_that_cannot_be_recorded_leaves_no_state():
+    p = nn.Parameter(jtorch.ones(2))
+    optimizer = ByKey([p], lr=0.1)
+
+    @jtorch.compile
+    def step():
+        p.sum().backward()
+        optimizer.step()
+        Path("nowhere").exists()
+
+    with pytest.raises(CompileError, match="exists"):
+        step()
+    assert len(optimizer.state) == 0
+    assert p.grad is None
+
+
+class Raising(jtorch.optim.lr_scheduler.LRScheduler):
+    def get_lr(self):
+        return [group["lr"] * 2 for group in self.optimizer.param_groups]
+
+
+SCHEDULES = jtorch.optim.lr_scheduler
+SCHEDULERS = {
+    "StepLR": lambda o: SCHEDULES.StepLR(o, 2),
+    "OneCycleLR": lambda o: SCHEDULES.OneCycleLR(o, 0.5, total_steps=9),
+    "LambdaLR": lambda o: SCHEDULES.LambdaLR(o, lambda k: 0.5**k),
+    "SequentialLR": lambda o: SCHEDULES.SequentialLR(
+        o, [SCHEDULES.ConstantLR(o, 0.1), SCHEDULES.ExponentialLR(o, 0.9)], milestones=[2]
+    ),
+    "ReduceLROnPlateau": SCHEDULES.ReduceLROnPlateau,
+    "a user's": Raising,
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_schedulers_belong_outside(name):
+    p = nn.Parameter(jtorch.ones(2))
+    optimizer = jtorch.optim.SGD([p], lr=0.1)
+    scheduler = SCHEDULERS[name](optimizer)
+    before, rate = scheduler.last_epoch, optimizer.param_groups[0]["lr"]
+
+    @jtorch.compile
+    def step():
+        loss = p.sum()
+        loss.backward()
+        optimizer.step()
+        scheduler.step(*([loss] if name == "ReduceLROnPlateau" else []))
+
+    told = r"test_optimizers.py:\d+.*step\(\) of a scheduler.*Call the scheduler outside"
+    with pytest.raises(CompileError, match=told):
+        step()
+    assert (scheduler.last_epoch, optimizer.param_groups[0]["lr"]) == (before, rate)
+
+
+class Lookahead:
+    def __init__(self, optimizer):
+        self.optimizer, self.n = optimizer, 0
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["optimizer"], name)
+
+    def step(self):
+        self.optimizer.step()
+        self.n += 1
+        if self.n == 2:
+            self.n = 0
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.detach().mul_(0.5)
+
+
+def test_a_wrapper_that_passes_on_what_it_lacks():
+    def train(compile):
+        p = nn.Parameter(jtorch.ones(2))
+        optimizer, found = Lookahead(jtorch.optim.SGD([p], lr=0.1)), []
+
+        @compile
+        def step():
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+
+        for _ in range(5):
+            step()
+            found += [*p.tolist(), optimizer.n]
+        return found
+
+    assert train(jtorch.compile) == pytest.approx(train(lambda f: f))
