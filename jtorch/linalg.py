@@ -3,6 +3,8 @@
 Source: https://docs.pytorch.org/docs/stable/linalg.html
 """
 
+from jtorch.eager.binding import accepting as _accepting
+from jtorch.eager.functions import norms as _norms
 from jtorch.eager.functions.decompositions import (
     cond,
     eig,
@@ -19,7 +21,6 @@ from jtorch.eager.functions.decompositions import (
     tensorinv,
     tensorsolve,
 )
-from jtorch.eager.functions.norms import matrix_norm, norm, vector_norm
 from jtorch.eager.functions.products import cross_along as _cross_along
 from jtorch.eager.functions.products import matmul, multi_dot
 from jtorch.eager.functions.solvers import (
@@ -41,12 +42,16 @@ from jtorch.eager.functions.triangles import powers as _powers
 from jtorch.eager.tensor import Tensor as _Tensor
 from jtorch.errors import LinAlgError
 
+matrix_norm, norm, vector_norm = map(_accepting, (_norms.matrix_norm, _norms.norm, _norms.vector_norm))
 
+
+@_accepting
 def cross(input: _Tensor, other: _Tensor, *, dim: int = -1) -> _Tensor:
     """The cross product along ``dim``, of size 3."""
     return _cross_along(input, other, dim)
 
 
+@_accepting
 def vecdot(x: _Tensor, y: _Tensor, *, dim: int = -1) -> _Tensor:
     """Products summed along ``dim``; the first factor conjugated where it is complex."""
     product = (x.conj() if x.is_complex() else x) * y

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.eager.binding import accepting
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
 
@@ -172,6 +173,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return v.norm(pow, others, True) if others else v.abs()
 
 
+@accepting
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Each slice along ``dim`` whose ``p``-norm is above ``maxnorm`` shortened to it."""
     if input.ndim < 2:

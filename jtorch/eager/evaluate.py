@@ -21,7 +21,13 @@ class Eager(Evaluator):
         return np.asarray(value)
 
     def write(self, tensor: Any, value: Any) -> None:
-        tensor._data[...] = value
+        try:
+            tensor._data[...] = value
+        except ValueError:
+            from jtorch.eager.overlap import check_writeable
+
+            check_writeable(tensor)
+            raise
 
     def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
         return value

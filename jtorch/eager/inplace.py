@@ -40,7 +40,11 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         before = input
-        others = (*args, *kwargs.values()) if kwargs else args
+        others = args
+        if kwargs:
+            if "axis" in kwargs:  # NumPy's name
+                kwargs["dim"] = kwargs.pop("axis")
+            others = (*args, *kwargs.values())
         if 0 in input._data.strides:  # asked here, as nearly no call has more to check
             check_written(input)
         for other in others:

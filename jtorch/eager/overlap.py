@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jtorch import op as op_module
 from jtorch.eager.tensor import Tensor
 
@@ -30,6 +32,17 @@ def check_written(tensor: Tensor) -> None:
         return
     if any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
         raise RuntimeError(_WITHIN)
+
+
+def check_writeable(tensor: Tensor) -> None:
+    """Raise RuntimeError for windows that lie on each other: they are read-only, and their memory is not."""
+    base = tensor._data
+    if base.flags.writeable:
+        return
+    while base is not None:
+        base = getattr(base, "base", None)
+        if isinstance(base, np.ndarray) and base.flags.writeable:
+            raise RuntimeError(_WITHIN)
 
 
 def check_read(tensor: Tensor, other: Any) -> None:

@@ -76,23 +76,33 @@ def extended(
     """(the signature with the keywords more, the lines that see to the aliases)"""
     names = [_name(p) for p in parameters]
     found = {n: a for n, a in _ALIASES.items() if n in names and a not in names}
-    lines = ""
-    for n, alias in found.items():
-        k = names.index(n)
-        required = "=" not in parameters[k]
-        if required and any("=" not in p and not p.startswith("*") for p in parameters[k + 1 :]):
-            continue  # an argument after it has no default either
-        lines += f"    if {alias} is not None:\n        {n} = {alias}\n"
-        if required:
-            parameters = [*parameters[:k], f"{n}=REQUIRED", *parameters[k + 1 :]]
-            namespace["REQUIRED"] = REQUIRED
-            sentence = f"{name}() missing 1 required positional arguments: \\\"{n}\\\""
-            lines += f'    elif {n} is REQUIRED:\n        raise TypeError("{sentence}")\n'
+    lines = "".join(f"    if {alias} is not None:\n        {n} = {alias}\n" for n, alias in found.items())
+    required = _optional_from([names.index(n) for n in found], parameters)
+    if required:
+        parameters = [f"{p}=REQUIRED" if p in required else p for p in parameters]
+        namespace.update(REQUIRED=REQUIRED, missing=missing)
+        given = ", ".join(f"{n!r}: {n}" for n in required)
+        lines += f"    if {' or '.join(f'{n} is REQUIRED' for n in required)}:\n"
+        lines += f"        raise missing({name!r}, {{{given}}})\n"
     added = [f"{a}=None" for a in found.values()] + (["out=None"] if out else [])
     last = [p for p in parameters if p.startswith("**")]
     first = [p for p in parameters if not p.startswith("**")]
     star = [] if any(p.startswith("*") for p in first) or not added else ["*"]
     return ", ".join([*first, *star, *added, *last]), lines
+
+
+def _optional_from(places: list[int], parameters: list[str]) -> list[str]:
+    """Those without a default that must get one: the first that an alias may replace, and all that follow."""
+    first = min((k for k in places if "=" not in parameters[k]), default=len(parameters))
+    by_position = takewhile(lambda p: not p.startswith("*"), parameters[first:])
+    return [p for p in by_position if "=" not in p]
+
+
+def missing(name: str, given: dict[str, Any]) -> TypeError:
+    """PyTorch's error for a call without some of its arguments: with an s for one of them, none for more."""
+    absent = ", ".join(f'"{n}"' for n, value in given.items() if value is REQUIRED)
+    count = absent.count(",") + 1
+    return TypeError(f"{name}() missing {count} required positional argument{'s' * (count == 1)}: {absent}")
 
 
 def _name(parameter: str) -> str:

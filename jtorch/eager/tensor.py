@@ -116,10 +116,14 @@ class Tensor(TensorMethods):
     def shape(self) -> Size:
         return Size(self._data.shape)
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         """The shape, or the length of one dim. Raises IndexError for a dim that is not there."""
         shape = self._data.shape
-        return Size(shape) if dim is None else shape[ax.one(dim, len(shape))]
+        if dim is None:
+            if axis is None:
+                return Size(shape)
+            dim = axis
+        return shape[ax.one(dim, len(shape))]
 
     @property
     def ndim(self) -> int:
@@ -154,7 +158,7 @@ class Tensor(TensorMethods):
     def is_cuda(self) -> bool:
         return False
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         """Steps in elements, per dim; without elements those of a row-by-row tensor."""
         data = self._data
         if data.size:
@@ -162,6 +166,7 @@ class Tensor(TensorMethods):
         else:
             lengths = [max(n, 1) for n in data.shape]
             strides = tuple(math.prod(lengths[k + 1 :]) for k in range(len(lengths)))
+        dim = axis if dim is None else dim
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:

@@ -122,7 +122,7 @@ class UninitializedTensor(Tensor):
     def shape(self) -> Any:
         raise RuntimeError(_NO_SHAPE)
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         raise RuntimeError(_NO_SHAPE)
 
     def share_memory_(self) -> Any:

@@ -101,5 +101,7 @@ def _(xp, g, axes):
 
 @flip.face
 def _(input, *axes, dims=None):
+    if dims is None and not axes:
+        raise TypeError('flip() missing 1 required positional arguments: "dims"')
     dims = ax.sizes(axes if dims is None else (dims,))
     return (input,), {"axes": ax.many(dims, input.ndim) if dims else ()}

@@ -8,6 +8,7 @@ import pytest
 import jtorch
 import jtorch.nn.functional as F
 from jtorch import xp
+from jtorch.op import BY_NAME
 from jtorch.xp import _linear, _softmax, elementwise
 
 INF, NAN = float("inf"), float("nan")
@@ -129,7 +130,11 @@ def test_linear(shape, bias):
     rows = shape[-2] if len(shape) > 1 else 1
     biases = {"row": (4,), "one": (1,), "grid": (rows, 4) if len(shape) == 2 else (4,), "wider": (4,)}
     b = None if bias is None else rng.standard_normal(biases[bias])
-    out = _linear.forward(x, w, b.astype(np.longdouble) if bias == "wider" else b)
+    b = b.astype(np.longdouble) if bias == "wider" else b
+    by_routine = _linear.forward(x, w, b)
+    out = BY_NAME["linear"].body(xp, x, w, b)
+    assert (by_routine is None) == (b is not None and (b.shape != (4,) or bias == "wider"))
+    assert by_routine is None or np.array_equal(by_routine, out)
     expected = x @ w.T + (0 if b is None else b)
     assert out.shape == expected.shape
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.dtypes import bool_
 from jtorch.eager.binding import APPLY
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor
@@ -17,17 +18,21 @@ from jtorch.return_types import ALL as RESULTS
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The sums of the elements up to each position of ``dim``; integers are summed as int64."""
-    return _of_dtype(_running("cumsum", input if dtype is None else input.to(dtype), dim), dtype)
+    return _of_dtype("cumsum", input, dim, dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """The products of the elements up to each position of ``dim``."""
-    return _of_dtype(_running("cumprod", input if dtype is None else input.to(dtype), dim), dtype)
+    return _of_dtype("cumprod", input, dim, dtype)
 
 
-def _of_dtype(sums: Tensor, dtype: Any) -> Tensor:
+def _of_dtype(name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
     """Sums are int64 for narrow integers: modulo 2^n they are what narrow ones would have come to."""
-    return sums if dtype is None else sums.to(dtype)
+    if dtype is None:
+        return _running(name, input, dim)
+    if dtype is bool_:
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+    return _running(name, input.to(dtype), dim).to(dtype)
 
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
