@@ -159,11 +159,12 @@ def test_what_needs_the_digits_is_refused_with_the_line(f):
 def test_a_number_that_leaked_is_an_error():
     @jtorch.compile
     def f(x):
-        raise ValueError(x.sum().item())
+        number = x.sum().item()
+        raise ValueError([lambda: number])  # a function is not opened
 
     with pytest.raises(ValueError) as found:
         f(INPUTS[0])
-    kept = found.value.args
+    kept = [found.value.args[0][0]()]
     for use in (float, repr, lambda v: v + 1.0, lambda v: v > 0):
         with pytest.raises(jtorch.errors.CompileError, match="is used after that"):
             use(kept[0])
