@@ -33,7 +33,15 @@ from jtorch.compile.tree import flatten
 from jtorch.compile.verify import Verifier
 from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
-from jtorch.errors import FailedCheck, OtherBranch, RetraceError, RetraceWarning, VerifyError, user_source
+from jtorch.errors import (
+    FailedCheck,
+    OtherBranch,
+    RetraceError,
+    RetraceWarning,
+    VerifyError,
+    add_line,
+    user_source,
+)
 
 MANY = 5  # recordings of one function after which it is told how much they cost
 MAX_PLANS = 64  # per function; the least recently used one goes
@@ -99,7 +107,11 @@ class CompiledFunction:
             return self._find(args, kwargs)
         except FailedCheck:
             pass  # and nothing was written: eager mode has the error, and what was done before it
-        return self.function(*args, **kwargs)
+        try:
+            return self.function(*args, **kwargs)
+        except Exception as error:
+            add_line(error)
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
