@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -42,6 +43,19 @@ def _is_users(file: str) -> bool:
     if file.startswith(NOT_THE_USERS):
         return False
     return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file
+
+
+def add_line(error: Exception) -> None:
+    """Say in the text of an error that code of jtorch raised which line of the user's led there."""
+    passed = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    users = [k for k, (code, _) in enumerate(passed) if _is_users(code.co_filename)]
+    told = len(error.args) == 1 and isinstance(error.args[0], str)
+    if not told or not users or users[-1] == len(passed) - 1:  # the last: the user's own `raise`
+        return
+    code, line = passed[users[-1]]
+    where = str(Source(code.co_filename, line, code.co_name))
+    if where not in error.args[0]:
+        error.args = (f"{error.args[0]} (at {where})",)
 
 
 _refused: ContextVar[list[BaseException] | None] = ContextVar("jtorch_refused", default=None)

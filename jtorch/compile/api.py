@@ -43,6 +43,7 @@ from jtorch.errors import (
     RetraceError,
     RetraceWarning,
     VerifyError,
+    add_line,
     user_source,
 )
 from jtorch.op import Context
@@ -122,7 +123,11 @@ class CompiledFunction:
             return self._find(args, kwargs)
         except FailedCheck:
             pass  # and nothing was written: eager mode has the error, and what was done before it
-        return self.function(*args, **kwargs)
+        try:
+            return self.function(*args, **kwargs)
+        except Exception as error:
+            add_line(error)
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -28,7 +28,7 @@ def mode(request, monkeypatch):
     return request.param
 
 
-def test_a_division_by_zero_names_the_line_and_changes_nothing(mode):
+def test_a_division_by_zero_names_the_line_and_keeps_what_was_done_before(mode):
     counts, total = jtorch.tensor([4, 6, 8]), jtorch.zeros(3, dtype=jtorch.int64)
 
     @jtorch.compile
@@ -39,9 +39,9 @@ def test_a_division_by_zero_names_the_line_and_changes_nothing(mode):
     assert program(jtorch.tensor([1, 2, 3])).tolist() == [4, 3, 2]
     with pytest.raises(RuntimeError, match=f"integer division by zero.*{_line(program.function, '//')}"):
         program(jtorch.tensor([1, 0, 3]))
-    assert total.tolist() == [1, 2, 3]
+    assert total.tolist() == [2, 2, 6]
     assert program(jtorch.tensor([1, 1, 1])).tolist() == [4, 6, 8]
-    assert total.tolist() == [2, 3, 4]
+    assert total.tolist() == [3, 3, 7]
 
 
 def test_a_negative_power_of_integers(mode):
@@ -130,7 +130,7 @@ def test_library_calls_between_kernels_and_before_them(mode):
         assert kinds == {Native, HostCall}
 
 
-def test_an_error_in_a_library_call_changes_nothing(mode):
+def test_an_error_in_a_library_call_keeps_what_was_done_before(mode):
     """Writing at computed positions is a library call, checked by NumPy."""
     seen = jtorch.zeros(2)
 
@@ -144,7 +144,7 @@ def test_an_error_in_a_library_call_changes_nothing(mode):
     assert program(jtorch.ones(3), jtorch.tensor([1])).tolist() == [2, 5, 2]
     with pytest.raises(IndexError):
         program(jtorch.ones(3), jtorch.tensor([3]))
-    assert seen.tolist() == [1, 1]
+    assert seen.tolist() == [2, 2]
 
 
 def test_plain_python_kernels_do_not_address_outside_of_an_array():

@@ -194,7 +194,7 @@ def test_adam_over_all_parameters_is_one_kernel():
     assert repeats == [4]
 
 
-def test_a_bad_target_raises_and_changes_nothing():
+def test_a_bad_target_raises_before_anything_is_changed():
     model, _, step = make_step()
     step = jtorch.compile(step)
     x, y = next(batches(1))
@@ -202,7 +202,7 @@ def test_a_bad_target_raises_and_changes_nothing():
     before = [p.detach().numpy().copy() for p in model.parameters()]
     bad = y.clone()
     bad[2] = 7
-    with pytest.raises(IndexError, match=r"out of range.*test_step.py"):
+    with pytest.raises(IndexError, match=r"out of bounds.*test_step.py"):
         step(x, bad)
     for p, b in zip(model.parameters(), before, strict=True):
         np.testing.assert_array_equal(p.detach().numpy(), b)
