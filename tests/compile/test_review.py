@@ -500,7 +500,7 @@ def a_list_argument_appended_to(wrap):
     wrap(lambda x, outs: outs.append(x * 2))(t(1), [])
 
 
-@refused("reads from outside")
+@refused("Call the scheduler outside")
 def a_scheduler_stepped_inside(wrap):
     p = leaf(1, 2)
     optimizer = jtorch.optim.SGD([p], lr=1.0)
