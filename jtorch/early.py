@@ -14,14 +14,16 @@ from jtorch.errors import user_source
 _SHOWN: dict[Any, Any] = {}  # lines that were warned already
 
 
-def factor_first(name: str, factor: str, *given: Any) -> tuple[Any, ...]:
-    """``given`` with the number it begins with at its end, as the keyword ``factor`` means it today.
+def factor_first(name: str, factor: str, count: int, *given: Any) -> tuple[Any, ...]:
+    """The ``count`` arguments after the first, ``given``, with the number they begin with at their end, as
+    the keyword ``factor`` means it today.
 
-    Raises TypeError where it begins with no number: then an argument too many was given.
+    Raises TypeError where they begin with no number, or are more: then one too many was given.
     """
     first = given[0]
-    if not isinstance(first, (int, float, complex)) and not hasattr(first, "as_runtime_scalar"):
-        raise TypeError(f"{name}() takes {len(given)} positional arguments but {len(given) + 1} were given")
+    number = isinstance(first, (int, float, complex)) or hasattr(first, "as_runtime_scalar")
+    if not number or len(given) != count:
+        raise TypeError(f"{name}() takes {count} positional arguments but {len(given) + 1} were given")
     text = f"This overload of {name} is deprecated: the number goes last, as {factor}=..., after the tensors."
     source = user_source()
     warnings.warn_explicit(text, UserWarning, source.file, source.line, registry=_SHOWN)

@@ -91,7 +91,7 @@ def test_annotations_in_the_names_of_the_stub(given, text):
 def test_an_in_place_method_has_the_arguments_of_its_function():
     text = stubs.METHODS_FILE.read_text()
     assert "def clamp_(self, min: Any = None, max: Any = None) -> Tensor: ..." in text
-    assert "def add_(self, other: Any, early: Any = None, *, alpha: Any = 1) -> Tensor: ..." in text
+    assert "def add_(self, other: Any, *early: Any, alpha: Any = 1) -> Tensor: ..." in text
 
 
 @pytest.fixture(scope="module")

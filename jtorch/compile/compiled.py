@@ -187,7 +187,8 @@ class CompiledPlan:
         """Note in ``once`` whether ``capture``, a recording of this plan, has left modules in modes, or
         tensors with a ``requires_grad``, that it did not find: recorded again, it may be another program.
         """
-        flags, moved = capture.journal.finish(capture.places)
+        made = {id(result.value) for result in capture.results}
+        flags, moved = capture.journal.finish(made | capture.places.keys())
         if not moved:
             self.settled = flags
         self.once = moved and flags != self.settled

@@ -50,18 +50,18 @@ def _(xp, g, x, end, weight, needs):
 
 
 @addcmul.face
-def _(input, tensor1, tensor2, early=None, *, value=1):
-    if early is not None:
-        tensor1, tensor2, value = factor_first("addcmul", "value", tensor1, tensor2, early)
+def _(input, tensor1, tensor2, *early, value=1):
+    if early:
+        tensor1, tensor2, value = factor_first("addcmul", "value", 3, tensor1, tensor2, *early)
     if value.__class__ is float and not any_floating(input, tensor1, tensor2):
         value = int(value)  # as PyTorch takes it
     return (input, tensor1, tensor2, value), {}
 
 
 @addcdiv.face
-def _(input, tensor1, tensor2, early=None, *, value=1):
-    if early is not None:
-        tensor1, tensor2, value = factor_first("addcdiv", "value", tensor1, tensor2, early)
+def _(input, tensor1, tensor2, *early, value=1):
+    if early:
+        tensor1, tensor2, value = factor_first("addcdiv", "value", 3, tensor1, tensor2, *early)
     if not any_floating(input, tensor1, tensor2):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "

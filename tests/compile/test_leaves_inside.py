@@ -1,5 +1,6 @@
 """Gradients of tensors that the function makes itself: each call gives its results theirs."""
 
+import re
 import types
 
 import pytest
@@ -142,7 +143,8 @@ def test_gradients_are_those_of_eager_mode(name, mode):
     for wrap in (lambda f: f, lambda f: jtorch.compile(f, mode=mode)):
         function, look = CASES[name]()
         function = wrap(function)
-        seen.append([repr(look(function(t(k, k + 1)))) for k in range(1, 5)])
+        found = [repr(look(function(t(k, k + 1)))) for k in range(1, 5)]
+        seen.append([re.sub(r"grad_fn=<\w+>", "grad_fn", text) for text in found])
     assert seen[0] == seen[1]
     assert len(function.retraces) <= 2 * (name == "a_weight_made_by_the_first_call")
 

@@ -138,7 +138,7 @@ def test_a_class_that_counts_its_instances():
     assert Point.count == 0
 
 
-def test_methods_of_a_librarys_classes_are_no_reads():
+def test_methods_of_a_librarys_classes_are_a_read_each():
     layer = nn.Linear(1, 1)
     optimizer = jtorch.optim.SGD(layer.parameters(), lr=0.1)
 
@@ -151,4 +151,4 @@ def test_methods_of_a_librarys_classes_are_no_reads():
 
     f = jtorch.compile(step)
     f(t(1).reshape(1, 1))
-    assert sum(read.guarded for read in f._newest().capture.plain) <= 10
+    assert sum(read.guarded for read in f._newest().capture.plain) <= 19

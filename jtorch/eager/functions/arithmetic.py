@@ -21,19 +21,19 @@ from jtorch.return_types import ALL as RESULTS
 _add, _sub = APPLY["add"], APPLY["sub"]
 
 
-def add(input: Any, other: Any, early: Any = None, *, alpha: Any = 1) -> Tensor:
+def add(input: Any, other: Any, *early: Any, alpha: Any = 1) -> Tensor:
     """input + alpha other; with three arguments these are input, alpha and other."""
-    if early is not None:
-        other, alpha = factor_first("add", "alpha", other, early)
+    if early:
+        other, alpha = factor_first("add", "alpha", 2, other, *early)
     if alpha.__class__ is int and alpha == 1:
         return _add(input, other)
     return _add(input, _scaled(input, other, alpha))
 
 
-def sub(input: Any, other: Any, early: Any = None, *, alpha: Any = 1) -> Tensor:
+def sub(input: Any, other: Any, *early: Any, alpha: Any = 1) -> Tensor:
     """input - alpha other; with three arguments these are input, alpha and other."""
-    if early is not None:
-        other, alpha = factor_first("sub", "alpha", other, early)
+    if early:
+        other, alpha = factor_first("sub", "alpha", 2, other, *early)
     if alpha.__class__ is int and alpha == 1:
         return _sub(input, other)
     return _sub(input, _scaled(input, other, alpha))
