@@ -111,7 +111,11 @@ needs_locks = pytest.mark.skipif(files.fcntl is None, reason="locks of POSIX")
 
 
 @needs_locks
-@pytest.mark.parametrize("number", [os.getpid(), os.getppid(), 1, "9" * 20, "\u00b2", "", "x"])
+@pytest.mark.parametrize(
+    "number",
+    [os.getpid(), os.getppid(), 1, "9" * 20, "\u00b2", "", "x"],
+    ids=["own", "parent", "1", "large", "digit", "none", "letter"],
+)
 def test_what_was_left_is_swept_whatever_its_process_was(tmp_path, number):
     """In a container every process may have the number 1, and a number can be anybody's."""
     path = tmp_path / "file"
