@@ -23,7 +23,8 @@ class GradScaler:
     ``backoff_factor`` after one with. All but ``update`` may be called in a compiled function.
     """
 
-    _reads_through_evaluator = frozenset({"scale"})  # what a recording follows by itself
+    # what a recording follows by itself
+    _reads_through_evaluator = frozenset({"scale", "unscale_", "step", "update", "get_scale"})
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ class Graphs:
 
     def note(self, node: Node) -> None:
         """A node was just made, by the recording or in another thread."""
-        if op_module.CONTEXT.get().evaluator is self.tracer:
+        if getattr(op_module.CONTEXT.get().evaluator, "graphs", None) is self:  # it may be wrapped
             self.made.add(node)
 
     def walk(self, targets: Iterable[Any]) -> None:
