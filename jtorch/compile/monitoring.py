@@ -75,7 +75,8 @@ class _Watch:
 
     def _enter(self, code: types.CodeType, offset: int) -> Any:
         if self.over:
-            self.stop()
+            if threading.get_ident() == self.thread:  # others may be in the middle of what it does
+                self.stop()
             return None
         if self.paused or threading.get_ident() != self.thread:
             return None
@@ -91,7 +92,8 @@ class _Watch:
 
     def _step(self, code: types.CodeType, offset: int) -> Any:
         if self.over:
-            self.stop()
+            if threading.get_ident() == self.thread:  # others may be in the middle of what it does
+                self.stop()
             return None
         table = self.tables[id(code)]
         if offset not in table.places:
