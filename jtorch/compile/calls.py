@@ -185,7 +185,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     written_in = getattr(callee, "__globals__", {}).get("__name__", module)
     if str(written_in).partition(".")[0] == "jtorch":  # also what it has wrapped around a user's: step()
         _see_ours(observer, stop.frame, callee, args)
-        see_objects(observer, stop.frame, args)
+        see_objects(observer, stop.frame, args, callee.__name__)
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         _hand_over(observer, stop.frame, args, objects=False)
@@ -254,8 +254,6 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
         if not args:
             observer.read(AnswerRead, frame, callee, None, callee())
     kind = kind_of(type(owner))
-    if kind is Kind.OURS and observer.is_outside(owner) and not _is_followed(owner, name):
-        observer.deep(frame, owner)
     if kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
         if name.startswith("register_") and owner._data.__class__ is np.ndarray:
@@ -267,13 +265,6 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
         observer.read(AttributeRead, frame, generator, "key", generator.key)
         if name != "initial_seed":
             observer.read(AttributeRead, frame, generator, "call", generator.call)
-
-
-def _is_followed(owner: Any, name: str) -> bool:
-    """Whether a method of jtorch's is recorded with all that it reads: an optimizer's numbers are inputs."""
-    if type(owner).__module__.startswith(("jtorch.compile", "jtorch.utils.data")) or is_changing(name):
-        return True
-    return name in getattr(type(owner), "_reads_through_evaluator", ())
 
 
 def _read_levels(observer: Observer, frame: types.FrameType, logger: Any) -> None:

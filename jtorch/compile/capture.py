@@ -1,8 +1,7 @@
-"""One recorded run of a function: its graph, where inputs come from, and what its result looks like."""
+"""One recorded run of a function: its graph, where inputs come from, and what it changes."""
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,49 +13,27 @@ import numpy as np
 from jtorch import op as op_module
 from jtorch import watch
 from jtorch.compile import callees, probe
-from jtorch.compile.apart import overlap
 from jtorch.compile.effects import STATIC, Counting, Place
 from jtorch.compile.guards import ItemRead, Read
-from jtorch.compile.inputs import ArrayInput, Input, ScalarInput
-from jtorch.compile.ir import Atom, Graph, Var
+from jtorch.compile.inputs import Input, ScalarInput
+from jtorch.compile.ir import Graph, Var
 from jtorch.compile.items import Digits
 from jtorch.compile.library import see_module
 from jtorch.compile.observe import Observer, Question, check_reads, quietly
-from jtorch.compile.opaque import is_made_anew
 from jtorch.compile.questions import TensorRead
-from jtorch.compile.scalar import Scalar
-from jtorch.compile.sym import Sym
-from jtorch.compile.tape import Tape, differentiate_whole, is_freed, tape_of
+from jtorch.compile.results import Result, grads_of_made, results_of, with_plain_keys
+from jtorch.compile.tape import Tape, differentiate_whole, tape_of
 from jtorch.compile.texts import check_kept
 from jtorch.compile.trace import ArgumentReached, Effects, Tracer
 from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.errors import CompileError, user_source
 from jtorch.nn.module import Module
 from jtorch.op import Context
-
-
-@dataclass
-class Result:
-    """One leaf of what the function returned. ``kind``: "tensor" (output ``index``), "number" (output
-    ``index`` as a float), "view" (memory of an outside array), "argument" (number ``index``), "again"
-    (result ``index`` once more), "part" (a view of output ``index``), "grad" (what ``value.grad`` is
-    after the call), "same" (``value`` itself), "copy" (a copy of it)."""
-
-    kind: str
-    index: int = -1
-    value: Any = None
-    requires_grad: bool = False  # has a graph, to be differentiated outside
-    is_leaf: bool = False  # requires grad and has none
-    cls: type = Tensor  # of a leaf
-    broken: str = ""  # the error of a backward pass through it
-    source: ArrayInput | None = None
-    chain: tuple = ()
 
 
 @dataclass
@@ -137,7 +114,7 @@ def _capture(
 ) -> Capture:  # fmt: skip
     name = observer.name
     tracer = Tracer(name)
-    tracer.log, tracer.kept = log, observer.effects
+    tracer.log, tracer.plain_effects = log, observer.effects
     probe.check()
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
@@ -188,13 +165,13 @@ def _capture(
 def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     """The function has ended, and all it changed is as it left it: its graph, and what comes of it."""
     written = observer.effects
-    grads = _grads_of_made(tracer, flatten((returned, written.computed), observer.is_itself)[0])
+    grads = grads_of_made(tracer, flatten((returned, written.computed), observer.is_itself)[0])
     whole = (returned, written.computed, grads) if written.computed or grads else returned
     outs, structure = flatten(whole, observer.is_itself)
-    structure = _with_plain_keys(structure)
+    structure = with_plain_keys(structure)
     check_kept([*outs, *written.constants], tracer.name)
     observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
-    results, atoms, alive = _results(tracer, observer, outs)
+    results, atoms, alive = results_of(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
     found = differentiate_whole(tracer, outs, results) if alive else None
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
@@ -290,141 +267,6 @@ def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
     if leaf._node is not None:
         twin._base = twin._hooks = None
     return twin
-
-
-def _results(
-    tracer: Tracer, observer: Observer, outs: list[Any]
-) -> tuple[list[Result], list[Atom], list[Tensor]]:
-    results: list[Result] = []
-    atoms: list[Atom] = []
-    alive: list[Tensor] = []
-    seen: dict[int, int] = {}  # id of a tensor -> which result it was
-    whole: dict[int, int] = {}  # id of a storage -> which result is all of it
-    grads = {id(now): tensor for tensor, _, now in tracer.grads.values() if now is not None}
-    for k, out in enumerate(outs):
-        if isinstance(out, Tensor) and isinstance(out._data, Sym) and not out._data.chain:
-            whole.setdefault(id(out._data.storage), k)
-    order = sorted(range(len(outs)), key=lambda k: k not in whole.values())
-    found: dict[int, Result] = {}
-    hidden: dict[int, Result] = {}  # id of a storage -> all of it, which is no result
-    for storage in _shown_in_parts([o for k, o in enumerate(outs) if k not in whole.values()]):
-        if id(storage) not in whole:
-            hidden[id(storage)] = Result("tensor", len(atoms))
-            atoms.append(storage.current)
-    for k in order:
-        out = outs[k]
-        if isinstance(out, Tensor) and id(out) in seen:
-            found[k] = Result("again", seen[id(out)])
-        elif isinstance(out, Tensor) and isinstance(out._data, Sym):
-            storage = id(out._data.storage)
-            base = hidden.get(storage, found.get(whole.get(storage, -1)))
-            found[k] = _traced_result(tracer, out, len(atoms), grads.get(id(out)), base)
-            if found[k].kind == "tensor":
-                atoms.append(tracer.read(out._data))
-        elif isinstance(out, Scalar):
-            found[k] = Result("number", len(atoms))
-            atoms.append(out.var)
-        elif id(out) in tracer.places:
-            found[k] = Result("argument", tracer.places[id(out)])
-        elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()
-            source, is_leaf = tracer.arrays[id(out._data)], out._requires_grad
-            found[k] = Result("view", source=source, value=out, is_leaf=is_leaf, cls=type(out))
-        else:
-            found[k] = Result("copy" if is_made_anew(observer, out) else "same", value=out)
-        seen.setdefault(id(out), k)
-    results = [found[k] for k in range(len(outs))]
-    alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
-    return results, atoms, alive
-
-
-def _grads_of_made(tracer: Tracer, values: list[Any]) -> list[tuple[Tensor, Tensor]]:
-    """(tensor, its grad) for those of ``values`` that the function made, and for such gradients in turn."""
-    found: dict[int, tuple[Tensor, Tensor]] = {}
-    stack = [t for t in reversed(values) if isinstance(t, Tensor)]
-    while stack:
-        tensor = stack.pop()
-        grad = tracer.grads.get(id(tensor), (None, None, None))[2]
-        if grad is not None and id(tensor) not in found and tracer.made(tensor):
-            found[id(tensor)] = tensor, grad
-            stack.append(grad)
-    return list(found.values())
-
-
-def _with_plain_keys(structure: Any) -> Any:
-    """``structure`` with numbers as keys of dicts where float arguments are: as keys they are guarded."""
-    if structure == "*":
-        return structure
-    cls, names, parts = structure
-    if names is not None:
-        names = tuple(float(name) if isinstance(name, Scalar) else name for name in names)
-    return cls, names, tuple(map(_with_plain_keys, parts))
-
-
-def _lies_in_argument(tracer: Tracer, tensor: Tensor) -> bool:
-    entry = tracer.arrays.get(id(tensor._data))
-    return entry is not None and entry.argument is not None
-
-
-def _shown_in_parts(outs: list[Any]) -> list[Any]:
-    """The memory made by the function of which two results show some of the same elements, or of which one
-    shows no fewer, in another order: it has the strides of eager mode."""
-    views: dict[int, list[tuple[Any, np.ndarray]]] = {}
-    shared: dict[int, Any] = {}
-    for out in {id(o): o for o in outs}.values():
-        if not isinstance(out, Tensor) or not isinstance(out._data, Sym):
-            continue
-        storage = out._data.storage
-        if storage.source is not None:
-            continue
-        current = storage.current
-        shape = current.shape if isinstance(current, Var) else ()
-        if out._data.size >= math.prod(shape) and not out._data.in_order:
-            shared[id(storage)] = storage
-        mine = _addresses(shape, out._data.chain)
-        others = views.setdefault(id(storage), [])
-        if any(overlap(mine, other) for _, other in others):
-            shared[id(storage)] = storage
-        others.append((out, mine))
-    return list(shared.values())
-
-
-_BYTE = np.zeros(1, np.bool_)
-
-
-def _addresses(shape: tuple[int, ...], chain: tuple) -> np.ndarray:
-    """Where the elements of a view lie in memory of ``shape``: an array of bytes that nobody may read."""
-    strides = [int(np.prod(shape[k + 1 :])) for k in range(len(shape))]
-    view = np.lib.stride_tricks.as_strided(_BYTE, shape, strides)
-    for op, statics in chain:
-        view = op.body(EAGER.xp, view, **statics)
-    return view
-
-
-def _traced_result(
-    tracer: Tracer, out: Tensor, index: int, grad_of: Tensor | None, base: Result | None
-) -> Result:
-    """A traced tensor as a result: ``index`` is the next output, ``grad_of`` the tensor whose grad it is,
-    ``base`` an earlier result that is the whole of the same memory."""
-    sym: Any = out._data
-    source = sym.storage.source
-    on_tape = out._requires_grad and out._node is not None
-    freed = on_tape and is_freed(out._node)
-    graph = on_tape and not freed
-    if source is not None:
-        if graph:
-            raise CompileError(
-                f"'{tracer.name}' returns a view of a tensor from outside that requires grad: return "
-                "its .clone()"
-            )
-        return Result("view", source=source, chain=sym.chain, value=out)
-    if grad_of is not None and not graph and not tracer.made(grad_of):
-        return Result("grad", value=grad_of)
-    if base is not None and base.kind == "tensor":
-        spent = BACKWARD_TWICE if freed else ""
-        return Result("part", base.index, chain=sym.chain, requires_grad=graph, broken=spent)
-    is_leaf = out._requires_grad and out._node is None
-    spent = BACKWARD_TWICE if freed else ""
-    return Result("tensor", index, requires_grad=graph, is_leaf=is_leaf, cls=type(out), broken=spent)
 
 
 def _called(

@@ -39,33 +39,25 @@ class Noted:
         for part in owner.modules() if hasattr(owner, "modules") else (owner,):
             self._before.setdefault(id(part), (part, _facts(part), source, name))
 
-    def undo(self) -> None:
-        """Put back whatever changed."""
-        for owner, before, _, _ in self._before.values():
-            if _facts(owner) != before:
-                _restore(owner, before)
-                watch.advance()
-        self._before.clear()
-
-    def check(self, function: str) -> None:
-        """Put back what changed. Raises CompileError if anything did."""
-        for problem in self.put_back(function):
-            raise CompileError(problem)
-
-    def put_back(self, function: str) -> list[str]:
-        """Make everything as it was; a sentence for each that was changed."""
-        problems = []
+    def undo(self) -> list[tuple[Any, Source | None, str]]:
+        """Make everything as it was: who had been changed, where, and by which method."""
+        changed = []
         for owner, before, source, name in self._before.values():
             if _facts(owner) != before:
                 _restore(owner, before)
-                problems.append(
-                    f"{source}: '{function}' calls {name}() of a {type(owner).__name__} from outside, which "
-                    "changes it at each call and a recording would do once. Do that outside."
-                )
+                changed.append((owner, source, name))
         self._before.clear()
-        if problems:
+        if changed:
             watch.advance()
-        return problems
+        return changed
+
+    def check(self, function: str) -> None:
+        """Put back what changed. Raises CompileError if anything did."""
+        for owner, source, name in self.undo():
+            raise CompileError(
+                f"{source}: '{function}' calls {name}() of a {type(owner).__name__} from outside, which "
+                "changes it at each call and a recording would do once. Do that outside."
+            )
 
 
 class _Same:

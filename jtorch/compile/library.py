@@ -10,13 +10,15 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from jtorch import watch
+from jtorch.compile.changes import is_changing
 from jtorch.compile.guards import MISSING, AttributeRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
 from jtorch.nn.module import Module
 
 _LISTS = (list, dict, set)
-# these ask the evaluator, or are refused
-_GUARDED = ("jtorch.optim", "jtorch.grad_scaler", "jtorch.utils.data")
+_APART = ("jtorch.compile", "jtorch.utils.data")  # compiled functions have guards, loaders are refused
+_THROUGH_EVALUATOR = ("jtorch.optim", "jtorch.grad_scaler")  # ask it for numbers, in the methods that say so
 
 
 def see_module(observer: Any, frame: types.FrameType | None, module: Any) -> None:
@@ -48,17 +50,29 @@ def _runs_library_code(cls: type) -> bool:
     return any("forward" in vars(base) for base in bases)
 
 
-def see_objects(observer: Any, frame: types.FrameType | None, values: list[Any]) -> None:
-    """Code of jtorch's gets ``values``: what those hold that are objects of its classes counts as read."""
-    for value in values:
+def see_objects(
+    observer: Any, frame: types.FrameType | None, values: list[Any], method: str = ""
+) -> None:  # fmt: skip
+    """Code of jtorch's gets ``values``, maybe ``method`` of the first of them: what objects of its classes
+    among them hold counts as read, where the recording does not follow that by itself."""
+    for k, value in enumerate(values):
         if kind_of(type(value)) in (Kind.OURS, Kind.OBJECT) and observer.is_outside(value):
             base = next((c for c in type(value).__mro__ if str(c.__module__).startswith("jtorch.")), None)
-            if base is not None and not base.__module__.startswith(_GUARDED):
+            if base is not None and not _is_followed(base, "" if k else method):
                 observer.deep(frame, value)
 
 
+def _is_followed(base: type, method: str) -> bool:
+    if base.__module__.startswith(_THROUGH_EVALUATOR):
+        asked = method in getattr(base, "_reads_through_evaluator", ())
+        return not method or asked or is_changing(method)
+    return base.__module__.startswith(_APART)
+
+
 def read_method(observer: Any, frame: types.FrameType, cls: type, name: str) -> None:
-    """A method or property of a class of jtorch's: somebody may replace it."""
+    """A method or property of a class of jtorch's that does not tell when somebody replaces it."""
+    if isinstance(cls, watch.TellingClass):
+        return
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
     if isinstance(found, (types.FunctionType, property)) and str(cls.__module__).startswith("jtorch"):
         observer.read(AttributeRead, frame, cls, name, getattr(cls, name))

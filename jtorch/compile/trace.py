@@ -21,11 +21,10 @@ import numpy as np
 
 from jtorch import op as op_module
 from jtorch import xp
+from jtorch.compile import effects as plain_state
 from jtorch.compile import items
 from jtorch.compile.apart import apart, overlap, owners
 from jtorch.compile.branches import Branches
-from jtorch.compile.effects import Effects as Kept
-from jtorch.compile.effects import Place
 from jtorch.compile.graphs import Graphs
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
@@ -106,7 +105,7 @@ class Tracer(Evaluator):
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
-        self.kept: Kept = Kept()  # what is written outside, besides tensors
+        self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
         self.open = True
         self.observer: Any = None  # who watches the recording, if anybody does
 
@@ -408,12 +407,12 @@ class Tracer(Evaluator):
         return any(e.written and np.may_share_memory(e.array, data) for e in self.arrays.values())
 
     def option(self, container: Any, key: Any) -> Any:
-        if (id(container), key) not in self.kept.known:
+        if (id(container), key) not in self.plain_effects.known:
             self.options.append(ItemRead(container, key, container[key]))
         return container[key]
 
     def keep(self, container: Any, key: Any, value: Any) -> None:
-        self.kept.write(Place(container, key), value)
+        self.plain_effects.write(plain_state.Place(container, key), value)
         container[key] = value
 
     def refuse(self, what: str, way_out: str) -> None:
@@ -538,7 +537,6 @@ class Tracer(Evaluator):
         effects.draws = [(g.generator, g.drawn) for g in self.generators.values()]
         graph = Graph(self.name, tuple(i.var for i in self.inputs), tuple(self.eqns), tuple(outputs))
         return graph, effects
-
 
     def _check_apart(self, written: GradInput) -> None:
         """Raise where a gradient that changes in place is memory of another input's, too."""

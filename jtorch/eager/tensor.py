@@ -62,7 +62,7 @@ class Size(tuple):
         return f"torch.Size({list(self)})"
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorMethods, metaclass=watch.TellingClass):
     """A multi-dimensional array that records the ops applied to it.
 
     >>> import jtorch

@@ -826,18 +826,19 @@ def a_flag_of_each_way():
     return f, lambda: state, lambda: state.update(m="none")
 
 
+class Flagged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = True
+
+    def forward(self, x):
+        self.seen = True
+        return x + 1
+
+
 @same
 def a_flag_of_a_module():
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.seen = True
-
-        def forward(self, x):
-            self.seen = True
-            return x + 1
-
-    layer = Layer()
+    layer = Flagged()
     return layer, lambda: layer.seen, lambda: setattr(layer, "seen", False)
 
 
@@ -885,16 +886,7 @@ def test_what_no_replay_writes_is_guarded_where_it_was_there_already(kind):
 
 
 def test_a_flag_that_is_written_again_has_nobody_recorded_again():
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.seen = True
-
-        def forward(self, x):
-            self.seen = True
-            return x + 1
-
-    layer = Layer()
+    layer = Flagged()
     write, read = jtorch.compile(layer), jtorch.compile(lambda x: x * 2 if layer.seen else x)
     read(t(1))
     for _ in range(3):

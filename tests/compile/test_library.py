@@ -182,3 +182,22 @@ def test_what_a_distribution_computes_once_is_not_left_there_by_a_recording():
     assert compiled(t(1)).tolist() == pytest.approx(b.log_prob(t(1)).tolist())
     b = d.Bernoulli(0.75)
     assert compiled(t(1)).tolist() == pytest.approx(b.log_prob(t(1)).tolist())
+
+
+def test_a_compiled_function_that_is_called_guards_for_itself():
+    """What it holds, plans and counts, changes with each of its own calls."""
+    inner = jtorch.compile(lambda x: x * 2)
+    outer = jtorch.compile(lambda x: inner(x))
+    for k in range(1, 5):
+        assert outer(t(1, 2)).tolist() == [2.0, 4.0]
+        inner(jtorch.ones(k))
+    assert str(outer.retraces) == "no retraces"
+    assert sum(read.guarded for read in outer._newest().capture.plain) <= 3
+
+
+def test_methods_of_tensors_tell_of_their_replacement_and_cost_no_guard():
+    f = jtorch.compile(lambda x: x.exp().relu().sum().view(1))
+    f(t(1, 2))
+    assert sum(read.guarded for read in f._newest().capture.plain) == 1  # its own code
+    with _replaced(jtorch.Tensor, "relu", lambda self: self * 0):
+        assert f(t(1, 2)).tolist() == [0.0]
