@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from jtorch.compile.runtime.immortal import live_forever
+
 DATA_OFFSET = object.__basicsize__  # of an ndarray's data pointer and of a float's value
 _METH_FASTCALL = 0x0080
-_keep_alive: dict[tuple[int, str], Any] = {}  # the definitions by the address of their code, and name
 
 
 class _MethodDef(ctypes.Structure):
@@ -22,16 +24,21 @@ class _MethodDef(ctypes.Structure):
     ]
 
 
+@functools.cache
+def _definition(name: str, address: int) -> int:
+    """Where it lies: each function made from it reads it, until it is destroyed itself."""
+    return ctypes.addressof(live_forever(_MethodDef(name.encode(), address, _METH_FASTCALL, None)))
+
+
 def make_builtin(name: str, address: int, record: np.ndarray) -> Callable[..., Any]:
     """The function at ``address``, called with ``record`` (which it keeps alive) as ``self``.
 
     Its C signature is ``PyObject *(PyObject *self, PyObject *const *arguments, Py_ssize_t count)``.
     """
-    method = _keep_alive.setdefault((address, name), _MethodDef(name.encode(), address, _METH_FASTCALL, None))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    builtin: Callable[..., Any] = make(ctypes.addressof(method), record, None)
+    builtin: Callable[..., Any] = make(_definition(name, address), record, None)
     return builtin
 
 

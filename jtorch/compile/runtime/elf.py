@@ -15,6 +15,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from jtorch.compile.runtime.immortal import live_forever
+
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BITS = 2, 4, 8
 _WRITABLE, _ALLOCATED, _THREAD_LOCAL = 0x1, 0x2, 0x400
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1
@@ -223,11 +225,8 @@ def load(objects: list[bytes], resolve: Callable[[str], int]) -> list[dict[str, 
         for image, offset in zip(images, offsets, strict=True)
     ]
     _protect(address, size)
-    _mappings.append(memory)
+    live_forever(memory)
     return exported
-
-
-_mappings: list[mmap.mmap] = []
 
 
 def _protect(address: int, size: int) -> None:

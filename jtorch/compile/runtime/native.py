@@ -17,10 +17,10 @@ from typing import Any
 
 from jtorch import config
 from jtorch.compile.runtime import elf, objects
+from jtorch.compile.runtime.immortal import live_forever
 
 _log = logging.getLogger("jtorch.cache")
 _lock = threading.RLock()
-_keep_alive: list[Any] = []
 
 
 def _fresh_lock() -> None:
@@ -120,9 +120,8 @@ def load_with_llvm(codes: list[bytes]) -> list[dict[str, int]]:
     """`load_many` by MCJIT."""
     llvm, engine = binding(), _engine()
     for code in codes:
-        reference = llvm.ObjectFileRef.from_data(code)
-        engine.add_object_file(reference)
-        _keep_alive.append((reference, code))
+        reference = llvm.ObjectFileRef.from_data(live_forever(code))
+        engine.add_object_file(live_forever(reference))
     engine.finalize_object()
     return [
         {s: engine.get_function_address(s) for s in objects.defined_symbols(code)}
@@ -134,7 +133,7 @@ def load_with_llvm(codes: list[bytes]) -> list[dict[str, int]]:
 def _engine() -> Any:
     llvm = binding()
     machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return live_forever(llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine))
 
 
 def _outside_symbol(name: str) -> int:

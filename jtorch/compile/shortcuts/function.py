@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.runtime.builtin import DATA_OFFSET, api
+from jtorch.compile.runtime.immortal import live_forever
 from jtorch.compile.shortcuts import layout
 from jtorch.compile.shortcuts.writer import NULL, Value, Writer, integer
 
@@ -39,11 +39,6 @@ class Record:
         """One of them, with ``more`` behind what has a name."""
         words = [*map(api, _FUNCTIONS.values()), *map(id, self._objects.values())]
         return np.array([*words, *(own[name] for name in self._own), *more], np.int64)
-
-
-def live_forever(thing: Any) -> None:
-    """Machine code may ask for it while the interpreter shuts down, when no module holds it any more."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 class Function(Writer):

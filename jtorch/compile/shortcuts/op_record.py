@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jtorch import op as op_module
-from jtorch.compile.shortcuts.function import Record, live_forever
+from jtorch.compile.runtime.immortal import live_forever
+from jtorch.compile.shortcuts.function import Record
 from jtorch.eager import unusual, views
 from jtorch.eager.binding import UNCHANGED, shares_memory
 from jtorch.eager.evaluate import EAGER
@@ -78,13 +79,15 @@ def record(op: Op) -> np.ndarray:
     own_dtype = not isinstance(op.dtype, str) or op.dtype == "static"
     taped = op.vjp_function is not None and op.differentiable and not own_dtype
     names = tuple(op.statics)
-    live_forever(names)
+    made = node_class(op) if taped else None
+    for thing in (op, made, names):
+        live_forever(thing)
     pool = {name: k for k, name in enumerate((*op.arrays, *op.statics))} | {"out": OUT, "needs": NEEDS}
     pool |= {f"{name}_shape": SHAPES + k for k, name in enumerate(op.arrays)}
     saved = [pool[name] for name in op.save_list] if taped else []
     pairs = [(pool[name], pool.get(op.saved_for.get(name, ""), -1)) for name in watched(op) if taped]
     own: dict[str, int] = {
-        "op": id(op), "node_class": id(node_class(op)) if taped else 0, "names": id(names) if names else 0,
+        "op": id(op), "node_class": id(made) if taped else 0, "names": id(names) if names else 0,
         "index": op.index, "numbers": takes_numbers(op), "floats": needs_floats(op),
         "no_bools": refuses_two_bools(op), "own_dtype": own_dtype,
         "needs": "needs" in op.save_list, "shapes": any(k >= SHAPES for k in saved),
