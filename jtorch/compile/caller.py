@@ -38,7 +38,7 @@ from jtorch import watch
 from jtorch.compile.apart import FOREIGN, apart, overlap, owner, owners
 from jtorch.compile.branches import is_other_branch
 from jtorch.compile.effects import finisher
-from jtorch.compile.guards import PLAIN, same, test_of
+from jtorch.compile.guards import GONE, PLAIN, same, tests_of
 from jtorch.compile.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
 from jtorch.compile.tree import unflatten
 from jtorch.compile.values import alike, counts_by_value
@@ -162,8 +162,10 @@ class _Caller:
             self.miss_unless(question(self.name))
         guarded = [read for read in self.plan.capture.plain if read.guarded]
         if guarded:
-            self.names["reads_hold"] = test_of(guarded)
-            self.miss_unless("reads_hold()")
+            self.names["GONE"] = GONE
+            tests = tests_of(guarded, self.names)
+            self.lines += ["try:", f"    if not ({tests}): return MISS  # what was read outside"]
+            self.lines += ["except GONE: return MISS"]
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         self._grad_guards()
 

@@ -351,26 +351,27 @@ class ContentsRead(Read):
         return f"the entries of a {type(self.container).__name__}"
 
 
-def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
-    """One function that tells whether all of them hold:
+def tests_of(reads: Iterable[Read], names: dict[str, Any]) -> str:
+    """An expression that is true while all of them hold; what it names goes into ``names``. It may raise
+    what is in GONE, where one does not:
 
-        def reads_hold():
-            try:
-                return (g0['scale'] is V1 or again2.holds()) and (g3.cell_contents is V4 or again5.holds())
-            except GONE:
-                return False
+        (g_0['scale'] is V_1 or again_2.holds()) and (g_3.cell_contents is V_4 or again_5.holds())
     """
-    names: dict[str, Any] = {"GONE": GONE}
     known: dict[tuple[str, int], str] = {}
 
     def name(prefix: str, value: Any) -> str:
-        made = known.setdefault((prefix, id(value)), f"{prefix}{len(names)}")
+        made = known.setdefault((prefix, id(value)), f"{prefix}_{len(known)}")
         names[made] = value
         return made
 
-    tests = " and ".join(read.test(name) for read in reads)
+    return " and ".join(read.test(name) for read in reads)
+
+
+def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
+    """The same as a function, which raises nothing."""
+    names: dict[str, Any] = {"GONE": GONE}
     text = (
-        f"def reads_hold():\n    try:\n        return {tests}\n"
+        f"def reads_hold():\n    try:\n        return {tests_of(reads, names)}\n"
         "    except GONE:\n        return False\n"
     )
     exec(compile(text, "<jtorch guards>", "exec"), names)
