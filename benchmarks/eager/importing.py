@@ -1,7 +1,11 @@
-"""How long ``import jtorch`` takes in a new process, NumPy's import counted; beside it PyTorch's."""
+"""How long ``import jtorch`` takes in a new process, NumPy's import counted; beside it PyTorch's.
+
+From bytecode, which pip writes for what it installs: ``PYTHONDONTWRITEBYTECODE`` does not count here.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -34,6 +38,7 @@ class Import:
         done = subprocess.run(
             [sys.executable, "-c", _PROGRAM.format(module=self.module)],
             cwd=Path(__file__).parents[2],
+            env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
             capture_output=True,
             text=True,
         )
