@@ -10,7 +10,7 @@ generator prints the tree, the interpreter never needs it (it runs the NumPy bod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 
@@ -127,9 +127,22 @@ def every(conditions: list[Expr]) -> Expr:
 
 def is_loaded(expr: Expr) -> bool:
     """Whether an integer from memory takes part in ``expr``, which is checked where it is read."""
-    if isinstance(expr, Binary):
-        return is_loaded(expr.left) or is_loaded(expr.right)
-    return isinstance(expr, Loaded)
+    return any(loaded(expr))
+
+
+def loaded(tree: Expr | Choice) -> Iterator[Loaded]:
+    """The integers from memory that take part in ``tree``."""
+    if isinstance(tree, Loaded):
+        yield tree
+    elif isinstance(tree, Binary):
+        yield from loaded(tree.left)
+        yield from loaded(tree.right)
+    elif isinstance(tree, Select):
+        for part in (tree.condition, tree.then, tree.otherwise):
+            yield from loaded(part)
+    elif isinstance(tree, Read):
+        for part in tree.at:
+            yield from loaded(part)
 
 
 IndexMap = Callable[..., Choice]

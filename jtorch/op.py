@@ -54,6 +54,7 @@ class Op:
         self.text: str | None = facts.pop("text", None)  # scalar text, for kernels
         self.integer_text: str | None = facts.pop("integer_text", None)
         self.check: tuple[str, str] | None = facts.pop("check", None)  # (failing test, sentence)
+        self.may_raise: bool = facts.pop("may_raise", False)  # opaque: for some elements
         self.combine: str | None = facts.pop("combine", None)  # of a reduction
         self.identity: Any = facts.pop("identity", None)
         self.shape: Callable | None = facts.pop("shape", None)  # (*shapes, **statics) -> shape

@@ -19,18 +19,11 @@ from jtorch.compile.memory import Place, Target
 from jtorch.compile.passes import Fuel, optimise
 from jtorch.compile.pipeline import Program, compile_graph
 from jtorch.compile.split import Split, split
-from jtorch.compile.tape import reached_from
+from jtorch.compile.tape import INNER, reached_from
 from jtorch.compile.timings import Timings
 from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError, user_source
-
-INNER = (
-    "the gradient of a result of the compiled function '{name}' from which another of its results was "
-    "computed: "
-    "of what lies between them nothing is known outside. Compute the second outside, or the gradient "
-    "inside."
-)
 
 
 class CompiledFunctionBackward(Node):
@@ -164,6 +157,8 @@ class Backward:
             t._node, t._index, t._requires_grad = node, k, True
             if k in self.tape.inner:
                 t._node, t._index = InnerResult(((node, k),), (), (), (t._data.shape, t._data.dtype)), 0
+            if k in self.tape.retaining:
+                t.retain_grad()
 
     def _edge(self, k: int, leaves: tuple, results: list[Any]) -> Any:
         own = self.capture.own_leaves.get(k)

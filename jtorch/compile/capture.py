@@ -20,6 +20,7 @@ from jtorch.compile.ir import Graph, Var
 from jtorch.compile.items import Digits
 from jtorch.compile.library import see_module
 from jtorch.compile.observe import Observer, Question, check_reads, quietly
+from jtorch.compile.passes import unread_checks
 from jtorch.compile.questions import TensorRead
 from jtorch.compile.results import Result, grads_of_made, results_of, with_plain_keys
 from jtorch.compile.tape import Tape, differentiate_whole, tape_of
@@ -174,8 +175,12 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     results, atoms, alive = results_of(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
     found = differentiate_whole(tracer, outs, results) if alive else None
-    tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad])
+    tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
     graph, effects = quietly(tracer.finish)(atoms)
+    gradients = () if found is None else found[2]
+    if unread := unread_checks(graph.replace(outputs=(*graph.outputs, *filter(None, gradients)))):
+        atoms += unread
+        graph, effects = quietly(tracer.finish)(atoms)
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants
     made.sets_grads = bool(grads)

@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch import config, xp
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Var, check
+from jtorch.compile.reads import checks_of
 from jtorch.compile.rules import RULES
 from jtorch.op import Kind
 
@@ -115,6 +116,22 @@ def prune(graph: Graph, fuel: Fuel) -> Graph:
             kept.append(eqn)
             needed.update(a for a in eqn.inputs if isinstance(a, Var))
     return graph.replace(eqns=tuple(reversed(kept)))
+
+
+def unread_checks(graph: Graph) -> list[Var]:
+    """Outputs of equations that nothing needs, but that may be an error: one for each check that no other
+    equation makes."""
+    kept = set(prune(graph, Fuel(-1)).eqns)
+    checking = [(eqn, found) for eqn in graph.eqns if eqn not in kept and (found := checks_of(eqn))]
+    if not checking:
+        return []
+    made = frozenset().union(*map(checks_of, kept))
+    outputs = []
+    for eqn, checks in checking:
+        if not checks <= made:
+            made |= checks
+            outputs.append(eqn.outputs[0])
+    return outputs
 
 
 def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:

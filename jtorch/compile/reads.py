@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
+from jtorch import index as ix
 from jtorch.compile.access import Coordinates, identity, is_alias, to_root
 from jtorch.compile.ir import Eqn, Graph, Literal, Var
 from jtorch.op import Kind
@@ -40,6 +41,23 @@ def is_number(eqn: Eqn) -> bool:
 def is_checked(eqn: Eqn) -> bool:
     """Whether an element of ``eqn`` may be an error: the checks of ops are about integers."""
     return eqn.op.check is not None and eqn.outputs[0].dtype.kind != "f"
+
+
+def checks_of(eqn: Eqn) -> frozenset[tuple]:
+    """What of ``eqn`` may be an error for some elements, in a form that is equal for the same checks."""
+    op = eqn.op
+    if is_checked(eqn) and any(isinstance(a, Var) for a in eqn.inputs[-1:]):
+        return frozenset({(op, *eqn.inputs)})
+    if op.may_raise:
+        return frozenset({(op, *eqn.inputs, repr(eqn.statics))})
+    rule = op.index_map or op.scatter
+    if rule is None:
+        return frozenset()
+    shape = eqn.outputs[0].shape if op.scatter is None else eqn.inputs[0].shape  # type: ignore[union-attr]
+    shapes = [a.shape for a in eqn.inputs if isinstance(a, Var)]
+    found = rule([ix.Coordinate(k) for k in range(len(shape))], shapes, **eqn.statics)
+    parts = found if isinstance(found, tuple) else (found,)
+    return frozenset((eqn.inputs[i.source], i.bound) for part in parts for i in ix.loaded(part))
 
 
 def is_pattern(eqn: Eqn) -> bool:

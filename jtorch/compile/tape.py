@@ -13,17 +13,27 @@ from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import CompileError
 
+INNER = (
+    "the gradient of a result of the compiled function '{name}' from which another of its results was "
+    "computed: of what lies between them nothing is known outside. Compute the second outside, or the "
+    "gradient inside."
+)
+
 
 @dataclass(frozen=True)
 class Tape:
     """Of each result with a graph: ``rivals`` are those that a backward pass from it spends, itself among
-    them if it saves anything; ``inner`` are the results that others are computed from."""
+    them if it saves anything; ``inner`` are the results that others are computed from, ``retaining`` those
+    of which the function asked for the gradient with ``retain_grad()``."""
 
     rivals: tuple[frozenset[int], ...]
     inner: frozenset[int]
+    retaining: frozenset[int]
 
 
-def tape_of(outs: Sequence[Tensor]) -> Tape:
+def tape_of(outs: Sequence[Tensor], name: str) -> Tape:
+    """How the results ``outs`` of the function ``name`` hang together. Raises CompileError where it called
+    ``retain_grad()`` for a gradient that nobody outside could give."""
     under = [_nodes_under(t._node) for t in outs]
     spent = [{n for n in nodes if n.frees and n.saved} for nodes in under]
     rivals = tuple(frozenset(j for j, other in enumerate(spent) if mine & other) for mine in spent)
@@ -31,7 +41,10 @@ def tape_of(outs: Sequence[Tensor]) -> Tape:
         j for j, t in enumerate(outs)
         if any(t._node in nodes and outs[i]._node is not t._node for i, nodes in enumerate(under))
     )  # fmt: skip
-    return Tape(rivals, inner)
+    retaining = frozenset(j for j, t in enumerate(outs) if t.retains_grad)
+    if retaining & inner:
+        raise CompileError(f"retain_grad() inside '{name}' asks for {INNER.format(name=name)}")
+    return Tape(rivals, inner, retaining)
 
 
 def _nodes_under(node: Any) -> set[Any]:

@@ -55,7 +55,12 @@ def _diagonal(xp, v):
 
 
 @opaque(
-    shape=lambda x: (x[:-1], x), n_outputs=2, dtype=_two, public=None, grad_name="LinalgEighBackward0"
+    shape=lambda x: (x[:-1], x),
+    n_outputs=2,
+    dtype=_two,
+    public=None,
+    may_raise=True,
+    grad_name="LinalgEighBackward0",
 )
 def eigh(xp, x):
     """(eigenvalues in ascending order, eigenvectors as columns); only the lower triangle is read."""
@@ -96,7 +101,14 @@ def _svd_shape(x, full):
     return ((*batch, m, m if full else k), (*batch, k), (*batch, n if full else k, n))
 
 
-@opaque(shape=_svd_shape, n_outputs=3, dtype=_three, public=None, grad_name="LinalgSvdBackward0")
+@opaque(
+    shape=_svd_shape,
+    n_outputs=3,
+    dtype=_three,
+    public=None,
+    may_raise=True,
+    grad_name="LinalgSvdBackward0",
+)
 def svd(xp, x, *, full):
     """(U, S, Vh) with x = U diag(S) Vh"""
     return xp.svd(x, full=full)

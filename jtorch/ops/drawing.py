@@ -18,7 +18,11 @@ def exponential(xp, bits, *, dtype):
 
 
 @opaque(
-    shape=lambda u, rate: rate, dtype=lambda dtypes, statics: dtypes[1], differentiable=False, public=None
+    shape=lambda u, rate: rate,
+    dtype=lambda dtypes, statics: dtypes[1],
+    differentiable=False,
+    public=None,
+    may_raise=True,
 )
 def poisson_quantile(xp, u, rate):
     """The Poisson count at ``u``, a float64 in (0, 1), for each rate of the same shape."""
@@ -30,6 +34,7 @@ def poisson_quantile(xp, u, rate):
     dtype=lambda dtypes, statics: dtypes[1],
     differentiable=False,
     public=None,
+    may_raise=True,
 )
 def binomial_quantile(xp, u, count, prob):
     """The number of successes in ``count`` tries at ``u``, a float64 in (0, 1)."""
@@ -43,7 +48,13 @@ def all_shares(xp, x):
     return xp.all(inside, axis=tuple(range(len(x.shape))), keepdims=False)
 
 
-@opaque(shape=lambda x, test: x, dtype=lambda dtypes, statics: dtypes[0], differentiable=False, public=None)
+@opaque(
+    shape=lambda x, test: x,
+    dtype=lambda dtypes, statics: dtypes[0],
+    differentiable=False,
+    public=None,
+    may_raise=True,
+)
 def checked(xp, x, *, test):
     """``x``, or an error where its elements are not what ``test`` says."""
     return xp.checked(x, test=test)

@@ -44,6 +44,7 @@ def _(xp, g, x_shape, indices, axes):
     shape=lambda x, value, *indices, axes: x,
     dtype=lambda dtypes, statics: dtypes[0],
     public=None,
+    may_raise=True,
 )
 def index_put(xp, x, value, *indices, axes):
     """``x`` with ``value`` at ``indices``; where positions repeat, one of the values stays."""

@@ -44,7 +44,7 @@ def _of_batch(*shapes, **_):
     return shapes[0][:-2]
 
 
-@opaque(shape=lambda x: x, public=None, grad_name="LinalgInvExBackward0")
+@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgInvExBackward0")
 def inv(xp, x):
     return xp.inv(x)
 
@@ -55,7 +55,7 @@ def _(xp, g, out):
     return -xp.matmul(xp.matmul(turned, g), turned)
 
 
-@opaque(shape=lambda x, y: y, public=None, grad_name="LinalgSolveExBackward0")
+@opaque(shape=lambda x, y: y, public=None, may_raise=True, grad_name="LinalgSolveExBackward0")
 def solve(xp, x, y):
     return xp.solve(x, y)
 
@@ -81,7 +81,7 @@ def _(xp, g, x, out, lower, unit, needs):
     return below(xp, gx, -int(unit)) if lower else above(xp, gx, int(unit)), gy
 
 
-@opaque(shape=lambda x: x, public=None, grad_name="LinalgCholeskyExBackward0")
+@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgCholeskyExBackward0")
 def cholesky(xp, x):
     """The lower factor of symmetric positive-definite matrices; only their lower triangle is read."""
     return xp.cholesky(x)

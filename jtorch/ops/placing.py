@@ -95,6 +95,7 @@ def _(xp, g, index, axis, needs):
     shape=lambda x, value, *indices, axes, reduce: x,
     dtype=lambda dtypes, statics: dtypes[0],
     public=None,
+    may_raise=True,
     grad_name="ScatterReduceBackward0",
 )
 def index_combine(xp, x, value, *indices, axes, reduce):

@@ -4,6 +4,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
+from jtorch.errors import CompileError
 
 # -- gradients that are handed in --------------------------------------------------------------------------
 
@@ -312,3 +313,59 @@ def test_an_argument_that_is_changed_before_a_backward_outside_is_an_error():
     x.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+# -- retain_grad() inside ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_result_retains_its_gradient_as_the_function_asked(compiled):
+    w = jtorch.tensor([1.0, 2.0], requires_grad=True)
+
+    def f(x):
+        h = w * x
+        h.retain_grad()
+        return h
+
+    f = jtorch.compile(f) if compiled else f
+    for _ in range(2):
+        h = f(jtorch.tensor([2.0, 3.0]))
+        assert h.retains_grad
+        (h * h).sum().backward()
+        assert h.grad.tolist() == [4.0, 12.0]
+
+
+@pytest.mark.parametrize("kept", ["returned", "in a dict", "in an attribute", "in a list"])
+def test_a_gradient_that_nobody_can_retain_is_refused(kept):
+    w = jtorch.tensor([1.0, 2.0], requires_grad=True)
+    places, attributes, entries = {}, nn.Module(), []
+
+    @jtorch.compile
+    def f(x):
+        h = w * x
+        h.retain_grad()
+        if kept == "in a dict":
+            places["h"] = h
+        elif kept == "in an attribute":
+            attributes.h = h
+        elif kept == "in a list":
+            entries.append(h)
+        return ((h * h).sum(), h) if kept == "returned" else (h * h).sum()
+
+    with pytest.raises(CompileError, match="retain_grad"):
+        f(jtorch.tensor([2.0, 3.0]))
+    assert not places and not entries and not hasattr(attributes, "h")
+
+
+def test_a_gradient_that_is_retained_and_known_inside():
+    w, kept = jtorch.tensor([1.0, 2.0], requires_grad=True), {}
+
+    @jtorch.compile
+    def f(x):
+        kept["h"] = h = w * x
+        h.retain_grad()
+        (h * h).sum().backward()
+
+    for _ in range(2):
+        f(jtorch.tensor([2.0, 3.0]))
+        assert kept["h"].grad.tolist() == [4.0, 12.0]
