@@ -122,16 +122,21 @@ def unread_checks(graph: Graph) -> list[Var]:
     """Outputs of equations that nothing needs, but that may be an error: one for each check that no other
     equation makes."""
     kept = set(prune(graph, Fuel(-1)).eqns)
-    checking = [(eqn, found) for eqn in graph.eqns if eqn not in kept and (found := checks_of(eqn))]
-    if not checking:
+    unread = [eqn.outputs[0] for eqn in graph.eqns if eqn not in kept and checks_of(eqn)]
+    if not unread:
         return []
-    made = frozenset().union(*map(checks_of, kept))
-    outputs = []
-    for eqn, checks in checking:
+    n = len(graph.outputs)
+    shared = share(graph.replace(outputs=(*graph.outputs, *unread)), Fuel(-1))  # equal indices are one
+    maker = {v: eqn for eqn in shared.eqns for v in eqn.outputs}
+    needed = prune(shared.replace(outputs=shared.outputs[:n]), Fuel(-1)).eqns
+    made = frozenset().union(*map(checks_of, needed))
+    found = []
+    for var, now in zip(unread, shared.outputs[n:], strict=True):
+        checks = checks_of(maker[now])  # type: ignore[index]
         if not checks <= made:
             made |= checks
-            outputs.append(eqn.outputs[0])
-    return outputs
+            found.append(var)
+    return found
 
 
 def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:

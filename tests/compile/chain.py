@@ -110,10 +110,12 @@ def targets_of(made: Capture) -> list[Target]:
     return targets + [Target("grad", k) for k in range(len(_new_grads(made)))]
 
 
-def _decisions(made: Capture) -> list[np.ndarray]:
-    """What the graph's checks of branches give for arguments that go the recorded way."""
-    atoms = made.graph.outputs[_n_values(made) : made.n_results]
-    return [np.ones(a.shape, a.dtype) for a in atoms]  # type: ignore[union-attr]
+def _decisions(made: Capture) -> list[int]:
+    """Which outputs of the graph are its checks of branches: 1 for arguments that go the recorded way. Other
+    results that nobody sees are there for an error that they might be."""
+    maker = {v: eqn for eqn in made.graph.eqns for v in eqn.outputs}
+    unseen = range(_n_values(made), made.n_results)
+    return [k for k in unseen if maker[made.graph.outputs[k]].op.name == "expect"]  # type: ignore[index]
 
 
 def _n_values(made: Capture) -> int:
@@ -129,7 +131,7 @@ def _shown(made: Capture, outputs: list[np.ndarray]) -> list[np.ndarray]:
         for op, statics in result.chain:
             value = op.body(EAGER.xp, value, **statics)
         results.append(value)
-    return results + outputs[_n_values(made) :]
+    return results + [outputs[k] for k in _decisions(made)] + outputs[made.n_results :]
 
 
 def _new_grads(made: Capture) -> list[int]:
@@ -158,7 +160,8 @@ def links(
     position = default_generator.position()
     found = values_of(function(*given))
     default_generator.move_to(position)
-    found += _decisions(made)
+    atoms = [made.graph.outputs[k] for k in _decisions(made)]
+    found += [np.ones(a.shape, a.dtype) for a in atoms]  # type: ignore[union-attr]
     found += [np.array(given[e.argument]._data) for e in made.effects.writes]
     found += [np.array(given[k].grad._data) for k in _new_grads(made)]
     yield "eager", found
