@@ -59,7 +59,7 @@ class GradScaler:
 
     def scale(self, outputs: Any) -> Any:
         """``outputs``, a tensor or lists of tensors, times the scale."""
-        if not self._enabled:
+        if not self._is_on():
             return outputs
         self._started = True
         if isinstance(outputs, Tensor):
@@ -71,7 +71,7 @@ class GradScaler:
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of the parameters by the scale, in place: once between updates."""
-        if not self._enabled:
+        if not self._is_on():
             return
         self._check_started("unscale_")
         stage = self._stage(optimizer)[0]
@@ -82,6 +82,9 @@ class GradScaler:
         if stage == _STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         self._enter(optimizer, _UNSCALED, self._unscale(optimizer))
+
+    def _is_on(self) -> bool:
+        return bool(op.CONTEXT.get().evaluator.option(self.__dict__, "_enabled"))
 
     def _current(self) -> Any:
         return op.CONTEXT.get().evaluator.scalar(self.__dict__, "_scale")
@@ -110,7 +113,7 @@ class GradScaler:
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """``optimizer.step(...)`` on unscaled gradients, unless one is inf or NaN."""
-        if not self._enabled:
+        if not self._is_on():
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
@@ -127,7 +130,7 @@ class GradScaler:
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """End a step: set the scale, or let it grow or shrink by what was found since the last update."""
-        if not self._enabled:
+        if not self._is_on():
             return
         self._check_started("update")
         op.CONTEXT.get().evaluator.refuse(
@@ -156,7 +159,7 @@ class GradScaler:
             )
 
     def get_scale(self) -> float:
-        return self._current() if self._enabled else 1.0
+        return self._current() if self._is_on() else 1.0
 
     def get_growth_factor(self) -> float:
         return self._growth_factor

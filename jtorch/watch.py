@@ -4,7 +4,8 @@ Plans capture arrays, modules and optimizers. Asking each of them before each ca
 the call; instead whoever changes one of them says so here. Two channels:
 
 * ``structure``: an epoch that modules, optimizers, hooks and modes advance. A plan that sees another epoch
-  than its own looks at everything it captured once and stamps itself again.
+  than its own is recorded again, unless all that was told meanwhile is as it was (``is_as_before``): modes
+  and flags that were set and put back.
 * ``captured``: the arrays that plans point into. Rebinding a tensor's data or switching its
   ``requires_grad`` advances the epoch only when the array is one of those.
 """
@@ -12,16 +13,35 @@ the call; instead whoever changes one of them says so here. Two channels:
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 import weakref
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Container
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from threading import active_count, get_ident
+from typing import Any, NamedTuple
 
 structure = [0]
 captured: dict[int, Any] = {}
+
+_COMPARED = (bool, int, str, type(None))
+
+
+class _Step(NamedTuple):
+    """One advance of the epoch, told by ``thread``. Where ``owner()`` is somebody, its attribute ``name`` was
+    ``before``; else nobody can tell whether it is as it was."""
+
+    epoch: int
+    thread: int
+    owner: Callable[[], Any] | None
+    name: str
+    before: Any
+
+
+_numbers = itertools.count(1)  # no two threads get one
+_steps: deque[_Step] = deque(maxlen=1 << 14)
 
 # In a thread that records a function: the generators it seeded or gave a state, by id, and where they were.
 moved: ContextVar[dict[int, tuple[Any, tuple[int, int]]] | None] = ContextVar("jtorch_moved", default=None)
@@ -89,15 +109,66 @@ def note_attribute(owner: Any, name: str) -> None:
         noting.note(owner, facts, name, lambda: facts.get(name, facts), put)
 
 
-def advance() -> None:
-    """Something that any plan may rely on has changed."""
-    structure[0] += 1
+def advance(owner: Any = None, name: str = "", before: Any = None) -> None:
+    """Something that any plan may rely on has changed: the attribute ``name`` of ``owner``, which was
+    ``before``, where that is known."""
+    known = owner is not None and before.__class__ in _COMPARED
+    epoch = next(_numbers)
+    told = (weakref.ref(owner), name, before) if known else (None, "", None)  # keeps nothing alive
+    _steps.append(_Step(epoch, get_ident(), *told))
+    structure[0] = epoch
 
 
-def touched(array: Any) -> None:
+def touched(array: Any, owner: Any = None, name: str = "", before: Any = None) -> None:
     """The tensor that holds ``array`` was rebound or changed its ``requires_grad``."""
     if id(array) in captured:
-        structure[0] += 1
+        advance(owner, name, before)
+
+
+def _since(epoch: int) -> list[_Step] | None:
+    """The steps after ``epoch``, the newest first; None where they are not all known any more."""
+    for _ in range(3):
+        found: list[_Step] = []
+        try:
+            for step in reversed(_steps):
+                if step.epoch <= epoch:
+                    return found
+                found.append(step)
+            return found if len(_steps) < (_steps.maxlen or 0) else None
+        except RuntimeError:  # another thread told of something meanwhile
+            pass
+    return None
+
+
+def is_as_before(epoch: int) -> bool:
+    """Whether all that was told since ``epoch`` is as it was then: what was set has been put back."""
+    steps = _since(epoch)
+    if steps is None or len(steps) != structure[0] - epoch:
+        return False
+    first: dict[tuple[int, str], _Step] = {}
+    for step in steps:
+        owner = None if step.owner is None else step.owner()
+        if owner is None:
+            return False
+        first[id(owner), step.name] = step
+    return all(map(_is_put_back, first.values()))
+
+
+def _is_put_back(step: _Step) -> bool:
+    assert step.owner is not None
+    try:
+        now = object.__getattribute__(step.owner(), step.name)
+    except AttributeError:
+        return False
+    return now.__class__ is step.before.__class__ and now == step.before
+
+
+def own_since(epoch: int) -> bool:
+    """Whether only this thread has told of something since ``epoch``."""
+    steps, mine = _since(epoch), get_ident()
+    if steps is None:
+        return active_count() == 1
+    return all(step.thread == mine for step in steps)
 
 
 class TellingClass(type):
@@ -142,7 +213,7 @@ def _telling(cls: type) -> type:
 def _and_advance(method: Any) -> Any:
     @functools.wraps(method)
     def changing(self: Any, *args: Any, **kwargs: Any) -> Any:
-        structure[0] += 1
+        advance()
         noting = journal.get()
         if noting is not None:
             noting.note(self, self, None, partial(_copied, self), partial(_refill, self))

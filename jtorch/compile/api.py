@@ -49,6 +49,7 @@ from jtorch.errors import (
 from jtorch.op import Context
 
 MANY = 5  # recordings of one function after which it is told how much they cost
+_LOOKS = 10  # how often a call looks for its plan while other threads change what plans rely on
 MAX_PLANS = 64  # per function; the least recently used one goes
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
@@ -153,10 +154,11 @@ class CompiledFunction:
         args, kwargs = self._positional(args, kwargs)
         leaves, structure = flatten((args, kwargs))
         plans = self.plans.setdefault(structure, [])
-        while True:
+        for _ in range(_LOOKS):
             recordings = self._recordings
             ways = 0 if other is None else 1
             for plan in tuple(plans):
+                plan.is_as_before()
                 try:
                     result = MISS if plan is other else self._replay(plan, leaves, args, kwargs)
                 except OtherBranch:
@@ -184,6 +186,7 @@ class CompiledFunction:
                 return result
             if found.epoch == watch.structure[0]:  # else another thread changed something: look again
                 raise _not_accepted(found, leaves, self.name)
+        return self.function(*args, **kwargs)
 
     def _branches_too_often(self, ways: int) -> bool:
         """Whether a call of yet another way through the branches runs eagerly, which is told once."""

@@ -198,8 +198,10 @@ TRUTH = ("__bool__", "__len__")
 
 def read_special(observer: Observer, frame: types.FrameType, owner: Any, *names: str) -> None:
     """The interpreter is about to call these methods of ``owner``, those there are. Where a user's class has
-    one from a library's, code that is not watched reads what the object holds."""
+    one from a library's, or all is jtorch's, code that is not watched reads what the object holds."""
     cls, kind = type(owner), kind_of(type(owner))
+    if kind is Kind.OURS:
+        see_objects(observer, frame, [owner])
     if kind not in _WITH_SPECIAL or not is_users(cls):
         return
     for name in names:

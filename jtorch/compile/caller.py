@@ -28,6 +28,7 @@ from __future__ import annotations
 import copy
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,7 @@ class _Caller:
         self.lines: list[str] = []
         self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
         self.late: list[str] = []  # what follows the replay: writing staged copies back
+        self.counts: Counter[str] = Counter()  # of names, by their prefix
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "EAGER": EAGER, "WATCH": watch.structure, "MISS": MISS,
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
@@ -131,7 +133,8 @@ class _Caller:
         self.add(f"if not ({test}): return MISS")
 
     def name(self, prefix: str, value: Any) -> str:
-        name = f"{prefix}{sum(1 for n in self.names if n.startswith(prefix))}"
+        name = f"{prefix}{self.counts[prefix]}"
+        self.counts[prefix] += 1
         self.names[name] = value
         return name
 

@@ -48,6 +48,7 @@ from jtorch.compile.volatile import check_volatile
 from jtorch.eager.tensor import Tensor
 from jtorch.generator import Generator, default_generator
 from jtorch.optim.lr_scheduler import LRScheduler
+from jtorch.optim.optimizer import Optimizer
 
 _CHANGING = frozenset({
     "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
@@ -186,6 +187,9 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if str(written_in).partition(".")[0] == "jtorch":  # also what it has wrapped around a user's: step()
         _see_ours(observer, stop.frame, callee, args)
         see_objects(observer, stop.frame, args, callee.__name__)
+        for value in args[1:]:
+            if isinstance(value, Optimizer):  # scaler.step(optimizer)
+                read_attribute(observer, stop.frame, value, "step")
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         _hand_over(observer, stop.frame, args, objects=False)
@@ -254,11 +258,12 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
         if not args:
             observer.read(AnswerRead, frame, callee, None, callee())
     kind = kind_of(type(owner))
+    ours = kind in (Kind.MODULE, Kind.OURS) or (kind is Kind.OBJECT and hasattr(type(owner), name))
     if kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
         if name.startswith("register_") and owner._data.__class__ is np.ndarray:
             observer.noted.note(owner, source_of(frame), name)
-    elif kind in (Kind.MODULE, Kind.OURS) and is_changing(name) and observer.is_outside(owner):
+    elif ours and is_changing(name) and observer.is_outside(owner):
         observer.noted.note(owner, source_of(frame), name)
     elif name in ("initial_seed", "get_rng_state", "get_state"):
         generator = owner if isinstance(owner, Generator) else default_generator

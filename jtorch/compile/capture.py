@@ -68,6 +68,7 @@ class Capture:
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     calls_out: bool = False  # whether it runs functions that are disabled for compiling
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
+    epoch: int = 0  # of ``watch.structure``, when it began
 
     def open(self, returned: Any) -> tuple[list[Any], Any]:
         """Leaves and structure of what a call returned, where outside containers count as leaves."""
@@ -82,11 +83,13 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     counts: dict[Any, Place] = {}
     digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     log: list[Any] = []
+    epoch = watch.structure[0]
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
         try:
             made = _capture(function, leaves, structure, context, observer, fixed, counts, digits, log)
             callees.hand_over(log)
+            made.epoch = epoch
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
             array = leaves[found.place]._data

@@ -115,7 +115,7 @@ class CompiledPlan:
         self._follow_versions()
         self._watch()
         self.statics = _statics(leaves)
-        self.epoch = watch.structure[0]
+        self.epoch = _epoch_of(capture)
         self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
         self.clock.stop_with(self.call)
 
@@ -176,11 +176,19 @@ class CompiledPlan:
             return False
         if not all(map(_same_static, self.statics, _statics(leaves))):
             return False
-        before, self.epoch = self.epoch, watch.structure[0]
+        before, self.epoch = self.epoch, _epoch_of(capture)
         call = caller.make(self, leaves, context)
         if call.source != self.call.source:  # type: ignore[attr-defined]
             self.epoch = before
             return False
+        return True
+
+    def is_as_before(self) -> bool:
+        """Whether what was changed outside since is as it was. If so the plan is stamped again."""
+        now = watch.structure[0]
+        if self.epoch == now or not watch.is_as_before(self.epoch):
+            return False
+        self.epoch = now
         return True
 
     def holds_for_one_call(self, capture: Capture) -> None:
@@ -200,6 +208,16 @@ class CompiledPlan:
             return False
         pairs = zip(mine.inputs, other.inputs, strict=True)
         return all(_identity(a) == _identity(b) for a, b in pairs) and _facts(mine) == _facts(other)
+
+
+_NEVER = -1  # no epoch of ``watch.structure``
+
+
+def _epoch_of(capture: Capture) -> int:
+    """The epoch for which ``capture`` holds: none where another thread has changed something since it began,
+    for nobody knows what of that the function saw."""
+    now = watch.structure[0]
+    return now if watch.own_since(capture.epoch) else _NEVER
 
 
 def _facts(capture: Capture) -> tuple:

@@ -265,7 +265,7 @@ def _load_item(stop: Stop) -> None:
         observer.deep(stop.frame, key)
     elif isinstance(container, dict) and see_search(observer, stop.frame, container, key):
         return
-    elif kind is Kind.OBJECT:
+    elif kind in (Kind.OBJECT, Kind.OURS):
         read_special(observer, stop.frame, container, "__getitem__")
     elif kind is Kind.CONTAINER and id(container) in observer.outside:
         if isinstance(container, dict) and hashes_in_python(key):

@@ -1,8 +1,9 @@
 """What jtorch's own code, which is not watched, goes by: its classes, and what its objects hold.
 
-Modules tell of attributes that are set, but not of lists that change in place (``conv.stride[0] = 2``), nor
-can a class tell that a method of it was replaced. So both are read where a module is called. Objects other
-than modules, such as distributions, count as read when they are asked something.
+Modules tell of attributes that are set, but not of lists that change in place (``conv.stride[0] = 2``), and
+of classes only ``Tensor`` and ``Function`` tell that a method of them was replaced. So lists and ``forward``
+are read where a module is called. Objects other than modules, such as distributions, count as read when they
+are asked something.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 
 from jtorch import watch
 from jtorch.compile.changes import is_changing
-from jtorch.compile.guards import MISSING, AttributeRead
+from jtorch.compile.guards import AttributeRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
 from jtorch.nn.module import Module
 
 _LISTS = (list, dict, set)
-_APART = ("jtorch.compile", "jtorch.utils.data")  # compiled functions have guards, loaders are refused
-_THROUGH_EVALUATOR = ("jtorch.optim", "jtorch.grad_scaler")  # ask it for numbers, in the methods that say so
+_APART = "jtorch.compile."  # compiled functions are recorded inline
+_THROUGH_EVALUATOR = ("jtorch.optim.", "jtorch.grad_scaler")  # in the methods that say so, for numbers
 
 
 def see_module(observer: Any, frame: types.FrameType | None, module: Any) -> None:
@@ -70,9 +71,16 @@ def _is_followed(base: type, method: str) -> bool:
 
 
 def read_method(observer: Any, frame: types.FrameType, cls: type, name: str) -> None:
-    """A method or property of a class of jtorch's that does not tell when somebody replaces it."""
-    if isinstance(cls, watch.TellingClass):
+    """The attribute ``name`` of a class of jtorch's, or of one that tells when somebody replaces it: what
+    somebody put there is from outside then, and bases of a user's count as read, for they tell nothing."""
+    base = next((base for base in cls.__mro__ if name in vars(base)), None)
+    if base is None:
         return
-    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), MISSING)
-    if isinstance(found, (types.FunctionType, property)) and str(cls.__module__).startswith("jtorch"):
+    found, ours = vars(base)[name], str(base.__module__).startswith("jtorch")
+    if isinstance(cls, watch.TellingClass):
+        if is_users(base) and not isinstance(base, watch.TellingClass):
+            observer.read(AttributeRead, frame, cls, name, getattr(cls, name))
+        elif not (ours and str(getattr(found, "__module__", None)).startswith("jtorch")):
+            observer.meet(found)
+    elif isinstance(found, (types.FunctionType, property)) and str(cls.__module__).startswith("jtorch"):
         observer.read(AttributeRead, frame, cls, name, getattr(cls, name))

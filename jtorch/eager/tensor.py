@@ -210,7 +210,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             noting.note(self, self, "requires_grad", lambda: self._requires_grad, put)
         if self._requires_grad != bool(requires_grad):
             self._requires_grad = bool(requires_grad)
-            watch.touched(self._data)
+            watch.touched(self._data, self, "_requires_grad", not self._requires_grad)
         return self
 
     @property

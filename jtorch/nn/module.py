@@ -100,7 +100,7 @@ class Module(Changeable, Hooked):
             watch.note_attribute(self, name)
         object.__setattr__(self, name, value)
         if before is not value and not _unchanged(before, value):
-            watch.advance()
+            watch.advance(self, name, before)
 
     def _set_buffer(self, name: str, value: Buffer) -> None:
         if "_buffers" not in self.__dict__:

@@ -79,7 +79,7 @@ def test_modes():
     assert ("x.requires_grad", "False", "True") in changes(f)
 
 
-def test_a_modules_mode_is_told_once_and_toggling_confirms():
+def test_a_modules_mode_is_told_once_and_toggling_costs_nothing():
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
     f = jtorch.compile(lambda x: model(x))
     f(jtorch.ones(1, 2))
@@ -87,6 +87,9 @@ def test_a_modules_mode_is_told_once_and_toggling_confirms():
     f(jtorch.ones(1, 2))
     assert changes(f) == [("model.training", "True", "False")]
     model.train()
+    f(jtorch.ones(1, 2))
+    assert [entry.outcome for entry in f.retraces] == ["recorded"]
+    model.note = "not read"
     f(jtorch.ones(1, 2))
     assert [entry.outcome for entry in f.retraces] == ["recorded", "confirmed"]
 

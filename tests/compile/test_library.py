@@ -1,12 +1,15 @@
 """What jtorch's own code goes by: methods that are replaced, lists of layers, attributes of its objects."""
 
 import contextlib
+import functools
 
 import pytest
 
 import jtorch
 from jtorch import distributions as d
 from jtorch import nn
+from jtorch.errors import CompileError
+from jtorch.utils import data
 from tests.compile.observing import t
 
 F = nn.functional
@@ -201,3 +204,145 @@ def test_methods_of_tensors_tell_of_their_replacement_and_cost_no_guard():
     assert sum(read.guarded for read in f._newest().capture.plain) == 1  # its own code
     with _replaced(jtorch.Tensor, "relu", lambda self: self * 0):
         assert f(t(1, 2)).tolist() == [0.0]
+
+
+def _own_function(scale):
+    def own(self):
+        return self * 1
+
+    own.scale, own.options = scale, {"a": scale}
+    return own
+
+
+def _attribute_of_a_method(monkeypatch):
+    own = _own_function(2.0)
+    monkeypatch.setattr(jtorch.Tensor, "own", own, raising=False)
+    return lambda x: x * x.own.scale, lambda: setattr(own, "scale", 5.0)
+
+
+def _entry_of_a_methods_dict(monkeypatch):
+    own = _own_function(2.0)
+    monkeypatch.setattr(jtorch.Tensor, "own", own, raising=False)
+    return lambda x: x * x.own.options["a"], lambda: own.options.update(a=5.0)
+
+
+def _dict_on_the_class(monkeypatch):
+    options = {"a": 2.0}
+    monkeypatch.setattr(jtorch.Tensor, "options", options, raising=False)
+    return lambda x: x * x.options["a"], lambda: options.update(a=5.0)
+
+
+def _partial_method(monkeypatch):
+    options = {"a": 2.0}
+    own = functools.partialmethod(lambda self, found: self * found["a"], options)
+    monkeypatch.setattr(jtorch.Tensor, "own", own, raising=False)
+    return lambda x: x.own(), lambda: options.update(a=5.0)
+
+
+def _mixed_in(monkeypatch):
+    class Mixin:
+        factor = 2.0
+
+        def twice(self):
+            return self * 2
+
+    class Mixed(Mixin, jtorch.Tensor):
+        pass
+
+    def change():
+        Mixin.factor, Mixin.twice = 5.0, lambda self: self * 7
+
+    def f(x):
+        x = x.as_subclass(Mixed)
+        return (x.twice() * x.factor).as_subclass(jtorch.Tensor)
+
+    return f, change
+
+
+def _subset(monkeypatch):
+    subset = data.Subset([1.0, 2.0, 3.0], [0, 1])
+    return lambda x: x * subset[0], lambda: subset.indices.__setitem__(0, 2)
+
+
+def _under_a_subset(monkeypatch):
+    entries = [1.0, 2.0]
+    both = data.ConcatDataset([data.Subset(entries, [0]), [4.0]])
+    return lambda x: x * both[0] + len(both), lambda: entries.__setitem__(0, 9.0)
+
+
+def _tensors_of_a_dataset(monkeypatch):
+    held = data.TensorDataset(t(1, 2, 3))
+    return lambda x: x * held[0][0] + len(held), lambda: setattr(held, "tensors", (t(7, 8),))
+
+
+def _length_of_a_loader(monkeypatch):
+    entries = [1.0, 2.0]
+    loader, sampler = data.DataLoader(entries, batch_size=1), data.SequentialSampler(entries)
+    return lambda x: x * len(loader) + len(sampler), lambda: entries.append(3.0)
+
+
+def _scaler_that_is_switched_off(monkeypatch):
+    scaler = jtorch.amp.GradScaler("cpu")
+    return lambda x: scaler.scale(x), lambda: setattr(scaler, "_enabled", False)
+
+
+@pytest.mark.parametrize("make", [
+    _attribute_of_a_method, _entry_of_a_methods_dict, _dict_on_the_class, _partial_method, _mixed_in, _subset,
+    _under_a_subset, _tensors_of_a_dataset, _length_of_a_loader, _scaler_that_is_switched_off,
+])  # fmt: skip
+def test_what_is_reached_through_the_librarys_objects_is_noticed(make, monkeypatch):
+    f, change = make(monkeypatch)
+    compiled = jtorch.compile(f)
+    x = t(1, 2)
+    assert compiled(x).tolist() == f(x).tolist()
+    change()
+    assert compiled(x).tolist() == f(x).tolist()
+
+
+def test_what_a_method_on_the_class_collects_is_collected_at_each_call(monkeypatch):
+    own = _own_function(2.0)
+    own.seen = []
+    monkeypatch.setattr(jtorch.Tensor, "own", own, raising=False)
+
+    @jtorch.compile
+    def f(x):
+        x.own.seen.append(1)
+        return x
+
+    for k in range(3):
+        f(t(1, 2))
+        assert len(own.seen) == k + 1
+
+
+def test_a_step_that_is_replaced_under_a_scaler():
+    p = nn.Parameter(t(1, 2))
+    optimizer, scaler = jtorch.optim.SGD([p], lr=0.1), jtorch.amp.GradScaler("cpu")
+
+    @jtorch.compile
+    def f(x):
+        optimizer.zero_grad()
+        scaler.scale((p * x).sum()).backward()
+        scaler.step(optimizer)
+
+    f(t(1, 2))
+    scaler.update()
+    optimizer.step = lambda *args, **options: None
+    before = p.tolist()
+    f(t(1, 2))
+    assert p.tolist() == before
+
+
+def test_a_users_optimizer_that_gets_a_group_inside_is_refused():
+    class Own(jtorch.optim.SGD):
+        pass
+
+    optimizer = Own([nn.Parameter(t(1, 2))], lr=0.1)
+
+    @jtorch.compile
+    def f(x):
+        optimizer.add_param_group({"params": [nn.Parameter(t(1))]})
+        return x
+
+    with pytest.raises(CompileError, match="add_param_group"):
+        f(t(1, 2))
+    assert len(optimizer.param_groups) == 1
