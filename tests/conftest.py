@@ -11,14 +11,29 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
 
+import collections
+
+import pytest
+
 from jtorch.eager import shortcuts
 
+_QUICK = 24  # cases of one test in the quick part
 
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items):
-    """Long runs are slow ones, too: ``-m "not slow"`` takes the place of pyproject's ``-m "not soak"``."""
+    """Long runs are slow ones, too: ``-m "not slow"`` takes the place of pyproject's ``-m "not soak"``. Of
+    one test's many cases some are quick: the first and others at equal distances."""
+    cases = collections.defaultdict(list)
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker("slow")
+        cases[item.nodeid.partition("[")[0]].append(item)
+    for alike in cases.values():
+        quick = {k * len(alike) // _QUICK for k in range(_QUICK)}
+        for k, item in enumerate(alike):
+            if len(alike) > _QUICK and k not in quick:
+                item.add_marker("slow")
 
 
 shortcuts.prepare()  # the first op of all may compile them, into the cache folder of a test

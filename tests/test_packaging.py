@@ -38,6 +38,7 @@ def _imported() -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
+@pytest.mark.slow
 def test_every_extra_is_imported_by_some_file():
     imported = _imported()
     for extra, requirements in PROJECT["optional-dependencies"].items():

@@ -169,6 +169,7 @@ def test_small_ops_wake_no_thread(mode):
     assert ticks <= 2  # hundredths of a second; NumPy's BLAS spins for three after each product
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_large_products_use_the_threads_and_let_them_sleep(mode):

@@ -27,7 +27,7 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
         return IndexError(str(error))
     if type(error) is RuntimeError:  # a sentence of our own
         return error
-    if op.kind is Kind.ELEMENTWISE and isinstance(error, ValueError):
+    if isinstance(error, ValueError) and (op.kind is Kind.ELEMENTWISE or "broadcast" in str(error)):
         mismatch = broadcast_mismatch(shapes)
         if mismatch is not None:
             return RuntimeError(mismatch)

@@ -77,6 +77,7 @@ def test_plans_of_random_programs_are_sound(program: Program):
         assert_sound(plan_of(program, *program.leaves()))
 
 
+@pytest.mark.slow
 @given(programs(max_size=12, grad=True))
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_plans_of_random_gradients_are_sound(program: Program):

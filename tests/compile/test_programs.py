@@ -141,6 +141,7 @@ def test_all_random_programs_on_numba(block):
 _SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
+@pytest.mark.slow
 @given(programs(in_place=True))
 @settings(max_examples=60, **_SETTINGS)
 def test_programs_that_hypothesis_draws(program: Program):

@@ -45,6 +45,7 @@ def test_runs_are_reproducible(example, tmp_path):
     assert runs[0] == runs[1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="Numba is not installed")
 @pytest.mark.parametrize("model", ["mlp", "lenet"])
 def test_compiling_changes_no_loss(example, tmp_path, model):

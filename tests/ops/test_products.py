@@ -194,6 +194,7 @@ PAIRS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_torch
 @pytest.mark.parametrize("name", PAIRS)
 def test_large_shapes_fit_where_they_do_in_pytorch(name):

@@ -171,6 +171,7 @@ HEAD = b"\x80\x04" + b"".join(b"M" + struct.pack("<H", 1000 + k) + b"q" + bytes(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", SMALL.items(), ids=lambda item: item[0])
 def test_the_price_of_an_opcode_is_what_it_makes(content, monkeypatch):
     """A file of a few opcodes again and again is refused before it takes much more than it may."""
@@ -188,6 +189,7 @@ def test_the_price_of_an_opcode_is_what_it_makes(content, monkeypatch):
     assert peak - 2 * len(repeated) < 6 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["set", "dict", "OrderedDict"])
 @pytest.mark.parametrize("numbers", ["ints", "floats"])
 def test_the_price_of_one_large_container(kind, numbers, monkeypatch):
@@ -209,6 +211,7 @@ def test_the_price_of_one_large_container(kind, numbers, monkeypatch):
     assert peak - 2 * len(file.getvalue()) < 8 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS, as Linux has it")
 @pytest.mark.parametrize("kind", ["set", "frozenset", "dict"])
 def test_a_megabyte_of_small_containers(kind, tmp_path):

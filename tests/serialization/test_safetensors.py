@@ -212,6 +212,7 @@ def of_structure(item, count):
     return b'"__metadata__":{"jtorch":%s}' % text.encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "header"),
     [

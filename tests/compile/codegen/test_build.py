@@ -172,6 +172,7 @@ def many({", ".join(names)}, n):
     assert "vector.memcheck" not in text
 
 
+@pytest.mark.slow
 def test_symbol_and_code_are_equal_in_another_process():
     built = build(SCALE, "scale")
     program = (

@@ -16,9 +16,13 @@ import pytest
 from jtorch.compile.codegen.cuda_simulate import run_batch
 from tests.compile.codegen.cuda_programs import PROGRAMS
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed (the extra 'cuda')"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("numba_cuda") is None,
+        reason="numba-cuda is not installed (the extra 'cuda')",
+    ),
+]
 ROOT = Path(__file__).parents[3]
 TIMEOUT = 300.0  # seconds
 

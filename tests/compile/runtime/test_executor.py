@@ -231,6 +231,7 @@ def test_two_executors_in_two_threads(kernels):
     assert [int(count[0]) for count in counts] == [rounds * repeat] * 2
 
 
+@pytest.mark.slow
 def test_the_builtin_keeps_the_record_alive_and_lets_it_go(entry):
     block = np.zeros(1, np.int64)
     run = Executor(table(), [Patch(0, block.ctypes.data)]).run
@@ -243,6 +244,7 @@ def test_the_builtin_keeps_the_record_alive_and_lets_it_go(entry):
     assert record() is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="reads the process's size from /proc"
 )
