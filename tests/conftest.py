@@ -17,7 +17,7 @@ import pytest
 
 from jtorch.eager import shortcuts
 
-_QUICK = 24  # cases of one test in the quick part
+_QUICK = 16  # cases of one test in the quick part
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers

@@ -27,7 +27,7 @@ from tests.compile.programs_check import RefusedError, check_program
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = 150  # how many are tried until one fails
+PROGRAMS = 300  # how many are tried until one fails
 
 
 def floats(*shape, seed=0, dtype=np.float32):

@@ -46,6 +46,10 @@ def helpers_of_multiprocessing():
 
     resource_tracker.ensure_running()
     forkserver.ensure_running()
+    gc.collect()
+    gc.freeze()  # each test collects garbage twice: not among thousands of tests
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
