@@ -8,6 +8,9 @@ small step does. For a step of two tensors it reads
         if context.evaluator is not EAGER or context.grad is not True or WATCH[0] != plan.epoch: return MISS
         a0, a1 = leaves
         ...
+        try:
+            if not (...): return MISS  # what was read outside
+        except GONE: return MISS
         r0 = empty((), f32)
         stopped = None
         try:

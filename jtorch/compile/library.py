@@ -59,11 +59,13 @@ def see_objects(
     for k, value in enumerate(values):
         if kind_of(type(value)) in (Kind.OURS, Kind.OBJECT) and observer.is_outside(value):
             base = next((c for c in type(value).__mro__ if str(c.__module__).startswith("jtorch.")), None)
-            if base is not None and not _is_followed(base, "" if k else method):
+            if base is not None and not _guards_itself(base, "" if k else method):
                 observer.deep(frame, value)
 
 
-def _is_followed(base: type, method: str) -> bool:
+def _guards_itself(base: type, method: str) -> bool:
+    """Whether no guard is needed for what ``method`` of the class ``base`` of jtorch's reads; "" stands for
+    whatever gets an object as a later argument, and for attributes."""
     if base.__module__.startswith(_THROUGH_EVALUATOR):
         asked = method in getattr(base, "_reads_through_evaluator", ())
         return not method or asked or is_changing(method)
