@@ -120,7 +120,7 @@ def _read_property(
     elif kind in (Kind.OBJECT, Kind.FOREIGN) and isinstance(getter, types.FunctionType):
         if not is_observed(getter.__code__, getter.__globals__):
             observer.deep(frame, owner)
-    elif kind is Kind.FOREIGN or type(descriptor).__module__ == "_ctypes":
+    elif kind is Kind.FOREIGN or type(descriptor).__module__ in ("_ctypes", "ctypes"):
         value = getattr(owner, name, MISSING)
         if isinstance(value, PLAIN):
             observer.read(AttributeRead, frame, owner, name, value)

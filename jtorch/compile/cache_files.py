@@ -172,8 +172,10 @@ def _cpu() -> str:
                     lines.append(line)
         return "".join(lines)
     except OSError:
-        import llvmlite.binding as llvm
-
+        try:
+            import llvmlite.binding as llvm
+        except ImportError:  # then nothing is compiled, and there is nothing in the folder
+            return ""
         return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 

@@ -442,3 +442,13 @@ def test_ctrl_c_while_a_function_compiles_leaves_function_and_cache_usable(folde
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
     assert cache_files.main(["verify"]) == 0
     assert len(list(cache_files.entries(folder))) > kept
+
+
+def test_where_nobody_tells_the_processor_and_nothing_compiles_there_is_a_folder(monkeypatch):
+    def closed(*args, **options):
+        raise OSError("no /proc here")
+
+    monkeypatch.setattr(Path, "open", closed)
+    for name in ("llvmlite", "llvmlite.binding"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert cache_files._cpu() == ""
