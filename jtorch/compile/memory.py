@@ -134,7 +134,7 @@ class _Planner:
                 self._write_at_the_end(atom, Place("grad", target.index), set())
             else:
                 self.places[atom] = Place(target.kind, target.index)
-                self.writer[atom].visible = target.kind == "grad"
+                self.writer[atom].visible |= target.kind == "grad"  # a step may write in place, too
 
     def _write_in_place(self, var: Var, old: Var) -> bool:
         """Let the step that makes ``var`` write it over ``old``, if nobody reads ``old`` later."""

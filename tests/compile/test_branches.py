@@ -196,3 +196,43 @@ def test_bool_of_many_elements_is_eagers_error():
 def test_interpreted_plans_stop_at_branches_too(mode):
     compiled = jtorch.compile(lambda x: x * 2 if x > 0 else x - 1, mode=mode)
     assert [compiled(_tensor(v)).item() for v in (1.0, -1.0, 2.0, -3.0)] == [2.0, -2.0, 4.0, -4.0]
+
+
+@pytest.mark.parametrize("every", [2, 3])
+@pytest.mark.parametrize("make", [
+    lambda p: jtorch.optim.SGD(p, lr=0.1),
+    lambda p: jtorch.optim.SGD(p, lr=0.1, momentum=0.9),
+    lambda p: jtorch.optim.Adam(p, lr=0.1),
+], ids=["sgd", "momentum", "adam"])  # fmt: skip
+def test_gradients_that_are_accumulated_until_a_counter_says_so(make, every):
+    """A replay that finds itself on the wrong branch has changed no parameter."""
+
+    def run(wrap):
+        jtorch.manual_seed(0)
+        model = jtorch.nn.Linear(3, 1)
+        optimizer, n, seen = make(model.parameters()), 0, []
+
+        @wrap
+        def micro(x):
+            nonlocal n
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            n += 1
+            if n % every == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                return True
+            return False
+
+        for k in range(9):
+            stepped = micro(jtorch.ones(2, 3) * (k + 1) / 10)
+            grads = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+            seen.append((stepped, n, [p.detach().clone() for p in model.parameters()], grads))
+        return seen
+
+    for got, want in zip(run(jtorch.compile), run(lambda f: f), strict=True):
+        assert got[:2] == want[:2]
+        for mine, theirs in zip(got[2] + got[3], want[2] + want[3], strict=True):
+            assert (mine is None) == (theirs is None)
+            if mine is not None:
+                jtorch.testing.assert_close(mine, theirs)
