@@ -22,7 +22,7 @@ _LIMIT = 10_000  # parts of an object that are looked at
 def is_made_anew(observer: Observer, value: Any) -> bool:
     """Whether eager mode gives a new object like ``value`` at each call: a replay gives copies.
 
-    Raises CompileError for what runs after the call, and for objects that hold traced tensors.
+    Raises CompileError for what runs after the call, and for objects that hold traced tensors or arguments.
     """
     kind = kind_of(type(value))
     if id(value) in observer.outside or isinstance(value, Tensor):
@@ -37,10 +37,10 @@ def is_made_anew(observer: Observer, value: Any) -> bool:
             f"'{observer.name}' returns a {type(value).__name__} that came out of code which is not watched: "
             "nobody can tell whether it is a new one at each call. Make it in the function, or read it there."
         )
-    if any(isinstance(part, (Sym, Scalar)) for part in _parts(value)):
+    if any(isinstance(part, (Sym, Scalar)) or id(part) in observer.places for part in _parts(value)):
         raise CompileError(
-            f"'{observer.name}' returns a {type(value).__name__} that holds what it computed, which a "
-            "replay would not put there again: return a tuple, list, dict, named tuple or dataclass."
+            f"'{observer.name}' returns a {type(value).__name__} that holds what it computed or was given, "
+            "which a replay would not put there again: return a tuple, list, dict, named tuple or dataclass."
         )
     return kind in _COPIED
 
@@ -57,6 +57,11 @@ def _parts(value: Any) -> Iterator[Any]:
                 stack.append(part)
 
 
+_OF_FUNCTIONS = (
+    "__self__", "__func__", "func", "args", "keywords", "__defaults__", "__kwdefaults__", "__dict__",
+)  # fmt: skip
+
+
 def _inside(value: Any) -> Iterator[Any]:
     kind = kind_of(type(value))
     if kind is Kind.TENSOR:
@@ -64,7 +69,7 @@ def _inside(value: Any) -> Iterator[Any]:
     elif kind in (Kind.CONTAINER, Kind.TUPLE):
         yield from contents(value)
     elif kind is Kind.FUNCTION:
-        for name in ("__self__", "__func__", "func", "args", "keywords"):
+        for name in _OF_FUNCTIONS:
             yield getattr(value, name, None)
         for cell in getattr(value, "__closure__", None) or ():
             yield getattr(cell, "cell_contents", None)

@@ -231,3 +231,34 @@ def test_lists_that_grow_inside_are_not_read_again_and_again():
     jtorch.compile(f)(t(1))
     after = kind_of.cache_info()
     assert after.hits + after.misses - before.hits - before.misses < 30_000
+
+
+class _Holder:
+    pass
+
+
+def _closure(x):
+    def inner(y):
+        return y * x
+
+    return inner
+
+
+def _held(x):
+    holder = _Holder()
+    holder.x = x
+    return holder
+
+
+@pytest.mark.parametrize("make", [
+    _closure,
+    _held,
+    lambda x: functools.partial(jtorch.mul, x),
+    lambda x: x.mul,
+    lambda x: [lambda y, z=x: y * z],
+    lambda x: {"f": lambda y, *, z=x: y * z},
+    lambda x: _closure(x * 2),
+])  # fmt: skip
+def test_what_is_returned_holds_no_argument(make):
+    with pytest.raises(CompileError, match="holds what it computed or was given"):
+        jtorch.compile(make)(jtorch.ones(2))
