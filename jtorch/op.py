@@ -59,6 +59,7 @@ class Op:
         self.identity: Any = facts.pop("identity", None)
         self.shape: Callable | None = facts.pop("shape", None)  # (*shapes, **statics) -> shape
         self.affine: Callable | None = facts.pop("affine", None)  # view as strides, see ops/__init__.py
+        self.strides: Callable | None = facts.pop("strides", None)  # those asked for, where affine says 0
         self.index_map: Callable | None = facts.pop("index_map", None)  # view as an index program
         self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
         self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``

@@ -19,6 +19,7 @@ LEAVES = {
     "library_threads",
     "memory_formats",
     "return_types",
+    "strides",
     "threads",
 }  # fmt: skip
 FRONT = ("trace", "api")  # where Tensors become graphs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jtorch.compile.ir import Eqn, Var
 from jtorch.op import Kind
-from jtorch.ops.reshaping import contiguous_strides
+from jtorch.strides import contiguous_strides
 
 
 @dataclass(frozen=True, slots=True)

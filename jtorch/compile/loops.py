@@ -20,7 +20,7 @@ from jtorch.compile.ir import Atom, Eqn, Literal, Var
 from jtorch.compile.reads import coordinates_of, is_known_anywhere, is_repeated, place_of
 from jtorch.errors import Source
 from jtorch.op import Kind, Op
-from jtorch.ops.reshaping import contiguous_strides
+from jtorch.strides import contiguous_strides
 
 _I64 = np.dtype(np.int64)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +114,7 @@ def _lies_in_argument(tracer: Tracer, tensor: Tensor) -> bool:
 
 def _shown_in_parts(outs: list[Any]) -> list[Any]:
     """The memory made by the function of which two results show some of the same elements, or of which one
-    shows no fewer, in another order: it has the strides of eager mode."""
+    shows elements that do not lie row by row: it has the strides of eager mode."""
     views: dict[int, list[tuple[Any, np.ndarray]]] = {}
     shared: dict[int, Any] = {}
     for out in {id(o): o for o in outs}.values():
@@ -126,7 +125,7 @@ def _shown_in_parts(outs: list[Any]) -> list[Any]:
             continue
         current = storage.current
         shape = current.shape if isinstance(current, Var) else ()
-        if out._data.size >= math.prod(shape) and not out._data.in_order:
+        if not out._data.in_order:
             shared[id(storage)] = storage
         mine = _addresses(shape, out._data.chain)
         others = views.setdefault(id(storage), [])

@@ -16,7 +16,7 @@ from jtorch.compile.items import item_of
 from jtorch.compile.scalar import Scalar, operand_of
 from jtorch.errors import CompileError, user_source
 from jtorch.op import BY_NAME
-from jtorch.ops.reshaping import contiguous_strides
+from jtorch.strides import contiguous_strides
 
 if TYPE_CHECKING:
     from jtorch.compile.trace import Tracer

@@ -311,7 +311,8 @@ class Tracer(Evaluator):
         if moved is None:  # a reshape that must copy: new memory
             return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
         chain = (*sym.chain, (op, statics))
-        return Sym(self, sym.storage, type, chain, tuple(moved[1]), sym.offset + int(moved[0]))
+        strides = op.strides(sym.shape, sym.element_strides, **statics) if op.strides else moved[1]
+        return Sym(self, sym.storage, type, chain, tuple(strides), sym.offset + int(moved[0]))
 
     def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
         tensor._data.storage.picked = Pick(self, of, indices, axes)

@@ -11,13 +11,7 @@ import math
 from jtorch.op import view
 from jtorch.ops import axes as ax
 from jtorch.ops.slicing import OVERLAPPING
-
-
-def contiguous_strides(shape):
-    """Strides in elements of a row-major array of ``shape``."""
-    if not shape:
-        return ()
-    return tuple(itertools.accumulate(reversed((*shape[1:], 1)), lambda a, b: a * b))[::-1]
+from jtorch.strides import contiguous_strides, expanded_strides
 
 
 def _reshape_strides(x_shape, strides, *, shape):
@@ -44,8 +38,8 @@ def _reshape_strides(x_shape, strides, *, shape):
         line = old[first:at]
         if any(a[1] != b[0] * b[1] for a, b in itertools.pairwise(line)):
             return None
-        found += [s * line[-1][1] for s in contiguous_strides(run)]
-    strides, step = [], 1
+        found += [s * line[-1][1] for s in contiguous_strides(tuple(run))]
+    strides, step = [], found[-1] if found else 1  # as NumPy steps over axes of size 1 at the end
     for n in reversed(shape):
         step = found.pop() if n != 1 else step  # an axis of size 1 gets the stride that any other size would
         strides.append(step)
@@ -96,6 +90,7 @@ def _squeezed(shape, axes):
 @view(
     shape=lambda x, axes: _inserted(x, axes, 1),
     affine=lambda shape, strides, axes: (0, _inserted(strides, axes, 0)),
+    strides=lambda shape, strides, axes: _reshape_strides(shape, strides, shape=_inserted(shape, axes, 1))[1],
     put=lambda xp, base, value, axes: xp.squeeze(value, axes=axes),
 )
 def unsqueeze(xp, x, *, axes):
@@ -149,7 +144,12 @@ def _expand_put(xp, base, value, shape):
     return xp.reshape(value, shape=base.shape)
 
 
-@view(shape=lambda x, shape: shape, affine=_expand_strides, put=_expand_put)
+@view(
+    shape=lambda x, shape: shape,
+    affine=_expand_strides,
+    strides=expanded_strides,
+    put=_expand_put,
+)
 def expand(xp, x, *, shape):
     return xp.expand(x, shape=shape)
 

@@ -117,3 +117,51 @@ def test_results_keep_their_strides():
     found = jtorch.compile(lambda x: (x * 2, x.exp().sum(1)))(x)
     assert found[0].stride() == (x * 2).stride() == (1, 3)
     assert found[0].tolist() == (x * 2).tolist()
+
+
+VIEWS = [
+    lambda x: x.unsqueeze(0), lambda x: x.unsqueeze(-1), lambda x: x[:, None, ::2], lambda x: x[:, ::2, None],
+    lambda x: x.expand(1, 2, 6), lambda x: x.expand(4, 1, 2, 6), lambda x: x[:1].expand(1, 6),
+    lambda x: x[:1].expand(3, 1, 2, 6), lambda x: x.t().expand(1, 6, 2), lambda x: x.t()[None],
+    lambda x: x.sum(0, keepdim=True), lambda x: x[0, 0].expand(1), lambda x: x[:, 0].reshape(1, 2, 1),
+    lambda x: x[..., ::2], lambda x: x[:, 1:3], lambda x: x[:, -1], lambda x: x.diagonal(), lambda x: x[1],
+    lambda x: x.unfold(1, 2, 2), lambda x: x.chunk(3, 1)[1], lambda x: x.select(1, 2).unsqueeze(1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_have_the_strides_of_eager_mode(view):
+    """Inside and as results, of arguments and of what was computed; of axes of one element, too."""
+
+    def asked(x):
+        inside, made = view(x), view(x + 1)
+        return inside.stride(), made.stride(), made.is_contiguous(), inside, made
+
+    x = jtorch.arange(12.0).reshape(2, 6)
+    expected, compiled = asked(x), jtorch.compile(asked)
+    for _ in range(2):
+        found = compiled(x)
+        assert found[:3] == expected[:3]
+        for ours, theirs in zip(found[3:], expected[3:], strict=True):
+            assert ours.stride() == theirs.stride()
+            assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1, 3), (2, 2, 1, 3), (2, 1, 1, 3)])
+def test_new_axes_of_one_element_step_as_in_pytorch(shape):
+    torch = pytest.importorskip("torch")
+    for make in (lambda m: m.ones(3), lambda m: m.ones(1, 3), lambda m: m.ones(3, 2).t()[1]):
+        assert make(jtorch).expand(shape).stride() == make(torch).expand(shape).stride()
+
+
+def test_a_returned_slice_cannot_be_flattened_in_place():
+    def kept(x):
+        return (x + 1)[:, :3]
+
+    x = jtorch.arange(12.0).reshape(2, 6)
+    for function in (kept, jtorch.compile(kept)):
+        y = function(x)
+        y.reshape(-1)[0] = 50.0  # a copy: the rows do not lie one after the other
+        assert y[0, 0] == 1.0
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            y.view(-1)

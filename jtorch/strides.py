@@ -1,0 +1,32 @@
+"""Strides of views, in elements or in bytes, as PyTorch gives them: of new memory and of expanded axes."""
+
+from __future__ import annotations
+
+import itertools
+
+Numbers = tuple[int, ...]
+
+
+def contiguous_strides(shape: Numbers) -> Numbers:
+    """Strides in elements of a row-major array of ``shape``."""
+    if not shape:
+        return ()
+    return tuple(itertools.accumulate(reversed((*shape[1:], 1)), lambda a, b: a * b))[::-1]
+
+
+def expanded_strides(sizes: Numbers, strides: Numbers, shape: Numbers) -> Numbers:
+    """Strides of what has ``sizes`` and ``strides``, expanded to ``shape``.
+
+    An axis that repeats has none; a new axis of one element steps over all that follows it.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.expand.html
+    """
+    new = len(shape) - len(sizes)
+    kept = [
+        0 if n == 1 and m != 1 else s for n, m, s in zip(sizes, shape[new:], strides, strict=True)
+    ]
+    if not new or not kept or 1 not in shape[:new]:
+        return (*(0,) * new, *kept)
+    found = [*(0,) * new, *kept]
+    for k in reversed(range(new)):
+        found[k] = shape[k + 1] * found[k + 1] if shape[k] == 1 else 0
+    return tuple(found)
