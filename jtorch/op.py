@@ -79,7 +79,8 @@ class Op:
         self.holomorphic: bool = facts.pop("holomorphic", True)  # see ``node.complex_class``
         self.aliases: bool = facts.pop("aliases", kind is Kind.VIEW)  # the result shares memory
         # how eager mode lays a result out: "operands" as a loop over them, "copy" as the one, "rows" in order
-        self.layout: str = facts.pop("layout", "operands")
+        loops = kind in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.COMPOSITE)
+        self.layout: str = facts.pop("layout", "operands" if loops else "rows")
         self.in_place: bool = facts.pop("in_place", False)  # has an ``op_`` method
         self.renames: str | None = facts.pop("renames", None)  # composite: the primitive it is
         self.samples: Callable | None = facts.pop("samples", None)  # sample inputs for the tests

@@ -425,9 +425,10 @@ class _Caller:
     def _result(self, result: Any) -> str:
         if not result.broken:
             return self._plain(result)
-        if result.kind != "tensor":
+        if result.kind != "tensor" or result.retains_grad:
             self.names["broken"] = broken
-            return f"broken({self._plain(result)}, {self.name('m', result.broken)})"
+            sentence = self.name("m", result.broken)
+            return f"broken({self._plain(result)}, {sentence}, {result.retains_grad})"
         type = self._output_type(result.index)  # a loss, mostly: one node serves all calls
         node = self.name("N", BrokenGraph((), (result.broken,), (), (type.shape, type.dtype)))
         made = self.name("f", None)
@@ -504,10 +505,12 @@ def of_class(tensor: Tensor, cls: type) -> Tensor:
     return tensor
 
 
-def broken(tensor: Tensor, sentence: str) -> Tensor:
+def broken(tensor: Tensor, sentence: str, retains_grad: bool) -> Tensor:
     """A result from which nobody can go backward."""
     tensor._node = BrokenGraph((), (sentence,), (), (tensor._data.shape, tensor._data.dtype))
     tensor._requires_grad = True
+    if retains_grad:
+        tensor.retain_grad()
     return tensor
 
 

@@ -23,12 +23,18 @@ def order_of(
     """The axes of a result from the slowest to the fastest; None where they are in order.
 
     ``shape`` is that of the loops, ``reduced`` the axes over which one operand is reduced and which the
-    result no longer has. Where an axis has one element, its stride counts all the same: nobody sees it, and a
-    batch of one gets the graph of any other batch.
+    result no longer has. Where an axis has one element, its stride counts all the same if the order of the
+    others does not depend on it: nobody sees it, and a batch of one gets the graph of any other batch.
     """
     if len(shape) - len(reduced) < 2:
         return None
-    order = _order(tuple(_ranks(*operand, shape) for operand in operands))
+    ranks = tuple(_ranks(*operand, shape) for operand in operands)
+    order = _order(ranks)
+    if len(operands) > 1 and 1 in shape:
+        wide = [n > 1 for n in shape]
+        seen = _order(tuple(tuple(r * w for r, w in zip(some, wide, strict=True)) for some in ranks))
+        if [a for a in order if shape[a] > 1] != [a for a in seen if shape[a] > 1]:
+            order = seen
     if reduced:
         kept = [a for a in range(len(shape)) if a not in reduced]
         order = tuple(kept.index(a) for a in order if a in kept)

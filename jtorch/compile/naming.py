@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jtorch.compile.guards import instance_facts
+from jtorch.compile.tree import Shared
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module
 from jtorch.optim.optimizer import Optimizer
@@ -150,6 +151,8 @@ def _parameters(function: Callable) -> list[str]:
 def _labels(name: str, structure: Any) -> Iterator[str]:
     if structure == "*":
         yield name
+        return
+    if isinstance(structure, Shared):  # its leaves have names already
         return
     cls, keys, parts = structure
     for k, part in enumerate(parts):

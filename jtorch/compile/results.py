@@ -16,6 +16,7 @@ from jtorch.compile.scalar import Scalar
 from jtorch.compile.sym import Sym
 from jtorch.compile.tape import is_freed
 from jtorch.compile.trace import Tracer
+from jtorch.compile.tree import Shared
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.tensor import Tensor
@@ -36,6 +37,7 @@ class Result:
     is_leaf: bool = False  # requires grad and has none
     cls: type = Tensor  # of a leaf
     broken: str = ""  # the error of a backward pass through it
+    retains_grad: bool = False
     source: ArrayInput | None = None
     chain: tuple = ()
 
@@ -99,7 +101,7 @@ def grads_of_made(tracer: Tracer, values: list[Any]) -> list[tuple[Tensor, Tenso
 
 def with_plain_keys(structure: Any) -> Any:
     """``structure`` with numbers as keys of dicts where float arguments are: as keys they are guarded."""
-    if structure == "*":
+    if structure == "*" or isinstance(structure, Shared):
         return structure
     cls, names, parts = structure
     if names is not None:
@@ -168,7 +170,8 @@ def _traced_result(
         return Result("grad", value=grad_of)
     if base is not None and base.kind == "tensor":
         spent = BACKWARD_TWICE if freed else ""
-        return Result("part", base.index, chain=sym.chain, requires_grad=graph, broken=spent)
+        kept = out.retains_grad
+        return Result("part", base.index, None, graph, broken=spent, retains_grad=kept, chain=sym.chain)
     is_leaf = out._requires_grad and out._node is None
     spent = BACKWARD_TWICE if freed else ""
-    return Result("tensor", index, requires_grad=graph, is_leaf=is_leaf, cls=type(out), broken=spent)
+    return Result("tensor", index, None, graph, is_leaf, type(out), spent, out.retains_grad)

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import Any
 
 from jtorch.compile.naming import Named, labels_of, named_by
+from jtorch.compile.tree import Shared
 from jtorch.compile.values import counts_by_value
 from jtorch.eager.tensor import Tensor
 from jtorch.op import Context
@@ -36,6 +37,8 @@ def facts_of(function: Callable, leaves: list[Any], structure: Any, context: Con
 def _form(structure: Any) -> str:
     if structure == "*":
         return "*"
+    if isinstance(structure, Shared):
+        return f"container {structure.index} again"
     cls, keys, parts = structure
     inner = (
         map(_form, parts) if keys is None else (f"{k}={_form(p)}" for k, p in zip(keys, parts, strict=True))

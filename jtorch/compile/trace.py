@@ -164,7 +164,7 @@ class Tracer(Evaluator):
     def _laid_out(self, op: Op, var: Var, values: tuple, statics: dict[str, Any]) -> Sym:
         """A result as traced memory, in the order in which eager mode has it: see ``layouts``."""
         along_axes = op.kind is Kind.REDUCTION and "axis" in statics
-        if not (op.kind is Kind.ELEMENTWISE or along_axes) or op.layout == "rows":
+        if op.layout == "rows" or (op.kind is Kind.REDUCTION and not along_axes):
             return self.fresh(var)
         operands = [v for v in map(self.lift, values) if isinstance(v, Sym)]
         if all(v.in_order for v in operands):

@@ -4,44 +4,71 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _LEAF = "*"
+_Whole = Callable[[Any], bool] | None
 
 
-def flatten(tree: Any, whole: Callable[[Any], bool] | None = None) -> tuple[list[Any], Any]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shared:
+    """A container that stood at an earlier place: number ``index`` of those opened, inner ones first."""
+
+    index: int
+
+
+_Opened = dict[int, tuple[Shared, Any]]  # by id
+
+
+def flatten(tree: Any, whole: _Whole = None) -> tuple[list[Any], Any]:
     """(leaves in order, structure). Lists, tuples, named tuples, dicts and dataclasses are opened, except
-    for those that are to stay ``whole``."""
+    for those that are to stay ``whole``; one that stands at two places is opened once."""
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves, whole)
+    return leaves, _flatten(tree, leaves, whole, {})
 
 
-def _flatten(tree: Any, leaves: list[Any], whole: Callable[[Any], bool] | None) -> Any:
+def _flatten(tree: Any, leaves: list[Any], whole: _Whole, opened: _Opened) -> Any:
     cls = tree.__class__
     if whole is not None and whole(tree):
         pass
     elif cls is tuple or cls is list or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
-        return (cls, None, tuple(_flatten(t, leaves, whole) for t in tree))
+        return _open(tree, None, tree, leaves, whole, opened)
     elif cls is dict or cls is OrderedDict:
-        return (cls, tuple(tree), tuple(_flatten(t, leaves, whole) for t in tree.values()))
+        return _open(tree, tuple(tree), tree.values(), leaves, whole, opened)
     elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         names = tuple(f.name for f in dataclasses.fields(tree))
-        return (cls, names, tuple(_flatten(getattr(tree, n), leaves, whole) for n in names))
+        return _open(tree, names, [getattr(tree, n) for n in names], leaves, whole, opened)
     leaves.append(tree)
     return _LEAF
 
 
+def _open(
+    tree: Any, names: tuple | None, parts: Iterable[Any], leaves: list[Any], whole: _Whole, opened: _Opened
+) -> Any:  # fmt: skip
+    if (earlier := opened.get(id(tree))) is not None:
+        return earlier[0]
+    structure = (tree.__class__, names, tuple(_flatten(t, leaves, whole, opened) for t in parts))
+    opened[id(tree)] = Shared(len(opened)), tree  # which lives as long as its id counts
+    return structure
+
+
 def unflatten(structure: Any, leaves: list[Any]) -> Any:
     """The tree of ``structure`` with ``leaves`` in their places."""
-    return _unflatten(structure, iter(leaves))
+    return _unflatten(structure, iter(leaves), [])
 
 
-def _unflatten(structure: Any, leaves: Any) -> Any:
+def _unflatten(structure: Any, leaves: Iterator[Any], made: list[Any]) -> Any:
     if structure == _LEAF:
         return next(leaves)
+    if structure.__class__ is Shared:
+        return made[structure.index]
     cls, names, parts = structure
-    values = [_unflatten(p, leaves) for p in parts]
+    made.append(_built(cls, names, [_unflatten(p, leaves, made) for p in parts]))
+    return made[-1]
+
+
+def _built(cls: Any, names: tuple | None, values: list[Any]) -> Any:
     if names is None:
         return cls._make(values) if hasattr(cls, "_fields") else cls(values)
     if cls is dict or cls is OrderedDict:

@@ -37,6 +37,7 @@ _INT32 = np.dtype(np.int32)
     n_outputs=2,
     shape=lambda x: (x, x),
     dtype=lambda dtypes, statics: (dtypes[0], _INT32),
+    layout="operands",
     public=None,
 )
 def frexp(xp, x):

@@ -6,28 +6,35 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.xp._rows import in_rows as _in_rows
+
 Array = np.ndarray
 
 
+@_in_rows
 def cumsum(x: Array, *, axis: int) -> Array:
     if x.dtype == np.float32:  # in float64, as PyTorch: a running sum of 2 * 10^7 ones stands still at 2^24
         return np.cumsum(x.astype(np.float64), axis).astype(np.float32)
     return np.cumsum(x, axis, x.dtype)
 
 
+@_in_rows
 def cumprod(x: Array, *, axis: int) -> Array:
     return np.cumprod(x, axis, x.dtype)
 
 
+@_in_rows
 def logcumsumexp(x: Array, *, axis: int) -> Array:
     return np.logaddexp.accumulate(x, axis)
 
 
+@_in_rows
 def cummax(x: Array, *, axis: int) -> tuple[Array, Array]:
     """(the largest so far, its last position)"""
     return _running(np.maximum, x, axis)
 
 
+@_in_rows
 def cummin(x: Array, *, axis: int) -> tuple[Array, Array]:
     """(the smallest so far, its last position)"""
     return _running(np.minimum, x, axis)

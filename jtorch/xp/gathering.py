@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.xp._rows import in_rows as _in_rows
+
 Array = np.ndarray
 Shape = tuple[int, ...]
 
 
+@_in_rows
 def index(x: Array, *indices: Array, axes: Shape) -> Array:
     """``x`` at integer ``indices`` of one common shape, which replaces the adjacent ``axes``."""
     for k, places in enumerate(indices):

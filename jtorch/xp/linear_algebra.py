@@ -15,6 +15,7 @@ import numpy as np
 from jtorch.errors import LinAlgError as _LinAlgError
 from jtorch.library_threads import in_lapack as _in_lapack
 from jtorch.library_threads import in_scipys_lapack as _in_scipys_lapack
+from jtorch.xp._rows import in_rows as _in_rows
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -120,6 +121,7 @@ def svd(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
 
 
 @_in_lapack
+@_in_rows
 def qr(x: Array, *, complete: bool) -> tuple[Array, Array]:
     q, r = _linalg.qr(x, "complete" if complete else "reduced")
     return q, r

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided as _as_strided
 
 from jtorch.strides import expanded_strides
+from jtorch.xp._rows import in_rows as _in_rows
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -90,6 +91,7 @@ def pad(x: Array, *, low: Shape, high: Shape, interior: Shape) -> Array:
     return out
 
 
+@_in_rows
 def cat(*xs: Array, axis: int) -> Array:
     return np.concatenate(xs, axis)
 

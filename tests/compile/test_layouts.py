@@ -55,6 +55,58 @@ def test_strides_are_those_of_eager_mode(dtype):
     assert different == []
 
 
+IN_ROWS = {  # in PyTorch, too
+    "cat": lambda m, x: m.cat([x, x], 1),
+    "stack": lambda m, x: m.stack([x, x]),
+    "vstack": lambda m, x: m.vstack([x, x]),
+    "cumsum": lambda m, x: m.cumsum(x, 1),
+    "cumprod": lambda m, x: x.cumprod(0),
+    "logcumsumexp": lambda m, x: x.logcumsumexp(2),
+    "cummax": lambda m, x: m.cummax(x, 1),
+    "cummin": lambda m, x: m.cummin(x, 1),
+    "median": lambda m, x: m.median(x, 1),
+    "roll": lambda m, x: m.roll(x, 1, 0),
+    "gather": lambda m, x: x.gather(1, (x > 9).long()),
+    "index": lambda m, x: x[m.tensor([0, 1, 0])],
+    "cross": lambda m, x: m.linalg.cross(x, x),
+    "adaptive_avg_pool2d": lambda m, x: m.nn.functional.adaptive_avg_pool2d(x, (2, 2)),
+    "interpolate": lambda m, x: m.nn.functional.interpolate(x, size=2),
+}  # fmt: skip
+MOVING = IN_ROWS | {
+    "sort": lambda m, x: m.sort(x, 1),
+    "topk": lambda m, x: m.topk(x, 2, 0),
+    "index_select": lambda m, x: x.index_select(1, m.tensor([1, 0])),
+    "flip": lambda m, x: x.flip(0),
+    "pad": lambda m, x: m.nn.functional.pad(x, (1, 1)),
+    "matmul": lambda m, x: x @ x.mT,
+    "frexp": lambda m, x: m.frexp(x),
+    "repeat": lambda m, x: x.repeat(2, 1, 1),
+    "tril": lambda m, x: x.tril(),
+    "masked_fill": lambda m, x: x.masked_fill(x > 9, 0),
+    "where": lambda m, x: m.where(x > 9, x, -x),
+    "softmax": lambda m, x: x.softmax(1),
+    "group_norm": lambda m, x: m.nn.functional.group_norm(x, 1),
+    "norm": lambda m, x: x.norm(dim=1),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MOVING)
+def test_what_is_no_elementwise_op_lays_elements_out_as_eager_mode(name):
+    def strides(found):
+        return [_strides(t) for t in (found if isinstance(found, tuple) else (found,))]
+
+    def permuted(module):
+        return ((module.arange(24) * 7 % 24).reshape(SIZES).float() + 1).permute(2, 0, 1)
+
+    function, x = MOVING[name], permuted(jtorch)
+    expected = strides(function(jtorch, x))
+    assert strides(jtorch.compile(lambda x: function(jtorch, x), mode="interpret")(x)) == expected
+    if name in IN_ROWS:
+        torch = pytest.importorskip("torch")
+        assert strides(function(torch, permuted(torch))) == expected
+
+
 def _transposed():
     return jtorch.tensor([[1.0, -2.0, 3.0], [-4.0, 5.0, -6.0]]).t()
 

@@ -369,3 +369,24 @@ def test_a_gradient_that_is_retained_and_known_inside():
     for _ in range(2):
         f(jtorch.tensor([2.0, 3.0]))
         assert kept["h"].grad.tolist() == [4.0, 12.0]
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_a_result_says_that_it_retains_after_backward_inside(part):
+    w, kept = jtorch.tensor([1.0, 2.0], requires_grad=True), nn.Module()
+
+    def f(x, retaining):
+        h = w * x
+        if retaining:
+            h.retain_grad()
+        (h * h).sum().backward()
+        kept.h = h
+        return (h[:1], h) if part else h
+
+    compiled = jtorch.compile(f)
+    for retaining in (True, False, True):
+        for function in (f, compiled):
+            function(jtorch.tensor([2.0, 3.0]), retaining)
+            assert kept.h.retains_grad is retaining
+            assert not kept.h.is_leaf
+            assert (kept.h.grad is not None) is retaining
