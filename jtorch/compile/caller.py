@@ -87,7 +87,7 @@ class _Caller:
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
             "stop": lambda error: stop(plan, error),
             "replay": plan.replay, "give_back": give_back,
-            "in_order": np.ascontiguousarray, "unflatten": unflatten, "structure": plan.capture.structure,
+            "in_order": in_order, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
 
     def source(self) -> str:
@@ -497,6 +497,11 @@ def view_of_array(
     out._cell, out._base, out._how = cell, base, None
     out._requires_grad = requires_grad
     return out
+
+
+def in_order(array: np.ndarray) -> np.ndarray:
+    """Row by row; unlike ``np.ascontiguousarray`` without an axis where there was none."""
+    return np.asarray(array, order="C")
 
 
 def of_class(tensor: Tensor, cls: type) -> Tensor:

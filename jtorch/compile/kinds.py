@@ -135,6 +135,10 @@ def _spelt(folders: Iterable[str]) -> tuple[str, ...]:
 
 _STANDARD = _spelt(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib"))
 _LIBRARY_FOLDERS = _spelt(str(Path(module.__file__ or "").parent) for module in (jtorch, np, scipy))
+_HOOKS = tuple(  # which set attributes of the user's modules at each call, and so are looked at like the user's own
+    str(Path(jtorch.__file__ or "").parent / "nn" / "utils" / name)
+    for name in ("weight_norm.py", "spectral_norm.py", "pruning.py")
+)
 _OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", *_LIBRARY_FOLDERS)
 
 
@@ -142,6 +146,8 @@ def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Whether a frame of ``code`` with these globals is looked into: not in jtorch, the standard library,
     NumPy or SciPy, nor where the interpreter interrupts the function by itself to collect garbage."""
     file = code.co_filename
+    if file in _HOOKS and code.co_name == "__call__":
+        return True
     if file.startswith(_OPAQUE) or code.co_name == "__del__":
         return False
     if any(getattr(callback, "__code__", None) is code for callback in gc.callbacks):

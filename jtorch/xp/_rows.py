@@ -16,7 +16,7 @@ def in_rows(function: Callable) -> Callable:
     def ordered(*values: Any, **statics: Any) -> Any:
         out = function(*values, **statics)
         if out.__class__ is tuple:
-            return tuple(map(np.ascontiguousarray, out))
-        return out if out.flags.c_contiguous else np.ascontiguousarray(out)
+            return tuple(np.asarray(each, order="C") for each in out)
+        return out if out.flags.c_contiguous else np.asarray(out, order="C")
 
     return ordered

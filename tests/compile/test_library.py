@@ -346,3 +346,36 @@ def test_a_users_optimizer_that_gets_a_group_inside_is_refused():
     with pytest.raises(CompileError, match="add_param_group"):
         f(t(1, 2))
     assert len(optimizer.param_groups) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["weight_norm", "spectral_norm", "prune"])
+def test_hooks_that_set_a_weight_set_it_at_each_call(name):
+    from jtorch.nn.utils import prune
+
+    def made():
+        jtorch.manual_seed(0)
+        layer = nn.Linear(3, 2)
+        if name == "prune":
+            return prune.l1_unstructured(layer, "weight", 0.5)
+        return getattr(nn.utils, name)(layer)
+
+    def stepping(layer):
+        optimizer = jtorch.optim.SGD(layer.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = layer(x).pow(2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    eager, compiled = made(), made()
+    step, compiled_step = stepping(eager), jtorch.compile(stepping(compiled))
+    for n in range(4):
+        x = jtorch.full((2, 3), n / 3 + 0.5)
+        jtorch.testing.assert_close(compiled_step(x), step(x))
+        jtorch.testing.assert_close(compiled.weight.detach().clone(), eager.weight.detach().clone())
+        assert compiled.weight.requires_grad is eager.weight.requires_grad is True

@@ -200,3 +200,25 @@ def test_a_wrapper_that_passes_on_what_it_lacks():
         return found
 
     assert train(jtorch.compile) == pytest.approx(train(lambda f: f))
+
+
+def test_parameters_without_axes_that_have_gradients():
+    def run(compiled):
+        a, b = (nn.Parameter(jtorch.tensor(v)) for v in (0.5, -1.0))
+        optimizer = jtorch.optim.SGD([a, b], lr=0.1, momentum=0.9)
+
+        def step(x, both):
+            loss = (a - x) ** 2 + ((b - x) ** 2 if both else 0.0)
+            optimizer.zero_grad(set_to_none=False)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step = jtorch.compile(step) if compiled else step
+        found = []
+        for both in (True, True, False, False, True):
+            loss = step(jtorch.tensor(2.0), both)
+            found += [v.tolist() for v in (loss, a, b, a.grad, b.grad)]
+        return found
+
+    assert run(True) == pytest.approx(run(False))
