@@ -135,7 +135,7 @@ def _spelt(folders: Iterable[str]) -> tuple[str, ...]:
 
 _STANDARD = _spelt(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib"))
 _LIBRARY_FOLDERS = _spelt(str(Path(module.__file__ or "").parent) for module in (jtorch, np, scipy))
-_HOOKS = tuple(  # which set attributes of the user's modules at each call, and so are looked at like the user's own
+_HOOKS = tuple(  # which set attributes of modules at each call, and are looked at like the user's own code
     str(Path(jtorch.__file__ or "").parent / "nn" / "utils" / name)
     for name in ("weight_norm.py", "spectral_norm.py", "pruning.py")
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _as_strided
 
-from jtorch.strides import expanded_strides
+from jtorch.strides import expanded_strides as _expanded_strides
 from jtorch.xp._rows import in_rows as _in_rows
 
 Array = np.ndarray
@@ -44,9 +44,9 @@ def permute(x: Array, *, axes: Shape) -> Array:
 
 def expand(x: Array, *, shape: Shape) -> Array:
     if x.flags.c_contiguous:  # broadcast_to costs 2 us, the constructor of ndarray 0.5 us
-        return np.ndarray(shape, x.dtype, x, 0, expanded_strides(x.shape, x.strides, shape))
+        return np.ndarray(shape, x.dtype, x, 0, _expanded_strides(x.shape, x.strides, shape))
     if 1 in shape:
-        return _as_strided(x, shape, expanded_strides(x.shape, x.strides, shape))
+        return _as_strided(x, shape, _expanded_strides(x.shape, x.strides, shape))
     return np.broadcast_to(x, shape)
 
 
