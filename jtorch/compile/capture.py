@@ -14,7 +14,7 @@ from jtorch import op as op_module
 from jtorch import watch
 from jtorch.compile import callees, probe
 from jtorch.compile.effects import STATIC, Counting, Place
-from jtorch.compile.guards import ItemRead, Read
+from jtorch.compile.guards import ArrayRead, ItemRead, Read
 from jtorch.compile.inputs import Input, ScalarInput
 from jtorch.compile.ir import Graph, Var
 from jtorch.compile.items import Digits
@@ -177,7 +177,14 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
     results, atoms, alive = results_of(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
+    n_written = len(observer.effects.written)
     found = differentiate_whole(tracer, outs, results) if alive else None
+    if len(observer.effects.written) > n_written:
+        raise CompileError(
+            f"'{tracer.name}' returns what has a graph, and on the way back through it a custom Function or "
+            "a hook writes outside, which belongs to a backward() that comes later. Call backward() inside, "
+            "or return what it writes as a gradient."
+        )
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
     graph, effects = quietly(tracer.finish)(atoms)
     gradients = () if found is None else found[2]
@@ -185,6 +192,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
         atoms += unread
         graph, effects = quietly(tracer.finish)(atoms)
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
+    _check_arrays(observer, tracer.name, [e.array for e in effects.writes])
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants
     made.sets_grads = bool(grads)
     if found is not None:
@@ -336,6 +344,16 @@ def _check_generators(tracer: Tracer) -> None:
             raise CompileError(
                 f"'{tracer.name}' makes a random generator, which a recording would not do again: make it "
                 "outside, or pass it in."
+            )
+
+
+def _check_arrays(observer: Observer, name: str, written: list[np.ndarray]) -> None:
+    """Raise where elements of a NumPy array were read that are those of a tensor the function writes."""
+    for read in observer.reads.values():
+        if isinstance(read, ArrayRead) and any(np.may_share_memory(read.container, w) for w in written):
+            raise CompileError(
+                f"{read.source}: '{name}' reads elements of a NumPy array that shares memory with a tensor "
+                "which it changes in place, and a recording does not see when. Read the tensor."
             )
 
 

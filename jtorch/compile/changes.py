@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch import watch
+from jtorch.eager.hooks import RemovableHandle
 from jtorch.eager.tensor import Tensor
 from jtorch.errors import CompileError, Source
 
@@ -18,6 +19,7 @@ CHANGING = frozenset({
     "append", "extend", "insert", "pop", "clear", "update", "popitem", "setdefault", "add_module",
     "__setitem__", "__delitem__", "__iadd__", "add_param_group", "load_state_dict", "_apply", "apply", "to",
     "float", "double", "half", "bfloat16", "type", "set_extra_state", "share_memory", "lazy_load_hook",
+    "remove",
 })  # fmt: skip
 
 
@@ -32,10 +34,13 @@ class Noted:
     """What objects of the library were before something was called that may change them."""
 
     def __init__(self) -> None:
+        self._first_made = RemovableHandle({}).id  # handles of hooks have numbers in their order
         self._before: dict[int, tuple[Any, dict[str, Any], Source | None, str]] = {}
 
     def note(self, owner: Any, source: Source | None, name: str) -> None:
         """``owner.name(...)`` is about to be called."""
+        if isinstance(owner, RemovableHandle) and owner.id > self._first_made:
+            return  # the function's own: whose hook it is was noted when that was registered
         for part in owner.modules() if hasattr(owner, "modules") else (owner,):
             self._before.setdefault(id(part), (part, _facts(part), source, name))
 
@@ -77,6 +82,8 @@ class _Same:
 def _facts(owner: Any) -> dict[str, Any]:
     if isinstance(owner, Tensor):
         return {"_hooks": {k: _Same(v) for k, v in (owner._hooks or {}).items()}}
+    if isinstance(owner, RemovableHandle):
+        return {"_hooks": _content(owner._hooks)}
     return {name: _content(value) for name, value in vars(owner).items() if name not in _OWN}
 
 
@@ -92,7 +99,7 @@ def _restore(owner: Any, before: dict[str, Any]) -> None:
     if isinstance(owner, Tensor):
         owner._hooks = {k: held.value for k, held in before["_hooks"].items()} or None
         return
-    facts = vars(owner)
+    facts = {} if isinstance(owner, RemovableHandle) else vars(owner)
     for name in [name for name in facts if name not in before and name not in _OWN]:
         del facts[name]
     for name, (held, parts) in before.items():

@@ -17,7 +17,7 @@ from jtorch.compile.codegen.source import Kernel, write_kernel
 from jtorch.compile.fuse import Fused, Group, Step
 from jtorch.compile.ir import Eqn, Graph, Var
 from jtorch.compile.loops import Gather, Load, Nest, Store, build_nest
-from jtorch.compile.reads import is_checked
+from jtorch.compile.reads import is_checked, runs_in_loops
 from jtorch.op import BY_NAME
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -153,7 +153,8 @@ class _Planner:
         """Copy ``var`` to ``place`` when everything that reads what is there now has run."""
         out = Var(var.type, var.hint)
         eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
-        step = Step("loop", (eqn,), Group([eqn], var.shape))
+        looped = runs_in_loops(eqn)  # but not float16, which NumPy copies
+        step = Step("loop", (eqn,), Group([eqn], var.shape)) if looped else Step("host", (eqn,))
         self.fused = replace(
             self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
             made_by={**self.fused.made_by, out: eqn},

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import watch
+from jtorch import library_threads, watch
 from jtorch.compile import frames
 from jtorch.compile.changes import Noted
 from jtorch.compile.effects import Cell, Counting, Effects, End, Place, Slot, may_be_written
@@ -68,7 +68,7 @@ LIMIT = 100_000  # reads of one recording
 WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
-_APART = (logging.__file__, warnings.__file__)  # files in which nothing is looked at
+_APART = (logging.__file__, warnings.__file__, library_threads.__file__)  # where nothing is looked at
 _WARNED: set[tuple[str, int]] = set()
 
 if sys.version_info >= (3, 12):

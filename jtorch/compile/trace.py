@@ -531,6 +531,8 @@ class Tracer(Evaluator):
             if now is not None and self._stays(now):
                 effects.shared_grads.append((tensor, now))
                 continue
+            if now is not None:
+                self._check_own(now, [g for _, _, g in self.grads.values()])
             atom = None if now is None else self.read(self.lift(now._data))
             effects.grads.append((tensor, atom))
             if atom is not None:
@@ -538,6 +540,15 @@ class Tracer(Evaluator):
         effects.draws = [(g.generator, g.drawn) for g in self.generators.values()]
         graph = Graph(self.name, tuple(i.var for i in self.inputs), tuple(self.eqns), tuple(outputs))
         return graph, effects
+
+    def _check_own(self, grad: Any, grads: list[Any]) -> None:
+        """Raise where memory that the function made is the gradient of two tensors."""
+        storage = self.lift(grad._data).storage
+        if sum(g is not None and getattr(g._data, "storage", None) is storage for g in grads) > 1:
+            raise CompileError(
+                f"'{self.name}' makes one tensor of shape {tuple(grad.shape)} the gradient of two, of which "
+                "a replay would make two tensors. Give each a .clone() of its own."
+            )
 
     def _check_apart(self, written: GradInput) -> None:
         """Raise where a gradient that changes in place is memory of another input's, too."""

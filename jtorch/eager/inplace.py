@@ -11,9 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from jtorch import op as op_module
+from jtorch.eager import creation
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.overlap import check_read, check_written
@@ -219,8 +218,8 @@ def _resize(out: Tensor, shape: tuple[int, ...]) -> None:
             stacklevel=4,
         )
     count, data = math.prod(shape), out._data
-    if data.__class__ is np.ndarray and data.flags.c_contiguous and count <= data.size:
+    if data.flags.c_contiguous and count <= data.size:
         # the same memory: views of it see the result
-        out.data = wrap(data.reshape(-1)[:count].reshape(shape))
+        out.data = APPLY["reshape"](out.detach().reshape(-1)[:count], shape=shape)
     else:
-        out.data = wrap(np.empty(shape, data.dtype))
+        out.data = creation.empty(shape, dtype=out.dtype)

@@ -213,3 +213,144 @@ def test_a_recording_of_an_argument_that_is_switched_holds_for_many_calls():
     for _ in range(3):
         assert f(t(3)).tolist() == [6]
     assert str(f.retraces) == "no retraces"
+
+
+# -- hooks that are removed, gradients that are one, memory under two names --------------------------------
+
+
+def test_a_hook_that_removes_itself_is_refused_and_stays():
+    net, handles = nn.Sequential(nn.Linear(3, 4), nn.ReLU()), {}
+
+    def once(module, inputs, output):
+        handles["once"].remove()
+        return output * 0
+
+    handles["once"] = net[1].register_forward_hook(once)
+    with pytest.raises(CompileError, match=r"in once: .* calls remove\(\) of a RemovableHandle"):
+        jtorch.compile(lambda x: net(x))(jtorch.ones(2, 3))
+    assert list(net[1]._forward_hooks.values()) == [once]
+
+
+@pytest.mark.parametrize("of", ["tensor", "optimizer"])
+def test_removing_a_hook_from_outside_is_refused(of):
+    w = jtorch.ones(3, requires_grad=True)
+    optimizer = jtorch.optim.SGD([w], lr=0.1)
+    add = w.register_hook if of == "tensor" else optimizer.register_step_post_hook
+    handle = add(lambda *given: None)
+
+    @jtorch.compile
+    def step(x):
+        handle.remove()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    with pytest.raises(CompileError, match=r"remove\(\) of a RemovableHandle"):
+        step(jtorch.ones(3))
+
+
+def test_a_hook_of_its_own_may_be_removed():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+
+    @jtorch.compile
+    def seen(x):
+        kept = []
+        handle = net[1].register_forward_hook(lambda module, inputs, output: kept.append(output))
+        net(x)
+        handle.remove()
+        return kept[0]
+
+    for n in range(3):
+        x = jtorch.full((2, 3), float(n))
+        jtorch.testing.assert_close(seen(x), net(x))
+    assert not net[1]._forward_hooks
+
+
+@pytest.mark.parametrize("how", ["one tensor", "a view", "detached"])
+def test_one_gradient_for_two_tensors_is_refused(how):
+    a, b = (jtorch.ones(3, requires_grad=True) for _ in range(2))
+    given = {"one tensor": lambda g: g, "a view": lambda g: g[:], "detached": lambda g: g.detach()}[how]
+
+    @jtorch.compile
+    def step(x):
+        ((a + b) * x).sum().backward()
+        mean = (a.grad + b.grad) / 2
+        a.grad, b.grad = mean, given(mean)
+
+    with pytest.raises(CompileError, match="the gradient of two"):
+        step(jtorch.ones(3))
+
+
+def test_elements_of_an_array_under_a_tensor_that_is_written_are_refused():
+    total = jtorch.zeros(3)
+    array = total.numpy()
+
+    @jtorch.compile
+    def step(x):
+        total.add_(x)
+        return total * (1 if array[0] > 2 else -1)
+
+    with pytest.raises(CompileError, match="shares memory with a tensor"):
+        step(jtorch.ones(3))
+    only_read = jtorch.compile(lambda x: x * float(array[0]))
+    for value in (1.0, 4.0):
+        total.fill_(value)
+        assert only_read(jtorch.ones(2)).tolist() == [value, value]
+
+
+def test_what_a_backward_that_comes_later_writes_is_refused():
+    log = []
+
+    class Logged(jtorch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            log.append(1)
+            return g * 2
+
+    w = jtorch.ones(3, requires_grad=True)
+    with pytest.raises(CompileError, match="on the way back"):
+        jtorch.compile(lambda x: Logged.apply(w * x))(jtorch.ones(3))
+    assert log == []
+
+    @jtorch.compile
+    def inside(x):
+        Logged.apply(w * x).sum().backward()
+
+    inside(jtorch.ones(3))
+    inside(jtorch.ones(3))
+    assert log == [1, 1]
+
+
+@pytest.mark.parametrize("start", [0, 2, 9])
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_out_that_is_resized_is_new_at_each_call(start):
+    def joined(x):
+        out = jtorch.empty(start)
+        jtorch.cat([x, x[:1]], out=out)
+        return out
+
+    compiled = jtorch.compile(joined)
+    found = [compiled(jtorch.full((3,), float(n))) for n in range(3)]
+    assert [f.tolist() for f in found] == [joined(jtorch.full((3,), float(n))).tolist() for n in range(3)]
+
+
+def test_half_precision_that_is_written_in_place():
+    def writing(kept):
+        def write(x):
+            kept.copy_(x)
+            kept.add_(1)
+            kept[1].copy_(x[0].long() * 3)
+            kept[:, 0].mul_(2)
+            return kept.float().sum()
+
+        return write
+
+    kept, expected = (jtorch.zeros(2, 3, dtype=jtorch.float16) for _ in range(2))
+    eager, compiled = writing(expected), jtorch.compile(writing(kept))
+    for n in range(3):
+        x = jtorch.arange(6.0).reshape(2, 3) * (n + 0.3)
+        assert compiled(x) == eager(x)
+        assert jtorch.equal(kept, expected)
