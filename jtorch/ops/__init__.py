@@ -5,7 +5,9 @@ elementwise -> reduction -> views -> indexing -> contraction -> convolution -> r
 Views (reshaping, permuting, slicing, joining, strided) move elements and compute nothing.
 ``affine(shape, strides, **statics)`` gives (offset, strides) of the result in elements. It is linear in
 ``strides``, so the compiler also feeds it unit vectors to learn which coordinate of the input each
-coordinate of the output moves. Where no strides can say it, ``index_map`` does (see ``jtorch.index``).
+coordinate of the output moves. ``strides``, where stated, are those that ``stride()`` answers: they step
+over axes of one element as eager mode's do, where ``affine`` says 0. Where no strides can say it,
+``index_map`` does (see ``jtorch.index``).
 ``put(xp, base, value, **statics)`` is ``base`` with ``value`` written through the view.
 """
 
