@@ -532,7 +532,7 @@ class Tracer(Evaluator):
                 effects.shared_grads.append((tensor, now))
                 continue
             if now is not None:
-                self._check_own(now, [g for _, _, g in self.grads.values()])
+                self._check_own(now, [g for t, _, g in self.grads.values() if not self.made(t)])
             atom = None if now is None else self.read(self.lift(now._data))
             effects.grads.append((tensor, atom))
             if atom is not None:
