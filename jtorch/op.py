@@ -291,20 +291,30 @@ class Evaluator:
 
 
 class Context:
-    """What holds for ops run now in this thread of control: an evaluator and the grad mode."""
+    """What holds for ops run now in this thread of control: an evaluator, and the modes that blocks set."""
 
-    __slots__ = ("evaluator", "grad", "inference", "table", "xp")
+    __slots__ = (
+        "eager_only", "evaluator", "grad", "inference", "mode", "parametrized", "saved_hooks", "table", "xp",
+    )  # fmt: skip
 
-    def __init__(self, evaluator: Evaluator, grad: bool = True, inference: bool = False) -> None:
+    def __init__(
+        self, evaluator: Evaluator, grad: bool = True, inference: bool = False, saved_hooks: Any = (),
+        parametrized: dict | None = None,
+    ) -> None:
         self.evaluator = evaluator
         self.table = evaluator.table
         self.xp = evaluator.xp
         self.grad = bool(grad)
         self.inference = inference
+        self.saved_hooks = saved_hooks  # pairs of functions, the innermost last
+        self.parametrized = parametrized  # what parametrized tensors are, where each is computed but once
+        self.eager_only = bool(saved_hooks) or parametrized is not None  # both see each op
+        self.mode = self.grad + 2 * inference + 4 * self.eager_only
 
     def replace(self, **changes: Any) -> Context:
         facts: dict[str, Any] = {
             "evaluator": self.evaluator, "grad": self.grad, "inference": self.inference,
+            "saved_hooks": self.saved_hooks, "parametrized": self.parametrized,
         }  # fmt: skip
         return Context(**(facts | changes))
 

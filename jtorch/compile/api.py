@@ -56,16 +56,17 @@ FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there ar
 _log = logging.getLogger("jtorch.compile")
 _uses = itertools.count()  # tells which plan was used last
 _recording = threading.RLock()  # one thread records at a time; a compiled function inside is part of that
+_ordering = threading.RLock()  # and one changes which plans there are, in which order
 
 
-def _fresh_lock() -> None:
+def _fresh_locks() -> None:
     # A fork may come while another thread of the parent records; that thread does not exist in the child.
-    global _recording
-    _recording = threading.RLock()
+    global _recording, _ordering
+    _recording, _ordering = threading.RLock(), threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_fresh_lock)
+    os.register_at_fork(after_in_child=_fresh_locks)
 
 
 class _Shadowed:
@@ -148,7 +149,7 @@ class CompiledFunction:
         context = op_module.CONTEXT.get()
         if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
-        if anomaly.ACTIVE:  # which looks at each op
+        if anomaly.ACTIVE or context.eager_only:  # which look at each op
             return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)
@@ -307,7 +308,8 @@ class CompiledFunction:
         if not any(self.plans.values()):
             _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
         self.timings = timings
-        plans.append(plan)
+        with _ordering:
+            plans.append(plan)
         return plan
 
     def _refuse(self, changes: tuple[Change, ...], seconds: float) -> None:
@@ -328,10 +330,11 @@ class CompiledFunction:
     def _use(
         self, plan: CompiledPlan, plans: list[CompiledPlan], args: tuple, leaves: list[Any], structure: Any
     ) -> None:
-        if not plans or plans[0] is not plan:  # all at once: other threads read the list
-            plans[:] = [plan, *(p for p in plans if p is not plan)]
-        plan.used = next(_uses)
-        self._forget_oldest()
+        with _ordering:  # or a plan that another thread adds meanwhile would be lost
+            if not plans or plans[0] is not plan:  # all at once: other threads read the list
+                plans[:] = [plan, *(p for p in plans if p is not plan)]
+            plan.used = next(_uses)
+            self._forget_oldest()
         self.recent = Recent(plan, leaves, structure)
         flat = len(args) == len(leaves) and all(a is b for a, b in zip(args, leaves, strict=True))
         if self.verifier is not None and not self.verifier.done_with(plan):

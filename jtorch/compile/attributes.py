@@ -137,6 +137,8 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
     """Of a module's own state only changes during the recording matter: it tells of others."""
     facts = owner.__dict__
     if name in _MODULE_FACTS:
+        if observer.on_the_way_back and name == "training":
+            observer.read(ItemRead, frame, facts, name, facts[name], guarded=False)
         return
     for place in (facts, facts.get("_parameters", {}), facts.get("_buffers", {})):
         if name in place:

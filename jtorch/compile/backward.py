@@ -74,7 +74,7 @@ class CompiledFunctionBackward(Node):
 
     def _saved_of(self, cell: Any) -> tuple[Any, str]:
         k = next(k for k in range(0, len(self.versions), 2) if self.versions[k] is cell) // 2
-        return self.owner.watched[k].var, self.name()
+        return self.owner.watched[k], self.name()
 
 
 class InnerResult(Node):
@@ -109,15 +109,16 @@ class Backward:
         self.program: Program | None = None
         self.timings = Timings()
         self.arguments = self._leaf_arguments(capture)
-        assert capture.tape is not None
-        self.tape = capture.tape
+        assert capture.tape is not None and capture.later is not None
+        self.tape, self.later = capture.tape, capture.later
         gradients = capture.graph.outputs[len(capture.graph.outputs) - len(capture.wanted) :]
         self.reached = reached_from(capture.graph, gradients, capture.cotangents)
         self.split = self._cut(capture)
         self.n_saved = len(self.split.saved)
         by_var = {e.var: e for e in capture.inputs}
         self.passed = [by_var[v] for v in self.split.passed]
-        self.watched = [e for e in self.passed if isinstance(e, ArrayInput)]
+        entries = [e for e in self.passed if e.var not in self.later.alone]
+        self.watched: list[Any] = [e.var for e in entries] + [t._data for t in self.later.shared]
 
     def _leaf_arguments(self, capture: Capture) -> list[int | None]:
         """For each leaf the argument it is, None for a captured one."""
@@ -133,7 +134,7 @@ class Backward:
             for e in capture.inputs
             if isinstance(e, ArrayInput)
             and not e.written
-            and (e.argument is not None or id(e.array) in known)
+            and (e.argument is not None or id(e.array) in known or e.var in self.later.alone)
         }
         return split(joint, len(joint.outputs) - len(capture.wanted), capture.cotangents, passable)
 
@@ -145,9 +146,13 @@ class Backward:
         arrays, versions = [], []
         for entry in self.passed:
             assert isinstance(entry, ArrayInput)
+            if entry.var in self.later.alone:  # its elements count as they are when the pass comes
+                arrays.append(entry.array)
+                continue
             tensor = leaves[entry.argument] if entry.argument is not None else self._captured(entry)
             arrays.append(tensor._data)
             versions += [tensor._cell, tensor._cell[0] + 0]
+        versions += [part for t in self.later.shared for part in (t._cell, t._cell[0] + 0)]
         outs = [results[k] for k in self.results]
         metadata: Any = [(t._data.shape, t._data.dtype) for t in outs]
         node = CompiledFunctionBackward(
@@ -173,6 +178,7 @@ class Backward:
 
     def run(self, arrays: tuple, given: list[np.ndarray | None]) -> tuple:
         """The leaves' gradients, None where none flows."""
+        self.later.check()
         types = [v.type for v in self.capture.cotangents]
         pairs = zip(given, types, strict=True)
         gradients = [np.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]

@@ -5,7 +5,7 @@ small step does. For a step of two tensors it reads
 
     def call(leaves):
         context = CONTEXT.get()
-        if context.evaluator is not EAGER or context.grad is not True or WATCH[0] != plan.epoch: return MISS
+        if not (context.evaluator is EAGER and context.mode == 1 and WATCH[0] == plan.epoch): return MISS
         a0, a1 = leaves
         ...
         try:
@@ -146,7 +146,7 @@ class _Caller:
     def _guards(self) -> None:
         self.add("context = CONTEXT.get()")
         self.miss_unless(
-            f"context.evaluator is EAGER and context.grad is {self.context.grad} and WATCH[0] == plan.epoch"
+            f"context.evaluator is EAGER and context.mode == {self.context.mode} and WATCH[0] == plan.epoch"
         )
         n = len(self.leaves)
         self.miss_unless(f"len(leaves) == {n}")

@@ -18,6 +18,7 @@ from jtorch.compile.guards import ArrayRead, ItemRead, Read
 from jtorch.compile.inputs import Input, ScalarInput
 from jtorch.compile.ir import Graph, Var
 from jtorch.compile.items import Digits
+from jtorch.compile.later import Later, way_back
 from jtorch.compile.library import see_module
 from jtorch.compile.observe import Observer, Question, check_reads, quietly
 from jtorch.compile.passes import unread_checks
@@ -57,6 +58,7 @@ class Capture:
     wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
     tape: Tape | None = None  # how those hang together
+    later: Later | None = None  # what a backward outside finds there
     places: dict[int, int] = field(default_factory=dict)  # id of an argument as it was traced -> its place
     traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
@@ -177,14 +179,8 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
     results, atoms, alive = results_of(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
-    n_written = len(observer.effects.written)
-    found = differentiate_whole(tracer, outs, results) if alive else None
-    if len(observer.effects.written) > n_written:
-        raise CompileError(
-            f"'{tracer.name}' returns what has a graph, and on the way back through it a custom Function or "
-            "a hook writes outside, which belongs to a backward() that comes later. Call backward() inside, "
-            "or return what it writes as a gradient."
-        )
+    with way_back(tracer, observer) as later:
+        found = differentiate_whole(tracer, outs, results) if alive else None
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
     graph, effects = quietly(tracer.finish)(atoms)
     gradients = () if found is None else found[2]
@@ -207,7 +203,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
             outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
         )
         made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
-        made.tape = tape
+        made.tape, made.later = tape, later
     return made
 
 

@@ -85,6 +85,7 @@ class Observer:
     def __init__(self, name: str) -> None:
         self.name = name
         self.reads: dict[Any, Read] = {}
+        self.on_the_way_back = False  # through the results, for a backward() that comes later
         self.outside: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
         self.tables: dict[int, Table | None] = {}
@@ -293,6 +294,12 @@ class Observer:
     ) -> None:  # fmt: skip
         """``container`` was asked for ``key`` and had ``value``."""
         if isinstance(key, (*PLAIN, Tensor)) and (id(container), key) in self.effects.known:
+            if self.on_the_way_back:
+                raise self.error(
+                    frame,
+                    "reads on the way back what it has written, of which a later call may have written more",
+                    "Keep it on ctx in forward, or call backward() inside.",
+                )
             return
         if id(container) in self.effects.grown or (id(container) in self.effects.changed and kind in WHOLE):
             raise self.error(

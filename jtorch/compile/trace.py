@@ -51,7 +51,7 @@ from jtorch.compile.texts import check_text
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
 from jtorch.errors import CompileError, Restart, user_source
-from jtorch.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op
+from jtorch.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.ops.slicing import OVERLAPPING
 
 _CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsqueeze"]
@@ -386,7 +386,7 @@ class Tracer(Evaluator):
     def outside(self) -> Iterator[None]:
         before = op_module.CONTEXT.get()
         try:  # before the change: Ctrl-C may come right after it
-            op_module.CONTEXT.set(Context(EAGER, before.grad))
+            op_module.CONTEXT.set(before.replace(evaluator=EAGER))
             yield
         finally:
             op_module.CONTEXT.set(before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import jtorch
+from jtorch import watch
 from jtorch.distributions import constraints
 from jtorch.eager.tensor import Size, Tensor
 
@@ -31,6 +32,7 @@ class Distribution:
         if value not in (True, False):
             raise ValueError
         Distribution._validate_args = value
+        watch.advance()  # recordings hold the checks, or not
 
     def __init__(
         self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None

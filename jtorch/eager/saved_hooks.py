@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
+from jtorch import op as op_module
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, complex_class, node_class, saved_arrays
 from jtorch.eager.tensor import Tensor, wrap
@@ -28,8 +28,6 @@ _WRITTEN = (
 
 Pair = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
-_PAIRS: ContextVar[tuple[Pair, ...]] = ContextVar("jtorch_saved_tensors_hooks", default=())
-_DISABLED: ContextVar[str | None] = ContextVar("jtorch_saved_tensors_hooks_disabled", default=None)
 _lock = threading.Lock()
 _entered = 0  # blocks in force in any thread: the watcher is there while it is not 0
 
@@ -48,14 +46,14 @@ class saved_tensors_hooks:  # noqa: N801
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        message = _DISABLED.get()
-        if message is not None:
-            raise RuntimeError(message)
-        _PAIRS.set((*_PAIRS.get(), (self.pack_hook, self.unpack_hook)))
+        found = op_module.CONTEXT.get().saved_hooks
+        if found.__class__ is _Refused:
+            raise RuntimeError(found.message)
+        _set((*found, (self.pack_hook, self.unpack_hook)))
         _count(+1)
 
     def __exit__(self, *exception: Any) -> None:
-        _PAIRS.set(_PAIRS.get()[:-1])
+        _set(_in_force()[:-1])
         _count(-1)
 
 
@@ -65,14 +63,29 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
     Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.disable_saved_tensors_hooks
     """
-    if _PAIRS.get():
+    if _in_force():
         raise RuntimeError(error_message)
-    before = _DISABLED.get()
+    before = op_module.CONTEXT.get().saved_hooks
     try:  # before the change: Ctrl-C may come right after it
-        _DISABLED.set(error_message)
+        _set(_Refused(error_message))
         yield
     finally:
-        _DISABLED.set(before)
+        _set(before)
+
+
+class _Refused(NamedTuple):
+    """What stands for the hooks where none may be entered."""
+
+    message: str
+
+
+def _in_force() -> tuple[Pair, ...]:
+    found = op_module.CONTEXT.get().saved_hooks
+    return () if found.__class__ is _Refused else found
+
+
+def _set(pairs: Any) -> None:
+    op_module.CONTEXT.set(op_module.CONTEXT.get().replace(saved_hooks=pairs))
 
 
 def _count(change: int) -> None:
@@ -110,12 +123,12 @@ class Packed:
 
 def pack(tensor: Tensor) -> Packed | None:
     """``tensor`` packed by the hooks in force; None where there are none."""
-    pairs = _PAIRS.get()
+    pairs = _in_force()
     return Packed(wrap(tensor._data), pairs[-1]) if pairs else None
 
 
 def _pack_node(node: Node) -> None:
-    pairs = _PAIRS.get()
+    pairs = _in_force()
     if not pairs or node.foreign:  # custom Functions pack what they save themselves
         return
     saved = list(node.saved)

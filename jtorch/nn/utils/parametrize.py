@@ -12,26 +12,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from jtorch import op as op_module
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.container import ModuleDict, ModuleList
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 
-_caching = [0]  # depth of ``cached()`` blocks
-_cache: dict[tuple[int, str], Tensor] = {}
-
 
 @contextmanager
 def cached() -> Iterator[None]:
     """Within this block each parametrized tensor is computed once."""
-    _caching[0] += 1
-    try:
+    before = op_module.CONTEXT.get().parametrized
+    try:  # before the change: Ctrl-C may come right after it
+        _set_cache({} if before is None else before)
         yield
     finally:
-        _caching[0] -= 1
-        if not _caching[0]:
-            _cache.clear()
+        _set_cache(before)
+
+
+def _set_cache(cache: dict[tuple[int, str], Tensor] | None) -> None:
+    op_module.CONTEXT.set(op_module.CONTEXT.get().replace(parametrized=cache))
 
 
 class ParametrizationList(ModuleList):
@@ -137,12 +138,12 @@ def _own_class(module: Module) -> None:
 
 def _install(module: Any, name: str) -> None:
     def getter(self: Any) -> Any:
-        if not _caching[0]:
+        cache, key = op_module.CONTEXT.get().parametrized, (id(self), name)
+        if cache is None:
             return self.parametrizations[name]()
-        key = (id(self), name)
-        if key not in _cache:
-            _cache[key] = self.parametrizations[name]()
-        return _cache[key]
+        if key not in cache:
+            cache[key] = self.parametrizations[name]()
+        return cache[key]
 
     def setter(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
