@@ -224,6 +224,26 @@ class AttributeRead(Read):
         return f"{self.key!r} of {whose}"
 
 
+class ClassRead(Read):
+    """The class of what the weak reference ``container`` names. Does not keep it alive; when it is no more,
+    nobody can ask."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        owner = self.container()
+        return self.value if owner is None else type(owner)
+
+    def restore(self) -> None:
+        self.container().__class__ = self.value
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('g', self.container)}().__class__"
+
+    def label(self) -> str:
+        return f"the class of a {self.value.__name__}"
+
+
 class OwnRead(Read):
     """What a class has under a name in its own dict, without asking descriptors; MISSING where it has none,
     and a base's counts."""

@@ -152,3 +152,114 @@ def test_methods_of_a_librarys_classes_are_a_read_each():
     f = jtorch.compile(step)
     f(t(1).reshape(1, 1))
     assert sum(read.guarded for read in f._newest().capture.plain) <= 17
+
+
+class _Mild:
+    scale = 2
+
+    def __call__(self, x):
+        return x * self.scale
+
+    def __len__(self):
+        return 3
+
+
+class _Strong(_Mild):
+    scale = 5
+
+    def __len__(self):
+        return 0
+
+
+class _Values(list):
+    pass
+
+
+class _Others(_Values):
+    def total(self):
+        return 2
+
+
+class _Layer(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class _OtherLayer(_Layer):
+    def forward(self, x):
+        return x * 3
+
+
+def _matched(thing, x):
+    match thing:
+        case _Strong():
+            return x * 7
+        case _Mild():
+            return x * 9
+
+
+USES_OF_A_CLASS = {
+    "an attribute": lambda thing, x: x * thing.scale, "a call": lambda thing, x: thing(x),
+    "isinstance": lambda thing, x: x * (2 if isinstance(thing, _Strong) else 3),
+    "type": lambda thing, x: x * (2 if type(thing) is _Strong else 3),
+    "__class__": lambda thing, x: x * (2 if thing.__class__ is _Strong else 3),
+    "match": _matched, "truth": lambda thing, x: x * (2 if thing else 3),
+    "len": lambda thing, x: x * len(thing), "map": lambda thing, x: next(map(thing, [x])),
+    "hasattr": lambda thing, x: x * (2 if hasattr(thing, "more") else 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES_OF_A_CLASS)
+def test_a_class_that_is_assigned(use):
+    thing = _Mild()
+    f = jtorch.compile(lambda x: USES_OF_A_CLASS[use](thing, x))
+    _Strong.more = 1
+    for cls in (_Mild, _Strong, _Strong, _Mild):
+        thing.__class__ = cls
+        x = jtorch.ones(2)
+        assert f(x).tolist() == USES_OF_A_CLASS[use](thing, x).tolist()
+
+
+class _Slotted:
+    __slots__ = ("k",)
+
+    def total(self):
+        return self.k
+
+
+class _SlottedToo:
+    __slots__ = ("k",)
+
+    def total(self):
+        return self.k * 10
+
+
+def test_a_class_that_is_assigned_to_what_has_slots():
+    thing = _Slotted()
+    thing.k = 2
+    f = jtorch.compile(lambda x: x * thing.total())
+    for cls, k in ((_Slotted, 2), (_SlottedToo, 2), (_SlottedToo, 3), (_Slotted, 3)):
+        thing.__class__, thing.k = cls, k
+        assert f(jtorch.ones(1)).item() == (k if cls is _Slotted else k * 10)
+
+
+def test_a_class_that_the_function_assigns_is_refused_and_put_back():
+    thing = _Mild()
+
+    def f(x):
+        thing.__class__ = _Strong
+        return x * thing.scale
+
+    with pytest.raises(jtorch.errors.CompileError):
+        jtorch.compile(f)(jtorch.ones(1))
+    assert type(thing) is _Mild
+
+
+def test_a_class_that_is_assigned_to_a_container_or_a_module():
+    values, layer = _Values([1, 2]), _Layer()
+    f = jtorch.compile(lambda x: layer(x) * (values.total() if hasattr(values, "total") else values[0]))
+    pairs = [(_Values, _Layer), (_Others, _Layer), (_Others, _OtherLayer), (_Values, _Layer)]
+    for container, module in pairs:
+        values.__class__, layer.__class__ = container, module
+        expected = (2.0 if module is _Layer else 3.0) * (2 if container is _Others else 1)
+        assert f(jtorch.ones(1)).item() == expected

@@ -313,7 +313,6 @@ def test_changes_through_methods_that_are_handed_on():
     assert numbers == [1]
 
 
-@pytest.mark.xfail(strict=True, reason="documented: nobody announces that an object's class is assigned")
 def test_an_object_of_another_class():
     class Mild:
         scale = 2
