@@ -248,6 +248,9 @@ class Evaluator:
         """Run ops at once, also while tracing: for state that must exist before a step is recorded."""
         return nullcontext()
 
+    def runs_again(self, function: Callable) -> None:
+        """A checkpoint is about to run ``function`` once more, for what it saves."""
+
     def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
         """``tensor`` was copied from ``indices`` of the tensor ``of``: where they are known it is a view."""
 
@@ -291,30 +294,21 @@ class Evaluator:
 
 
 class Context:
-    """What holds for ops run now in this thread of control: an evaluator, and the modes that blocks set."""
+    """What holds for ops run now in this thread of control: an evaluator and the grad mode."""
 
-    __slots__ = (
-        "eager_only", "evaluator", "grad", "inference", "mode", "parametrized", "saved_hooks", "table", "xp",
-    )  # fmt: skip
+    __slots__ = ("evaluator", "grad", "inference", "mode", "table", "xp")
 
-    def __init__(
-        self, evaluator: Evaluator, grad: bool = True, inference: bool = False, saved_hooks: Any = (),
-        parametrized: dict | None = None,
-    ) -> None:
+    def __init__(self, evaluator: Evaluator, grad: bool = True, inference: bool = False) -> None:
         self.evaluator = evaluator
         self.table = evaluator.table
         self.xp = evaluator.xp
         self.grad = bool(grad)
         self.inference = inference
-        self.saved_hooks = saved_hooks  # pairs of functions, the innermost last
-        self.parametrized = parametrized  # what parametrized tensors are, where each is computed but once
-        self.eager_only = bool(saved_hooks) or parametrized is not None  # both see each op
-        self.mode = self.grad + 2 * inference + 4 * self.eager_only
+        self.mode = self.grad + 2 * inference  # one number to compare
 
     def replace(self, **changes: Any) -> Context:
         facts: dict[str, Any] = {
             "evaluator": self.evaluator, "grad": self.grad, "inference": self.inference,
-            "saved_hooks": self.saved_hooks, "parametrized": self.parametrized,
         }  # fmt: skip
         return Context(**(facts | changes))
 

@@ -64,6 +64,10 @@ class Journal:
             self._before[identity] = now()
             self._changes[identity] = owner, now, put
 
+    def count(self) -> int:
+        """How much was changed until now."""
+        return len(self._changes)
+
     def undo(self, known: Container[tuple[int, Any]] = ()) -> None:
         """Make everything as it was, but for what is ``known`` to others, who did."""
         for identity, (_, _, put) in reversed(self._changes.items()):

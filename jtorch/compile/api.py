@@ -36,6 +36,7 @@ from jtorch.compile.tree import flatten
 from jtorch.compile.verify import Verifier
 from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.errors import (
     CompileError,
     FailedCheck,
@@ -46,6 +47,7 @@ from jtorch.errors import (
     add_line,
     user_source,
 )
+from jtorch.nn.utils.parametrize import CACHE
 from jtorch.op import Context
 
 MANY = 5  # recordings of one function after which it is told how much they cost
@@ -149,7 +151,7 @@ class CompiledFunction:
         context = op_module.CONTEXT.get()
         if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
-        if anomaly.ACTIVE or context.eager_only:  # which look at each op
+        if anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth:  # what counts each op
             return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import threading
 import types
-import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +15,6 @@ from jtorch.compile.guards import (
     PLAIN,
     AttributeRead,
     CellRead,
-    ClassRead,
     ContentsRead,
     ItemRead,
     OwnRead,
@@ -43,7 +41,7 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     kind = kind_of(type(owner))
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
         owner = owner.__func__
-    read_class(observer, frame, owner)
+    observer.see_class(frame, owner)
     if name == "__dict__" and kind is Kind.TENSOR:
         hung.see_all(observer, frame, owner)
     elif name == "__dict__" and observer.is_outside(owner):
@@ -77,17 +75,6 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         _read_instance(observer, frame, owner, name)
     elif kind in (Kind.OBJECT, Kind.VALUE) and name not in (instance_facts(owner) or ()):
         _read_class(observer, frame, type(owner), name)
-
-
-def read_class(observer: Observer, frame: types.FrameType, owner: Any) -> None:
-    """A user's class of ``owner`` counts, which may get another one; a module tells of that."""
-    cls = type(owner)
-    known = kind_of(cls) not in _WITH_SPECIAL or kind_of(cls) is Kind.MODULE or not is_users(cls)
-    if not known and observer.is_outside(owner) and find(cls, "__class__") is find(object, "__class__"):
-        if cls.__weakrefoffset__:
-            observer.read(ClassRead, frame, weakref.ref(owner), None, cls)
-        else:
-            observer.read(AttributeRead, frame, owner, "__class__", cls)
 
 
 def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
@@ -220,7 +207,7 @@ def read_special(observer: Observer, frame: types.FrameType, owner: Any, *names:
         see_objects(observer, frame, [owner])
     if kind not in _WITH_SPECIAL or not is_users(cls):
         return
-    read_class(observer, frame, owner)
+    observer.see_class(frame, owner)
     for name in names:
         _read_class(observer, frame, cls, name)
         method = find(cls, name)

@@ -41,6 +41,7 @@ class Branches:
     def decide(self, condition: Any) -> bool:
         """What a traced tensor of one element decides now; recorded as what this plan expects."""
         tracer = self.tracer
+        tracer.only_now("branches on the elements of a tensor (use jtorch.where)")
         if tracer.callees:  # another way would have to run them again
             raise CompileError(
                 f"{user_source()}: a branch on the elements of a tensor after '{tracer.callees[-1].name}' "

@@ -105,7 +105,7 @@ class Callee:
         if refused:  # which it caught
             raise refused[0]
         self._check_arguments(tensors, (args, kwargs), leaves)
-        if watch.structure[0] != epoch:
+        if watch.structure[0] != epoch and not watch.is_as_before(epoch):
             raise self.error(
                 "changes a module, an optimizer or a mode", "Do that before or after the compiled function."
             )
@@ -277,6 +277,7 @@ class _Guard(Eager):
 
 def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Run ``function`` on the values of this recording, and append its equation."""
+    tracer.only_now("calls a function that is disabled for compiling")
     leaves, structure = flatten((args, kwargs))
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
     fixed = [None if k in traced else v for k, v in enumerate(leaves)]

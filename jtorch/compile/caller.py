@@ -5,7 +5,8 @@ small step does. For a step of two tensors it reads
 
     def call(leaves):
         context = CONTEXT.get()
-        if not (context.evaluator is EAGER and context.mode == 1 and WATCH[0] == plan.epoch): return MISS
+        if not (context.evaluator is EAGER and context.mode == 1 and not SAVED_HOOKS.get()
+                and WATCH[0] == plan.epoch): return MISS
         a0, a1 = leaves
         ...
         try:
@@ -49,6 +50,7 @@ from jtorch.compile.values import alike, counts_by_value
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
+from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.errors import CompileError, FailedCheck, OtherBranch
 from jtorch.op import Context
@@ -81,7 +83,8 @@ class _Caller:
         self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.counts: Counter[str] = Counter()  # of names, by their prefix
         self.names: dict[str, Any] = {
-            "CONTEXT": op_module.CONTEXT, "EAGER": EAGER, "WATCH": watch.structure, "MISS": MISS,
+            "CONTEXT": op_module.CONTEXT, "SAVED_HOOKS": IN_FORCE, "EAGER": EAGER,
+            "WATCH": watch.structure, "MISS": MISS,
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
             "empty": np.empty, "run": plan.replay.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
@@ -146,7 +149,8 @@ class _Caller:
     def _guards(self) -> None:
         self.add("context = CONTEXT.get()")
         self.miss_unless(
-            f"context.evaluator is EAGER and context.mode == {self.context.mode} and WATCH[0] == plan.epoch"
+            f"context.evaluator is EAGER and context.mode == {self.context.mode} and not SAVED_HOOKS.get() "
+            "and WATCH[0] == plan.epoch"
         )
         n = len(self.leaves)
         self.miss_unless(f"len(leaves) == {n}")

@@ -23,7 +23,6 @@ from jtorch.compile.attributes import (
     hashes_in_python,
     is_in_python,
     read_attribute,
-    read_class,
     read_special,
     write_attribute,
 )  # fmt: skip
@@ -303,7 +302,7 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
             "isinstance() answers as it does in eager mode.",
         )
     if cls is type and len(args) == 1:
-        read_class(observer, stop.frame, args[0])
+        observer.see_class(stop.frame, args[0])
     if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
         return
     if cls is bool and args:
@@ -423,7 +422,7 @@ def _attribute(stop: Stop, args: list[Any]) -> None:
 
 def _class_test(stop: Stop, args: list[Any]) -> None:
     if len(args) > 1:
-        read_class(stop.observer, stop.frame, args[0])
+        stop.observer.see_class(stop.frame, args[0])
         for cls in args[1] if isinstance(args[1], tuple) else (args[1],):
             read_registry(stop.observer, stop.frame, cls)
 

@@ -42,13 +42,13 @@ class Noted:
         if isinstance(owner, RemovableHandle) and owner.id > self._first_made:
             return  # the function's own: whose hook it is was noted when that was registered
         for part in owner.modules() if hasattr(owner, "modules") else (owner,):
-            self._before.setdefault(id(part), (part, _facts(part), source, name))
+            self._before.setdefault(id(part), (part, facts_of(part), source, name))
 
     def undo(self) -> list[tuple[Any, Source | None, str]]:
         """Make everything as it was: who had been changed, where, and by which method."""
         changed = []
         for owner, before, source, name in self._before.values():
-            if _facts(owner) != before:
+            if facts_of(owner) != before:
                 _restore(owner, before)
                 changed.append((owner, source, name))
         self._before.clear()
@@ -79,7 +79,8 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _facts(owner: Any) -> dict[str, Any]:
+def facts_of(owner: Any) -> dict[str, Any]:
+    """What ``owner`` holds, in a form that compares: what lies in it counts by its identity."""
     if isinstance(owner, Tensor):
         return {"_hooks": {k: _Same(v) for k, v in (owner._hooks or {}).items()}}
     if isinstance(owner, RemovableHandle):

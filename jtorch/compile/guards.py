@@ -10,6 +10,7 @@ from __future__ import annotations
 import keyword
 import math
 import operator
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from types import FunctionType, MappingProxyType, MemberDescriptorType
@@ -100,6 +101,8 @@ def told(value: Any) -> str:
         return repr(value)
     if isinstance(value, np.ndarray):
         return "a NumPy array"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     return f"{'an' if type(value).__name__[:1] in 'aeiouAEIOU' else 'a'} {type(value).__name__}"
 
 
@@ -225,10 +228,14 @@ class AttributeRead(Read):
 
 
 class ClassRead(Read):
-    """The class of what the weak reference ``container`` names. Does not keep it alive; when it is no more,
-    nobody can ask."""
+    """Which class an object is of. Does not keep it alive, where that can be; when it is no more, nobody can
+    ask."""
 
     __slots__ = ()
+
+    def __init__(self, owner: Any, source: Source | None = None) -> None:
+        weak = type(owner).__weakrefoffset__
+        super().__init__(weakref.ref(owner) if weak else _Kept(owner), None, type(owner), source)
 
     def _look(self) -> Any:
         owner = self.container()
@@ -238,10 +245,23 @@ class ClassRead(Read):
         self.container().__class__ = self.value
 
     def _text(self, name: Callable[[str, Any], str]) -> str:
-        return f"{name('g', self.container)}().__class__"
+        return f"{name('type', type)}({name('g', self.container)}())"
+
+    def facts(self) -> tuple:
+        return type(self), id(self.container()), id(self.value)
 
     def label(self) -> str:
-        return f"the class of a {self.value.__name__}"
+        return f"the class of {'an' if self.value.__name__[:1] in 'AEIOU' else 'a'} {self.value.__name__}"
+
+
+class _Kept:
+    """What stands for a weak reference to an object that takes none."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    def __call__(self) -> Any:
+        return self.owner
 
 
 class OwnRead(Read):

@@ -27,7 +27,6 @@ from jtorch.compile.attributes import (
     hashes_in_python,
     read_attribute,
     read_base,
-    read_class,
     read_special,
     write_attribute,
 )  # fmt: skip
@@ -416,7 +415,7 @@ def _match_class(stop: Stop) -> None:
     """``case Point(x, y=0)``: the names of what comes without one lie in the class."""
     observer, cls, names = stop.observer, stop.peek(2), stop.peek(1)
     if isinstance(cls, type):
-        read_class(observer, stop.frame, stop.peek(3))
+        observer.see_class(stop.frame, stop.peek(3))
         read_registry(observer, stop.frame, cls)
         read_attribute(observer, stop.frame, cls, "__match_args__")
         for name in (*getattr(cls, "__match_args__", ())[: stop.place.arg], *names):

@@ -13,7 +13,7 @@ from typing import Any
 
 from jtorch import watch
 from jtorch.compile.changes import is_changing
-from jtorch.compile.guards import AttributeRead, ItemRead
+from jtorch.compile.guards import AttributeRead
 from jtorch.compile.kinds import Kind, is_users, kind_of
 from jtorch.nn.module import Module
 
@@ -30,8 +30,6 @@ def see_module(observer: Any, frame: types.FrameType | None, module: Any) -> Non
         if id(module) in observer.modules:
             continue
         observer.modules[id(module)] = module
-        if observer.on_the_way_back:
-            observer.read(ItemRead, frame, vars(module), "training", module.training, guarded=False)
         cls = type(module)
         if cls not in observer.classes:
             observer.classes[cls] = _runs_library_code(cls)

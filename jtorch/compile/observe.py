@@ -43,6 +43,7 @@ from jtorch.compile.guards import (
     ArrayRead,
     AttributeRead,
     CellRead,
+    ClassRead,
     ContentsRead,
     ItemRead,
     LengthRead,
@@ -54,7 +55,7 @@ from jtorch.compile.guards import (
     slot_of,
     told,
 )  # fmt: skip
-from jtorch.compile.kinds import Kind, held_by_class, is_observed, kind_of
+from jtorch.compile.kinds import Kind, held_by_class, is_observed, is_users, kind_of
 from jtorch.compile.scalar import Scalar
 from jtorch.compile.stepping import Table, table_of
 from jtorch.eager.tensor import Tensor
@@ -66,6 +67,7 @@ Question = Callable[[Callable[[str, Any], str]], str]
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
 WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
+_OF_A_CLASS = (Kind.OBJECT, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
 _APART = (logging.__file__, warnings.__file__, library_threads.__file__)  # where nothing is looked at
@@ -190,7 +192,7 @@ class Observer:
         cls: Any = type(frame.f_locals.get(code.co_varnames[0])) if code.co_argcount else object
         if kind_of(cls) is Kind.MODULE and getattr(cls.forward, "__code__", None) is code:
             self.read(AttributeRead, frame, cls, "forward", cls.forward)  # __call__ is not watched
-        elif code.co_name.startswith("__") and code.co_argcount:
+        elif code.co_argcount and (code.co_name.startswith("__") or kind_of(cls) in _OF_A_CLASS):
             self._begin_special(frame, code)
         function = frames.function_of(frame)
         if function is None or id(function) in self.inside:
@@ -207,10 +209,17 @@ class Observer:
         """A method that the interpreter calls by itself, or that C code calls, is one of its class."""
         owner = frame.f_locals.get(code.co_varnames[0])
         cls = owner if code.co_name == "__new__" and isinstance(owner, type) else type(owner)
-        method = next((vars(c)[code.co_name] for c in cls.__mro__ if code.co_name in vars(c)), None)
-        method = getattr(method, "__func__", method)
-        if id(cls) not in self.inside and getattr(method, "__code__", None) is code:
-            self.read(AttributeRead, frame, cls, code.co_name, method)
+        names = [code.co_name]
+        if not names[0].startswith("__"):  # __len__ = lambda self: 3
+            facts = [fact for base in cls.__mro__ if is_users(base) for fact in vars(base).items()]
+            ours = [name for name, fact in facts if getattr(fact, "__code__", None) is code]
+            names = [name for name in ours if name.startswith("__")]
+        for name in names:
+            method = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
+            method = getattr(method, "__func__", method)
+            if id(cls) not in self.inside and getattr(method, "__code__", None) is code:
+                self.read(AttributeRead, frame, cls, name, method)
+                self.see_class(frame, owner)
 
     # -- where things come from ------------------------------------------------------------------------------
 
@@ -315,6 +324,15 @@ class Observer:
             self.reads[identity] = kind(container, key, value, source_of(frame), guarded)
             self.meet(value)
 
+    def see_class(self, frame: types.FrameType | None, owner: Any) -> None:
+        """Which class ``owner`` is of counts, if that is a user's: it may get another one. Modules tell."""
+        cls = type(owner)
+        kind = kind_of(cls)
+        if kind in _OF_A_CLASS and is_users(cls) and self.is_outside(owner):
+            identity = (ClassRead, id(owner))
+            if identity not in self.reads:
+                self.reads[identity] = ClassRead(owner, source_of(frame))
+
     def ask(self, identity: tuple, test: Question) -> None:
         """The function depends on what ``test`` says of its arguments."""
         self.questions.setdefault(identity, test)
@@ -359,6 +377,8 @@ class Observer:
             if kind in _IGNORED or kind is Kind.MODULE or id(value) in seen:
                 continue
             seen.add(id(value))
+            if objects:
+                self.see_class(frame, value)
             if kind is Kind.FUNCTION:
                 if isinstance(value, functools.partial):
                     stack += (value.func, *value.args, *value.keywords.values())

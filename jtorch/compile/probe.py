@@ -118,7 +118,8 @@ def given(*args, sep):
 _READS = (
     "'BASE' = 1", "'EMPTY' = a list", "'ITEMS' = a list", "'LEFT' = a list", "'RIGHT' = a list",
     "'ROUND' = a list", "'SPREAD' = a list", "'TABLE' = a dict", "'THING' = a Derived", "'WORDS' = a dict",
-    "the class of a Derived = a type", "'__code__' of given = a code", "'__code__' of program = a code",
+    "the class of a Derived = the class Derived",
+    "'__code__' of given = a code", "'__code__' of program = a code",
     *2 * ["'__code__' of shift = a code"],
     "'a' = 1", "'b' = a list", "'given' = a function", "'held' = 5", "'len' = nothing",
     "'shift' = nothing", "'shift' of Derived = a function", "'shift' of Base = a function", "'size' = 3",

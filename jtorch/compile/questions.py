@@ -73,6 +73,12 @@ def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, n
             identity = (TensorRead, id(tensor))
             if identity not in observer.reads:
                 observer.reads[identity] = TensorRead(tensor, source_of(frame))
+    elif observer.on_the_way_back and (name == "requires_grad" or name in _OF_A_GRAPH):
+        raise observer.error(
+            frame,
+            f"asks {name} of an argument on the way back, which comes later",
+            "Ask in forward and keep the answer on ctx, or call backward() inside.",
+        )
     elif name == "_version":
         observer.ask(("version", place), lambda _: f"a{place}._cell[0] == {version}")
     elif name in _OF_MEMORY:

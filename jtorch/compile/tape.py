@@ -34,7 +34,7 @@ class Tape:
 def tape_of(outs: Sequence[Tensor], name: str) -> Tape:
     """How the results ``outs`` of the function ``name`` hang together. Raises CompileError where it called
     ``retain_grad()`` for a gradient that nobody outside could give."""
-    under = [_nodes_under(t._node) for t in outs]
+    under = [nodes_under(t._node) for t in outs]
     spent = [{n for n in nodes if n.frees and n.saved} for nodes in under]
     rivals = tuple(frozenset(j for j, other in enumerate(spent) if mine & other) for mine in spent)
     inner = frozenset(
@@ -47,7 +47,7 @@ def tape_of(outs: Sequence[Tensor], name: str) -> Tape:
     return Tape(rivals, inner, retaining)
 
 
-def _nodes_under(node: Any) -> set[Any]:
+def nodes_under(node: Any) -> set[Any]:
     found = {node}
     stack = [node]
     while stack:
@@ -124,7 +124,7 @@ def _differentiate(
     cotangents = []
     for out in outputs:
         if out._node is not None:
-            tracer.walk(_nodes_under(out._node))  # those that lead to no leaf, too
+            tracer.walk(nodes_under(out._node))  # those that lead to no leaf, too
         var = Var(Type(out._data.dtype, tuple(out._data.shape)), "g")
         cotangents.append(var)
     seeds = [wrap(tracer.fresh(v)) for v in cotangents]

@@ -104,6 +104,8 @@ class Tracer(Evaluator):
         self.written_places: Callable[[], list[Any]] = list  # what was written outside so far
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
+        self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``
+        self.ran_again: list[Callable] = []  # what checkpoints ran then
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
         self.open = True
@@ -329,6 +331,7 @@ class Tracer(Evaluator):
                 "changed in place, and nobody can tell who holds it still: change its .clone()."
             )
         if storage.source is not None:
+            self.only_now("changes a tensor in place")
             if storage.source.overlaps:
                 raise CompileError(OVERLAP.format(source=user_source()))
             if not storage.source.array.flags.writeable:
@@ -420,7 +423,21 @@ class Tracer(Evaluator):
         does = f"'{self.name}' {what}, which a recording would do once"
         raise CompileError(f"{user_source()}: {does}. {way_out}")
 
+    def only_now(self, does: str) -> None:
+        """Raise CompileError for what follows where a backward() would do it that comes later."""
+        if self.on_the_way_back:
+            raise CompileError(
+                f"{user_source()}: on the way back through '{self.name}' backward of a custom Function, a "
+                f"hook or the second run of a checkpoint {does}. That belongs to the backward() that comes "
+                "later, outside. Call backward() inside; or do it in forward, and keep on ctx what is needed."
+            )
+
+    def runs_again(self, function: Callable) -> None:
+        if self.on_the_way_back:
+            self.ran_again.append(function)
+
     def runtime_scalar(self, entry: ScalarInput) -> Scalar:
+        self.only_now("reads a number that is another one at each call")
         found = self.scalars.get(entry.identity)
         if found is None:
             self.inputs.append(entry)
@@ -430,6 +447,7 @@ class Tracer(Evaluator):
 
     def number(self, place: Any) -> Item:
         """The number at ``place`` as one that changes from call to call."""
+        self.only_now("reads a number that is another one at each call")
         value = place.get()
         if abs(value) > LARGEST and isinstance(value, int):
             raise CompileError(
@@ -465,6 +483,8 @@ class Tracer(Evaluator):
 
     def get_grad(self, tensor: Any) -> Any:
         self._check_stranger(tensor)
+        if not self.made(tensor):
+            self.only_now("asks for the gradient of a tensor")
         found = self.grads.get(id(tensor))
         if found is None:
             # a tensor that the function makes starts without a gradient
@@ -485,6 +505,8 @@ class Tracer(Evaluator):
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
         self._check_stranger(tensor)
+        if not self.made(tensor):
+            self.only_now("sets the gradient of a tensor")
         at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
         self.grads[id(tensor)] = (tensor, at_entry, grad)
 
@@ -497,6 +519,7 @@ class Tracer(Evaluator):
         return before
 
     def next_call(self, generator: Any) -> tuple[Any, Any]:
+        self.only_now("draws random numbers")
         entry = self.generators.get(id(generator))
         if entry is None:
             entry = self.generators[id(generator)] = GeneratorInput(generator)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from jtorch import op as op_module
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, complex_class, node_class, saved_arrays
 from jtorch.eager.tensor import Tensor, wrap
@@ -28,6 +28,15 @@ _WRITTEN = (
 
 Pair = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
+
+class Refused(NamedTuple):
+    """What is in force where no hooks may be entered."""
+
+    message: str
+
+
+# The pairs in force in this thread of control, the innermost last. Compiled functions run eagerly then.
+IN_FORCE: ContextVar[tuple[Pair, ...] | Refused] = ContextVar("jtorch_saved_tensors_hooks", default=())
 _lock = threading.Lock()
 _entered = 0  # blocks in force in any thread: the watcher is there while it is not 0
 
@@ -46,15 +55,14 @@ class saved_tensors_hooks:  # noqa: N801
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        found = op_module.CONTEXT.get().saved_hooks
-        if found.__class__ is _Refused:
+        found = IN_FORCE.get()
+        if isinstance(found, Refused):
             raise RuntimeError(found.message)
-        _set((*found, (self.pack_hook, self.unpack_hook)))
+        IN_FORCE.set((*found, (self.pack_hook, self.unpack_hook)))
         _count(+1)
 
     def __exit__(self, *exception: Any) -> None:
-        _set(_in_force()[:-1])
-        _count(-1)
+        leave()
 
 
 @contextmanager
@@ -63,29 +71,25 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
     Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.disable_saved_tensors_hooks
     """
-    if _in_force():
+    if _pairs():
         raise RuntimeError(error_message)
-    before = op_module.CONTEXT.get().saved_hooks
+    before = IN_FORCE.get()
     try:  # before the change: Ctrl-C may come right after it
-        _set(_Refused(error_message))
+        IN_FORCE.set(Refused(error_message))
         yield
     finally:
-        _set(before)
+        IN_FORCE.set(before)
 
 
-class _Refused(NamedTuple):
-    """What stands for the hooks where none may be entered."""
-
-    message: str
-
-
-def _in_force() -> tuple[Pair, ...]:
-    found = op_module.CONTEXT.get().saved_hooks
-    return () if found.__class__ is _Refused else found
+def _pairs() -> tuple[Pair, ...]:
+    found = IN_FORCE.get()
+    return () if isinstance(found, Refused) else found
 
 
-def _set(pairs: Any) -> None:
-    op_module.CONTEXT.set(op_module.CONTEXT.get().replace(saved_hooks=pairs))
+def leave() -> None:
+    """Leave the innermost block of whoever entered it."""
+    IN_FORCE.set(_pairs()[:-1])
+    _count(-1)
 
 
 def _count(change: int) -> None:
@@ -123,12 +127,12 @@ class Packed:
 
 def pack(tensor: Tensor) -> Packed | None:
     """``tensor`` packed by the hooks in force; None where there are none."""
-    pairs = _in_force()
+    pairs = _pairs()
     return Packed(wrap(tensor._data), pairs[-1]) if pairs else None
 
 
 def _pack_node(node: Node) -> None:
-    pairs = _in_force()
+    pairs = _pairs()
     if not pairs or node.foreign:  # custom Functions pack what they save themselves
         return
     saved = list(node.saved)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from jtorch import op as op_module
 from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.replay import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import Packed, pack, saved_tensors_hooks
@@ -103,6 +104,7 @@ class Frame:
 
     def _run_again(self) -> None:
         """Fill ``values`` for all slips that somebody still holds."""
+        op_module.CONTEXT.get().evaluator.runs_again(self.function)
         found = _Recomputed(self)
         args = [a.again() if isinstance(a, _Argument) else a for a in self.args]
         kwargs = {k: a.again() if isinstance(a, _Argument) else a for k, a in self.kwargs.items()}

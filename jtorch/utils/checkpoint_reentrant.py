@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from jtorch import op as op_module
 from jtorch.autograd import Function, backward, enable_grad
 from jtorch.eager.engine import current_run
 from jtorch.eager.replay import noted_draws, repeated_draws
@@ -41,6 +42,7 @@ class Reentrant(Function):
                 "`inputs` parameter to .backward(). To resolve this error, you can either set "
                 "use_reentrant=False, or call .backward() without passing the `inputs` argument."
             )
+        op_module.CONTEXT.get().evaluator.runs_again(ctx.function)
         inputs = list(ctx.rest)
         for k, t in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[k] = t.detach().requires_grad_(t.requires_grad)

@@ -170,3 +170,64 @@ def test_a_compiled_function_under_checkpoint_runs_twice(reentrant):
     eager, compiled = run(lambda f: f), run(jtorch.compile)
     assert [n for _, n, _ in eager] == [n for _, n, _ in compiled] == [2, 4, 6, 8]
     jtorch.testing.assert_close(eager, compiled)
+
+
+def _suspended():
+    with jtorch.no_grad():
+        yield
+
+
+def _weights(layer):
+    return layer.weight.sum().item()
+
+
+def test_a_block_ends_though_a_grad_mode_that_began_inside_ends_later():
+    layer, _ = _noisy_layer()
+    generator = _suspended()
+    with parametrize.cached():
+        next(generator)
+        assert _weights(layer) == _weights(layer)
+    next(generator, None)
+    assert _weights(layer) != _weights(layer)
+
+    w, hooks, mode = jtorch.ones(3, requires_grad=True), _HOOKS, jtorch.no_grad()
+    f = jtorch.compile(lambda x: (w * x).sum())
+    hooks.__enter__()
+    mode.__enter__()
+    hooks.__exit__()
+    mode.__exit__(None, None, None)
+    assert type(f(jtorch.ones(3)).grad_fn).__name__ == "CompiledFunctionBackward"
+
+
+def test_a_grad_mode_that_began_before_ends_inside_a_block():
+    w, generator, reused = jtorch.ones(3, requires_grad=True), _suspended(), jtorch.set_grad_enabled(True)
+    next(generator)
+    with _HOOKS:
+        next(generator, None)
+        with reused:
+            pass
+        (w * jtorch.ones(3)).sum().backward()
+    assert w.grad.tolist() == [2.0] * 3
+
+
+def test_a_cache_of_parametrized_tensors_holds_in_all_threads():
+    layer, _ = _noisy_layer()
+    found = []
+    with parametrize.cached():
+        found.append(_weights(layer))
+        other = threading.Thread(target=lambda: found.append(_weights(layer)))
+        other.start()
+        other.join()
+    assert found[0] == found[1]
+
+
+def test_a_function_that_leaves_hooks_in_force_is_refused():
+    def enter(x):
+        saved_tensors_hooks(lambda t: t, lambda t: t * 3).__enter__()
+        return x * 2
+
+    w = jtorch.ones(3, requires_grad=True)
+    with pytest.raises(jtorch.errors.CompileError, match="does not leave it"):
+        jtorch.compile(enter)(jtorch.ones(3))
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [2.0] * 3

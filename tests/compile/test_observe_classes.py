@@ -263,3 +263,111 @@ def test_a_class_that_is_assigned_to_a_container_or_a_module():
         values.__class__, layer.__class__ = container, module
         expected = (2.0 if module is _Layer else 3.0) * (2 if container is _Others else 1)
         assert f(jtorch.ones(1)).item() == expected
+
+
+class _Two:
+    value = 2
+
+    def __getattribute__(self, name):
+        LOOKED.append(name)
+        return object.__getattribute__(self, name)
+
+    def __enter__(self):
+        return 2
+
+    def __exit__(self, *error):
+        pass
+
+    def __iter__(self):
+        return iter([2])
+
+    def __float__(self):
+        return 2.0
+
+    def __index__(self):
+        return 2
+
+    def __str__(self):
+        return "--"
+
+    def __neg__(self):
+        return 2
+
+    def __radd__(self, other):
+        return other + 2
+
+    def __getitem__(self, k):
+        return 2
+
+    def __contains__(self, k):
+        return True
+
+    def __abs__(self):
+        return 2
+
+    def __call__(self, x):
+        return x * 2
+
+
+class _Five(_Two):
+    value = 5
+    __enter__ = __neg__ = __abs__ = __index__ = lambda self: 5
+    __iter__ = lambda self: iter([5])  # noqa: E731
+    __float__ = lambda self: 5.0  # noqa: E731
+    __str__ = lambda self: "-----"  # noqa: E731
+    __radd__ = lambda self, other: other + 5  # noqa: E731
+    __getitem__ = lambda self, k: 5  # noqa: E731
+    __contains__ = lambda self, k: False  # noqa: E731
+    __call__ = lambda self, x: x * 5  # noqa: E731
+
+
+LOOKED = []
+
+
+def _entered(thing):
+    with thing as k:
+        return k
+
+
+def _unpacked(thing):
+    (k,) = thing
+    return k
+
+
+BY_SPECIAL_METHODS = {
+    "with": _entered, "unpack": _unpacked, "for": lambda thing: sum(k for k in thing),
+    "sum": sum, "float": float, "index": lambda thing: [0, 1, 2, 3, 4, 5][thing],
+    "str": lambda thing: len(str(thing)), "format": lambda thing: len(f"{thing}"),
+    "neg": lambda thing: -thing,
+    "add": lambda thing: 1 + thing, "sum of": lambda thing: sum([thing, thing]),
+    "item": lambda thing: thing[0], "in": lambda thing: 2 if 1 in thing else 3, "abs": abs,
+    "map": lambda thing: next(map(thing, [1])), "list": lambda thing: max(list(thing)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_SPECIAL_METHODS)
+def test_a_class_that_is_assigned_to_what_special_methods_are_asked_of(name):
+    thing, use = _Two(), BY_SPECIAL_METHODS[name]
+    f = jtorch.compile(lambda x: x * use(thing))
+    for cls in (_Two, _Five, _Five, _Two):
+        object.__setattr__(thing, "__class__", cls)
+        expected = use(thing)
+        LOOKED.clear()
+        assert f(jtorch.ones(1)).item() == expected
+    LOOKED.clear()
+    f(jtorch.ones(1))
+    assert LOOKED == [], "a guard runs no code of the user's"
+
+
+def test_a_special_method_that_is_a_lambda_and_is_replaced():
+    class Thing:
+        __len__ = lambda self: 2  # noqa: E731
+        __float__ = lambda self: 2.0  # noqa: E731
+
+    thing = Thing()
+    f = jtorch.compile(lambda x: x * len(thing) * float(thing))
+    assert f(jtorch.ones(1)).item() == 4
+    Thing.__len__ = lambda self: 3
+    assert f(jtorch.ones(1)).item() == 6
+    Thing.__float__ = lambda self: 5.0
+    assert f(jtorch.ones(1)).item() == 15

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jtorch import op as op_module
+from jtorch import watch
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.container import ModuleDict, ModuleList
@@ -20,19 +20,32 @@ from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 
 
+class _Cache:
+    """What parametrized tensors are within ``cached()`` blocks, ``depth`` of which are in force."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.values: dict[tuple[int, str], Tensor] = {}
+
+    def enter(self, change: int) -> None:
+        before = self.depth
+        self.depth += change
+        if not self.depth:
+            self.values.clear()
+        watch.advance(self, "depth", before)
+
+
+CACHE = _Cache()  # of all threads. Compiled functions run eagerly while it is in use.
+
+
 @contextmanager
 def cached() -> Iterator[None]:
     """Within this block each parametrized tensor is computed once."""
-    before = op_module.CONTEXT.get().parametrized
-    try:  # before the change: Ctrl-C may come right after it
-        _set_cache({} if before is None else before)
+    CACHE.enter(+1)
+    try:
         yield
     finally:
-        _set_cache(before)
-
-
-def _set_cache(cache: dict[tuple[int, str], Tensor] | None) -> None:
-    op_module.CONTEXT.set(op_module.CONTEXT.get().replace(parametrized=cache))
+        CACHE.enter(-1)
 
 
 class ParametrizationList(ModuleList):
@@ -138,12 +151,12 @@ def _own_class(module: Module) -> None:
 
 def _install(module: Any, name: str) -> None:
     def getter(self: Any) -> Any:
-        cache, key = op_module.CONTEXT.get().parametrized, (id(self), name)
-        if cache is None:
+        if not CACHE.depth:
             return self.parametrizations[name]()
-        if key not in cache:
-            cache[key] = self.parametrizations[name]()
-        return cache[key]
+        key = (id(self), name)
+        if key not in CACHE.values:
+            CACHE.values[key] = self.parametrizations[name]()
+        return CACHE.values[key]
 
     def setter(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
