@@ -18,7 +18,7 @@ from jtorch.compile.ir import Literal, Type, Var
 from jtorch.compile.memory import Place, Target
 from jtorch.compile.passes import Fuel, optimise
 from jtorch.compile.pipeline import Program, compile_graph
-from jtorch.compile.split import Split, split
+from jtorch.compile.split import Split, split, without
 from jtorch.compile.tape import INNER, reached_from
 from jtorch.compile.timings import Timings
 from jtorch.eager.node import BACKWARD_TWICE, Node
@@ -106,7 +106,7 @@ class Backward:
         self.name = capture.name
         self.capture = capture
         self.results = capture.differentiable
-        self.program: Program | None = None
+        self.programs: dict[frozenset[int], Program] = {}  # by the results that a pass does not come from
         self.timings = Timings()
         self.arguments = self._leaf_arguments(capture)
         assert capture.tape is not None and capture.later is not None
@@ -183,11 +183,13 @@ class Backward:
         pairs = zip(given, types, strict=True)
         gradients = [np.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
         reached = {k for k, g in enumerate(given) if g is not None}
-        if self.program is None:
-            self.program = self._compile()
+        absent = frozenset(range(len(given))) - reached
+        program = self.programs.get(absent)
+        if program is None:
+            program = self.programs[absent] = self._compile(absent)
         inputs = [np.ascontiguousarray(a) for a in (*arrays, *gradients)]
         outs = [np.empty(t.shape, t.dtype) for t in self.types]
-        replay = self.program.replay
+        replay = program.replay
         with replay.alone:  # until the error has its name
             status = replay.run(*inputs, *outs)
             if status:
@@ -198,8 +200,8 @@ class Backward:
                 found[k] = out
         return tuple(found)
 
-    def _compile(self) -> Program:
-        graph = self.split.backward
+    def _compile(self, absent: frozenset[int]) -> Program:
+        graph = without(self.split.backward, self.capture.cotangents, absent)
         n = len(graph.inputs)
         dynamic = {Place("input", k): k for k in range(n)}
         dynamic |= {Place("result", k): n + k for k in range(len(graph.outputs))}

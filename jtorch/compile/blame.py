@@ -26,11 +26,12 @@ def blame(plan: Any, judge: Judge, expected: Sequence[Any]) -> str:
         return f"The recording: first differing equation {fault}"
     inputs = judge.arguments[: len(plan.capture.inputs)]
     fault = _in_program(plan.program, values, inputs, judge)
-    if fault is None and plan.backward is not None and plan.backward.program is not None:
+    program = None if plan.backward is None else plan.backward.programs.get(frozenset())
+    if fault is None and program is not None:
         known = evaluate(plan.program.graph, inputs) | values
         graph = plan.backward.split.backward
         if all(v in known for v in graph.inputs):
-            fault = _in_program(plan.backward.program, known, [known[v] for v in graph.inputs], judge)
+            fault = _in_program(program, known, [known[v] for v in graph.inputs], judge)
     return fault or _NOBODY
 
 

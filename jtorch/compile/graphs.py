@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 from jtorch import op as op_module
+from jtorch.compile.ir import Var
 from jtorch.eager.node import Node
 from jtorch.errors import CompileError, user_source
 
@@ -45,3 +46,26 @@ class Graphs:
                     "nor see freed. Build the whole graph inside, pass that tensor as an argument and call "
                     "backward() outside, or use its .detach()."
                 )
+
+
+def check_uses_gradient(tracer: Any, node: Node, given: Any, found: Any) -> None:
+    """Raise CompileError where gradients that a custom Function gave do not come of those ``given`` to it: a
+    later pass that does not come by it would add them all the same."""
+    parts = given if isinstance(given, list) else [given]
+    atoms = {tracer.read(tracer.lift(g)) for g in parts if g is not None}
+    made_by = {v: e for e in tracer.eqns for v in e.outputs}
+    for part in found:
+        seen, stack = set(), [] if part is None else [tracer.read(tracer.lift(part))]
+        reached = part is None
+        while stack and not reached:
+            atom = stack.pop()
+            reached = atom in atoms
+            if isinstance(atom, Var) and atom not in seen:
+                seen.add(atom)
+                stack += made_by[atom].inputs if atom in made_by else ()
+        if not reached:
+            raise CompileError(
+                f"'{tracer.name}' returns several tensors with a graph, and {node.name()} gives a gradient "
+                "that does not rest on the one it gets: a backward() that comes from the other results alone "
+                "would add it, too. Multiply it by the gradient, or return one tensor and .detach() the rest."
+            )

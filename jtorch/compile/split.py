@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from jtorch.compile.access import is_alias
 from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Var
 from jtorch.compile.reads import is_repeated
+from jtorch.op import BY_NAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,26 @@ def split(joint: Graph, n_forward: int, cotangents: list[Var], passable: set[Var
         joint.outputs[n_forward:],
     )
     return Split(forward, backward, passed, saved)
+
+
+def without(backward: Graph, cotangents: list[Var], absent: frozenset[int]) -> Graph:
+    """``backward`` for a pass that brings no cotangents of these numbers. What rests on them alone is zero,
+    for gradients are linear in them, and is not computed: zero times an infinite derivative would be NaN,
+    and the tape does not go there at all."""
+    if not absent:
+        return backward
+    rests_on = {v: {k} for k, v in enumerate(cotangents)}
+    eqns: list[Eqn] = []
+    for eqn in backward.eqns:
+        found = set().union(*(rests_on.get(a, ()) for a in eqn.inputs if isinstance(a, Var)))
+        rests_on.update(dict.fromkeys(eqn.outputs, found))
+        eqns += [eqn] if not found or found - absent else [_zeros(v) for v in eqn.outputs]
+    return backward.replace(eqns=tuple(eqns))
+
+
+def _zeros(var: Var) -> Eqn:
+    zero = Literal(var.dtype.type(0).item(), var.dtype, False)
+    return Eqn(BY_NAME["full"], (zero,), {"shape": var.shape, "dtype": var.dtype}, (var,))
 
 
 def _needed(graph: Graph, outputs: tuple[Atom, ...]) -> set[Eqn]:

@@ -129,6 +129,7 @@ def _differentiate(
         cotangents.append(var)
     seeds = [wrap(tracer.fresh(v)) for v in cotangents]
     run = engine.Run(False, True)
+    tracer.several_results = len(outputs) > 1
     hooks = [t._hooks for t in leaves]
     try:
         for t in leaves:  # the engine outside runs them, on what this pass gives

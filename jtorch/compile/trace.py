@@ -25,7 +25,7 @@ from jtorch.compile import effects as plain_state
 from jtorch.compile import items
 from jtorch.compile.apart import apart, overlap, owners
 from jtorch.compile.branches import Branches
-from jtorch.compile.graphs import Graphs
+from jtorch.compile.graphs import Graphs, check_uses_gradient
 from jtorch.compile.guards import ItemRead, Read
 from jtorch.compile.inputs import (
     LARGEST,
@@ -105,6 +105,7 @@ class Tracer(Evaluator):
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``
+        self.several_results = False  # whether a later backward() may come from some of them alone
         self.ran_again: list[Callable] = []  # what checkpoints ran then
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
@@ -131,7 +132,10 @@ class Tracer(Evaluator):
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
         recorded, too."""
         if node.foreign:
-            return node.backward(xp, g)
+            found = node.backward(xp, g)
+            if self.several_results:
+                check_uses_gradient(self, node, g, found)
+            return found
         return quietly(node.vjp)(xp, g, *map(self.lift, node.check_saved()))
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:

@@ -1,5 +1,7 @@
 """The tape of a recording: the gradients it starts from, graphs from outside, and what becomes of its own."""
 
+import itertools
+
 import pytest
 
 import jtorch
@@ -390,3 +392,71 @@ def test_a_result_says_that_it_retains_after_backward_inside(part):
             assert kept.h.retains_grad is retaining
             assert not kept.h.is_leaf
             assert (kept.h.grad is not None) is retaining
+
+
+# -- passes from some of the results -----------------------------------------------------------------------
+
+
+class _Two(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2 + h * 3
+
+
+SEVERAL = {
+    "var": lambda x: (x.sum(0), x.var(0, correction=0).sqrt()),
+    "sqrt": lambda x: (x.sum(), (x * 0).sqrt().sum()),
+    "log": lambda x: ((x * 2).sum(), (x * 0).log().sum(), x * x),
+    "pow": lambda x: (x.sum(), (x * 0).pow(0.5), x.t() * 2),
+    "computed from one another": lambda x: (lambda y: ((y * 0).sqrt().sum(), y.sum() * 2))(x * 3),
+    "a view": lambda x: (x.t().sum(), (x * 0).sqrt().view(-1)[0]),
+    "a matrix product": lambda x: (x.sum(), ((x * 0).sqrt() @ x.t()).sum()),
+    "a custom Function": lambda x: (_Two.apply(x)[0], (_Two.apply(x)[1] * 0).sqrt()),
+    "a shared part": lambda x: (lambda y: (y * 2, (y * 0).sqrt() + y))(x.exp()),
+    "a maximum": lambda x: (x.max(1)[0], (x - x).norm(dim=1) / (x - x).sum()),
+}
+
+
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_pass_from_some_results_is_not_spoilt_by_the_others(name, dtype):
+    """The derivative of a result that nobody goes back from may be infinite: zero times that is NaN."""
+    f = SEVERAL[name]
+    compiled = jtorch.compile(f)
+
+    def gradients(f, parts):
+        x = jtorch.tensor([[1.0, 2.0, 3.0]], dtype=dtype, requires_grad=True)
+        results = f(x)
+        jtorch.autograd.backward([results[k].sum() for k in parts])
+        return x.grad
+
+    n = len(f(jtorch.ones(1, 3)))
+    for size in range(1, n + 1):
+        for parts in itertools.combinations(range(n), size):
+            found, expected = gradients(compiled, parts), gradients(f, parts)
+            jtorch.testing.assert_close(found, expected, equal_nan=True)
+    assert any(gradients(f, [k]).isfinite().all() for k in range(n))
+
+
+class _OnesWhateverComes(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return jtorch.ones_like(g) * 7
+
+
+def test_a_gradient_that_rests_on_nothing_is_refused_where_a_pass_may_not_come_by_it():
+    with pytest.raises(CompileError, match="does not rest on"):
+        jtorch.compile(lambda x: (_OnesWhateverComes.apply(x).sum(), x.sum()))(
+            jtorch.ones(2, requires_grad=True)
+        )
+    x = jtorch.ones(2, requires_grad=True)
+    jtorch.compile(lambda x: _OnesWhateverComes.apply(x).sum())(x).backward()
+    assert x.grad.tolist() == [7.0, 7.0]
