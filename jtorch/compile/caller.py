@@ -427,6 +427,15 @@ class _Caller:
         return f"{self.name('finish', finish)}({returned})"
 
     def _result(self, result: Any) -> str:
+        if result.kind != "tensor" or not result.version:
+            return self._unchanged(result)
+        made = self.name("f", None)
+        self.add(f"{made} = {self._unchanged(result)}")
+        self.add(f"{made}._cell[0] = {result.version}")
+        return made
+
+    def _unchanged(self, result: Any) -> str:
+        """The result as if it had never been changed in place."""
         if not result.broken:
             return self._plain(result)
         if result.kind != "tensor" or result.retains_grad:
@@ -464,6 +473,7 @@ class _Caller:
                 line = f"{whole} = wrap(r{result.index})"
                 if line not in self.lines:
                     self.add(line)
+                    self.add(f"{whole}._cell[0] = {result.version}")
             self.names["view"] = view_of_array
             base = whole if result.chain else None
             return f"view(r{result.index}, {self.name('c', result.chain)}, {whole}._cell, {base})"

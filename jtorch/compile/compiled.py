@@ -251,7 +251,9 @@ def _result_facts(result: Any, inputs: dict[int, int], named: Callable[[Any], An
     compared = {"same": _compared, "copy": _content, "grad": named}.get(result.kind, lambda _: None)
     value = compared(result.value)
     chain = str([(op.name, statics) for op, statics in result.chain])
-    form = (result.requires_grad, result.is_leaf, result.cls, result.broken, result.retains_grad)
+    form = (
+        result.requires_grad, result.is_leaf, result.cls, result.broken, result.retains_grad, result.version,
+    )  # fmt: skip
     return result.kind, result.index, value, form, source, chain
 
 

@@ -126,7 +126,7 @@ _READS = (
     "'super' = nothing", "the entries of a dict = a tuple", *6 * ["the entries of a list = a tuple"],
     "the length of a list = 0",
 )  # fmt: skip
-_UNSEEN = "'__class__' = a type"  # on 3.11, where super() looks into the cell by itself
+_UNSEEN = "'__class__' = the class Derived"  # on 3.11, where super() looks into the cell by itself
 
 
 def _wrong_reads() -> str:

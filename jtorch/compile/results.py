@@ -40,6 +40,7 @@ class Result:
     retains_grad: bool = False
     source: ArrayInput | None = None
     chain: tuple = ()
+    version: int = 0  # how often its memory was changed in place
 
 
 def results_of(
@@ -171,7 +172,12 @@ def _traced_result(
     if base is not None and base.kind == "tensor":
         spent = BACKWARD_TWICE if freed else ""
         kept = out.retains_grad
-        return Result("part", base.index, None, graph, broken=spent, retains_grad=kept, chain=sym.chain)
+        return Result(
+            "part", base.index, None, graph, broken=spent, retains_grad=kept, chain=sym.chain,
+            version=out._version,
+        )  # fmt: skip
     is_leaf = out._requires_grad and out._node is None
     spent = BACKWARD_TWICE if freed else ""
-    return Result("tensor", index, None, graph, is_leaf, type(out), spent, out.retains_grad)
+    return Result(
+        "tensor", index, None, graph, is_leaf, type(out), spent, out.retains_grad, version=out._version
+    )

@@ -15,6 +15,7 @@ from jtorch import op as op_module
 from jtorch.eager import creation
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
+from jtorch.eager.node import Node
 from jtorch.eager.overlap import check_read, check_written
 from jtorch.eager.rebase import CopyBackwards, check_allowed, edge_of, is_tracked, move
 from jtorch.eager.tensor import Tensor, wrap
@@ -144,10 +145,13 @@ def _copy(self: Tensor, source: Tensor) -> Tensor:
 
 def _copied(tensor: Tensor, source: Tensor) -> Any:
     """What becomes of the place of ``tensor`` when ``source`` is copied over it."""
-    if tensor._base is not None or not tensor._requires_grad:  # CopySlices gives the old base its zeros
-        return edge_of(source)
+    edge = edge_of(source)
+    if tensor._base is not None:  # CopySlices gives the old base its zeros
+        return edge
+    if not tensor._requires_grad and (edge is None or isinstance(edge[0], Node)):  # a leaf's copy is no leaf
+        return edge
     metadata = (tensor._data.shape, tensor._data.dtype)
-    return CopyBackwards((edge_of(tensor), edge_of(source)), (), (), metadata), 0
+    return CopyBackwards((edge_of(tensor), edge), (), (), metadata), 0
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

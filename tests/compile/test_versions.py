@@ -106,3 +106,39 @@ def test_a_version_that_is_asked_after_a_change():
         f = wrap(f)
         found.append([(f(jtorch.ones(2)), b._version) for _ in range(3)])
     assert found[0] == found[1]
+
+
+def _with_views(x):
+    y = x * 2
+    y.add_(1)
+    z = y[0]
+    z.mul_(3)
+    return y, z, y.detach(), y + 1
+
+
+def _parts(x):
+    y = x * 2
+    y.add_(1)
+    return y[:1], y[1:]
+
+
+RESULTS = {
+    "in place": lambda x: (x * 1).mul_(2), "zero_": lambda x: (x * 1).zero_(), "with views": _with_views,
+    "relu_": lambda x: jtorch.relu_(x * 1), "of a detached one": lambda x: (x * 1).detach().mul_(2),
+    "item": lambda x: [y := x * 1, y.__setitem__(0, 5.0)][0], "parts": _parts, "none": lambda x: x * 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_have_the_versions_of_eager_mode(name, requires_grad):
+    f = RESULTS[name]
+    compiled = jtorch.compile(f)
+    for _ in range(3):
+        x = jtorch.ones(2, requires_grad=requires_grad)
+        found, expected = compiled(x), f(x)
+        if not isinstance(expected, tuple):
+            found, expected = (found,), (expected,)
+        assert [t._version for t in found] == [t._version for t in expected]
+        found[0].detach().add_(1)
+        assert found[0]._version == expected[0]._version + 1

@@ -347,3 +347,36 @@ def test_random_programs_equal_pytorch(steps, on_tape):
         return
     for ours, theirs in zip(_run(jtorch, program), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def _whole_copy(w):
+    return jtorch.zeros(2).copy_(w)
+
+
+def _whole_item(w):
+    y = jtorch.zeros(2)
+    y[...] = w
+    return y
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("copied", [_whole_copy, _whole_item])
+def test_a_copy_of_a_leaf_is_no_leaf(copied, compiled):
+    """Its place on the tape was the leaf itself, and ``repr`` an AttributeError."""
+    w = jtorch.ones(2, requires_grad=True)
+    y = (jtorch.compile(copied) if compiled else copied)(w)
+    assert y.requires_grad and not y.is_leaf and "grad_fn" in repr(y)
+    if not compiled:
+        assert y.grad_fn.name() == "CopyBackwards"
+        assert y.grad_fn.next_functions[1][0].variable is w
+    y.register_hook(lambda g: g * 2)
+    y.retain_grad()
+    assert y.retains_grad
+    (y**3).sum().backward()
+    assert w.grad.tolist() == y.grad.tolist() == [6.0, 6.0]
+
+
+def test_a_copy_of_a_leaf_is_differentiated_twice():
+    w = jtorch.ones(2, requires_grad=True)
+    (g,) = jtorch.autograd.grad((_whole_copy(w) ** 3).sum(), w, create_graph=True)
+    assert jtorch.autograd.grad(g.sum(), w)[0].tolist() == [6.0, 6.0]
