@@ -151,7 +151,7 @@ class CompiledFunction:
         context = op_module.CONTEXT.get()
         if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
-        if anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth:  # what counts each op
+        if anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth:  # all of which see each op
             return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)

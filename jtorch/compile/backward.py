@@ -115,6 +115,7 @@ class Backward:
         self.reached = reached_from(capture.graph, gradients, capture.cotangents)
         self.split = self._cut(capture)
         self.n_saved = len(self.split.saved)
+        self.types = [_type(a) for a in self.split.backward.outputs]
         by_var = {e.var: e for e in capture.inputs}
         self.passed = [by_var[v] for v in self.split.passed]
         entries = [e for e in self.passed if e.var not in self.later.alone]
@@ -182,8 +183,7 @@ class Backward:
         types = [v.type for v in self.capture.cotangents]
         pairs = zip(given, types, strict=True)
         gradients = [np.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
-        reached = {k for k, g in enumerate(given) if g is not None}
-        absent = frozenset(range(len(given))) - reached
+        absent = frozenset(k for k, g in enumerate(given) if g is None)
         program = self.programs.get(absent)
         if program is None:
             program = self.programs[absent] = self._compile(absent)
@@ -196,7 +196,7 @@ class Backward:
                 raise RuntimeError(replay.status_text(status)[0])
         found: list[Any] = [None] * len(self.capture.leaves)
         for k, out, by in zip(self.capture.wanted, outs, self.reached, strict=True):
-            if by & reached or not by:
+            if by - absent or not by:
                 found[k] = out
         return tuple(found)
 
@@ -206,7 +206,6 @@ class Backward:
         dynamic = {Place("input", k): k for k in range(n)}
         dynamic |= {Place("result", k): n + k for k in range(len(graph.outputs))}
         targets = [Target("result", k) for k in range(len(graph.outputs))]
-        self.types = [_type(a) for a in graph.outputs]
         return compile_graph(
             graph, targets, {}, dynamic, n + len(targets), {}, self.timings, interpreted=self.interpreted
         )

@@ -473,7 +473,8 @@ class _Caller:
                 line = f"{whole} = wrap(r{result.index})"
                 if line not in self.lines:
                     self.add(line)
-                    self.add(f"{whole}._cell[0] = {result.version}")
+                    if result.version:
+                        self.add(f"{whole}._cell[0] = {result.version}")
             self.names["view"] = view_of_array
             base = whole if result.chain else None
             return f"view(r{result.index}, {self.name('c', result.chain)}, {whole}._cell, {base})"

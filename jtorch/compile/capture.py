@@ -31,7 +31,7 @@ from jtorch.compile.tree import flatten, unflatten
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
-from jtorch.eager.saved_hooks import IN_FORCE, leave
+from jtorch.eager.saved_hooks import leave_all
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.errors import CompileError, user_source
@@ -180,8 +180,10 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
     results, atoms, alive = results_of(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
-    with way_back(tracer, observer, [outs[k] for k, r in enumerate(results) if r.requires_grad]) as later:
-        found = differentiate_whole(tracer, outs, results) if alive else None
+    found = later = None
+    if alive:
+        with way_back(tracer, observer, alive) as later:
+            found = differentiate_whole(tracer, outs, results)
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
     graph, effects = quietly(tracer.finish)(atoms)
     gradients = () if found is None else found[2]
@@ -331,12 +333,10 @@ def _check_mode(context: Context, name: str) -> None:
             f"'{name}' leaves gradients switched {'on' if now.grad else 'off'} for what follows it, which a "
             "recording would not: use set_grad_enabled() as a context manager, or call it outside."
         )
-    if IN_FORCE.get():
-        while IN_FORCE.get():
-            leave()
+    if leave_all():
         raise CompileError(
-            f"'{name}' enters saved_tensors_hooks and does not leave it, which a recording would not: use "
-            "it as a context manager, or enter it outside."
+            f"'{name}' enters saved_tensors_hooks, or their opposite, and does not leave it, which a "
+            "recording would not: use it as a context manager, or enter it outside."
         )
 
 

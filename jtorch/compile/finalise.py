@@ -7,10 +7,10 @@ relabels memory in order, and each operand of a matrix product is something BLAS
 from __future__ import annotations
 
 from jtorch.compile.access import Layout, is_alias, layout_of
-from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var
+from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Type, Var, repeated
 from jtorch.op import BY_NAME, Kind
 
-_CLONE, _FULL = BY_NAME["clone"], BY_NAME["full"]
+_CLONE = BY_NAME["clone"]
 
 
 def finalise(graph: Graph) -> Graph:
@@ -58,7 +58,7 @@ def _materialised(atom: Atom, add: object) -> Var:
     if isinstance(atom, Var):
         return atom
     out = Var(Type(atom.dtype, ()))
-    add(Eqn(_FULL, (atom,), {"shape": (), "dtype": atom.dtype}, (out,)))  # type: ignore[operator]
+    add(repeated(atom, out))  # type: ignore[operator]
     return out
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 from jtorch import op as op_module
-from jtorch.compile.ir import Var
+from jtorch.compile.ir import Eqn, Var
 from jtorch.eager.node import Node
 from jtorch.errors import CompileError, user_source
 
@@ -48,12 +48,12 @@ class Graphs:
                 )
 
 
-def check_uses_gradient(tracer: Any, node: Node, given: Any, found: Any) -> None:
-    """Raise CompileError where gradients that a custom Function gave do not come of those ``given`` to it: a
-    later pass that does not come by it would add them all the same."""
-    parts = given if isinstance(given, list) else [given]
-    atoms = {tracer.read(tracer.lift(g)) for g in parts if g is not None}
-    made_by = {v: e for e in tracer.eqns for v in e.outputs}
+def check_uses_gradient(tracer: Any, node: Node, given: Any, found: Any, eqns: list[Eqn]) -> None:
+    """Raise CompileError where gradients that a custom Function gave by ``eqns`` do not come of those
+    ``given`` to it: a later pass that does not come by it would add them all the same."""
+    parts = [tracer.lift(g) for g in (given if isinstance(given, list) else [given]) if g is not None]
+    atoms = {atom for sym in parts for atom in (tracer.read(sym), sym.storage.current)}
+    made_by = {v: e for e in eqns for v in e.outputs}
     for part in found:
         seen, stack = set(), [] if part is None else [tracer.read(tracer.lift(part))]
         reached = part is None

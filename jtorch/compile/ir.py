@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.errors import GraphError, Source
-from jtorch.op import Kind, Op, infer
+from jtorch.op import BY_NAME, Kind, Op, infer
 
 _SHORT = {
     "float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64", "int32": "i32", "int16": "i16",
@@ -105,6 +105,11 @@ class Eqn:
     def replace(self, **changes: Any) -> Eqn:
         facts = {k: getattr(self, k) for k in ("op", "inputs", "statics", "outputs", "source")}
         return Eqn(**(facts | changes))
+
+
+def repeated(number: Atom, out: Var, source: Source | None = None) -> Eqn:
+    """What makes ``out`` of one number, repeated to its shape."""
+    return Eqn(BY_NAME["full"], (number,), {"shape": out.shape, "dtype": out.dtype}, (out,), source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -74,7 +74,7 @@ class Later:
 def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator[Later]:
     """Within this block the way back from ``outs`` is recorded. Raises CompileError for what cannot be put
     off."""
-    found, made = Later(tracer.name), _Before(tracer, observer, outs)
+    found, before = Later(tracer.name), _Before(tracer, observer, outs)
     reads, modules, questions = observer.reads, observer.modules, observer.questions
     observer.reads, observer.modules, observer.questions = {}, {}, {}
     observer.on_the_way_back = tracer.on_the_way_back = True
@@ -87,7 +87,7 @@ def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator
         observer.reads, observer.modules = {**new_reads, **reads}, {**new_modules, **modules}
         observer.questions = questions
         observer.on_the_way_back = tracer.on_the_way_back = False
-    if asked or made.is_changed():
+    if asked or before.is_changed():
         raise CompileError(
             f"on the way back through '{tracer.name}' backward of a custom Function, a hook or the second "
             f"run of a checkpoint {'asks something of an argument' if asked else 'changes what is outside'}, "
@@ -101,7 +101,7 @@ def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator
         new_reads, new_modules = observer.reads, observer.modules
     found.reads = list(new_reads.values())
     found.modules = [(m, facts_of(m)) for m in new_modules.values()]
-    _sort_tensors(found, tracer, made)
+    _sort_tensors(found, tracer, before)
 
 
 def _see_functions(observer: Observer, outs: list[Tensor]) -> None:

@@ -108,7 +108,7 @@ def _causes_of(plan: Any, leaves: list[Any], facts: Facts, labels: list[str]) ->
     return tuple(changed) or (_guard_change(plan, leaves, labels),)
 
 
-_OF_A_CLASS = "each class that comes has a plan of its own"
+_FOR_CLASSES = "each class that comes has a plan of its own"
 _PASS = "pass it as an argument: a float that is one may change without a retrace"
 
 
@@ -117,7 +117,7 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
     written = {place.identity for place in plan.capture.written}
     for read in plan.capture.plain:
         if not read.holds():
-            advice = _OF_A_CLASS if isinstance(read.value, type) else _PASS
+            advice = _FOR_CLASSES if isinstance(read.value, type) else _PASS
             if (id(read.container), read.key if isinstance(read.key, PLAIN) else None) in written:
                 advice = (
                     "the function counts on it and needs its digits: keep it in a tensor and change that in "

@@ -67,7 +67,7 @@ Question = Callable[[Callable[[str, Any], str]], str]
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
 WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
-_OF_A_CLASS = (Kind.OBJECT, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
+_WITH_A_CLASS = (Kind.OBJECT, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
 _APART = (logging.__file__, warnings.__file__, library_threads.__file__)  # where nothing is looked at
@@ -192,7 +192,7 @@ class Observer:
         cls: Any = type(frame.f_locals.get(code.co_varnames[0])) if code.co_argcount else object
         if kind_of(cls) is Kind.MODULE and getattr(cls.forward, "__code__", None) is code:
             self.read(AttributeRead, frame, cls, "forward", cls.forward)  # __call__ is not watched
-        elif code.co_argcount and (code.co_name.startswith("__") or kind_of(cls) in _OF_A_CLASS):
+        elif code.co_argcount and (code.co_name.startswith("__") or kind_of(cls) in _WITH_A_CLASS):
             self._begin_special(frame, code)
         function = frames.function_of(frame)
         if function is None or id(function) in self.inside:
@@ -328,7 +328,7 @@ class Observer:
         """Which class ``owner`` is of counts, if that is a user's: it may get another one. Modules tell."""
         cls = type(owner)
         kind = kind_of(cls)
-        if kind in _OF_A_CLASS and is_users(cls) and self.is_outside(owner):
+        if kind in _WITH_A_CLASS and is_users(cls) and self.is_outside(owner):
             identity = (ClassRead, id(owner))
             if identity not in self.reads:
                 self.reads[identity] = ClassRead(owner, source_of(frame))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch import config, xp
-from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Var, check
+from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Var, check, repeated
 from jtorch.compile.reads import checks_of
 from jtorch.compile.rules import RULES
 from jtorch.op import Kind
@@ -61,16 +61,13 @@ def _as_literal(atom: Atom, define: Any) -> Atom:
 
 def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
     """The result of an op on numbers, as a literal, or repeated to the shape it had."""
-    from jtorch.op import BY_NAME
-
     out = eqn.outputs[0]
     value = eqn.op.body(xp, *(a.dtype.type(a.value) for a in literals), **eqn.statics)
     static = all(a.static for a in literals)
     literal = Literal(out.dtype.type(value).item(), out.dtype, static)
     if not out.shape:
         return literal
-    statics = {"shape": out.shape, "dtype": out.dtype}
-    return Eqn(BY_NAME["full"], (literal,), statics, eqn.outputs, eqn.source)
+    return repeated(literal, out, eqn.source)
 
 
 def simplify(graph: Graph, fuel: Fuel) -> Graph:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jtorch.compile.ir import Atom, Eqn, Literal, Type, Var
+from jtorch.compile.ir import Atom, Eqn, Literal, Type, Var, repeated
 from jtorch.op import BY_NAME, TABLE, Kind
 
 Definition = Callable[[Atom], "Eqn | None"]
@@ -93,9 +93,7 @@ def _splat(eqn: Eqn, find: Definition) -> Eqn | None:
     inner = _made_by(x, find, "full")
     if inner is None and not isinstance(x, Literal):
         return None
-    number = (x,) if inner is None else inner.inputs
-    out = eqn.outputs[0]
-    return Eqn(BY_NAME["full"], number, {"shape": out.shape, "dtype": out.dtype}, eqn.outputs, eqn.source)
+    return repeated(x if inner is None else inner.inputs[0], eqn.outputs[0], eqn.source)
 
 
 def _cast_of_literal(eqn: Eqn, find: Definition) -> Atom | None:

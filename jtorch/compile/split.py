@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jtorch.compile.access import is_alias
-from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Var
+from jtorch.compile.ir import Atom, Eqn, Graph, Literal, Var, repeated
 from jtorch.compile.reads import is_repeated
-from jtorch.op import BY_NAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +71,12 @@ def without(backward: Graph, cotangents: list[Var], absent: frozenset[int]) -> G
     for eqn in backward.eqns:
         found = set().union(*(rests_on.get(a, ()) for a in eqn.inputs if isinstance(a, Var)))
         rests_on.update(dict.fromkeys(eqn.outputs, found))
-        eqns += [eqn] if not found or found - absent else [_zeros(v) for v in eqn.outputs]
+        eqns += [eqn] if not found or found - absent else [repeated(_zero(v), v) for v in eqn.outputs]
     return backward.replace(eqns=tuple(eqns))
 
 
-def _zeros(var: Var) -> Eqn:
-    zero = Literal(var.dtype.type(0).item(), var.dtype, False)
-    return Eqn(BY_NAME["full"], (zero,), {"shape": var.shape, "dtype": var.dtype}, (var,))
+def _zero(var: Var) -> Literal:
+    return Literal(var.dtype.type(0).item(), var.dtype)
 
 
 def _needed(graph: Graph, outputs: tuple[Atom, ...]) -> set[Eqn]:

@@ -132,9 +132,10 @@ class Tracer(Evaluator):
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
         recorded, too."""
         if node.foreign:
+            start = len(self.eqns)
             found = node.backward(xp, g)
             if self.several_results:
-                check_uses_gradient(self, node, g, found)
+                check_uses_gradient(self, node, g, found, self.eqns[start:])
             return found
         return quietly(node.vjp)(xp, g, *map(self.lift, node.check_saved()))
 

@@ -62,7 +62,8 @@ class saved_tensors_hooks:  # noqa: N801
         _count(+1)
 
     def __exit__(self, *exception: Any) -> None:
-        leave()
+        IN_FORCE.set(_pairs()[:-1])
+        _count(-1)
 
 
 @contextmanager
@@ -86,10 +87,12 @@ def _pairs() -> tuple[Pair, ...]:
     return () if isinstance(found, Refused) else found
 
 
-def leave() -> None:
-    """Leave the innermost block of whoever entered it."""
-    IN_FORCE.set(_pairs()[:-1])
-    _count(-1)
+def leave_all() -> bool:
+    """Leave all blocks that are in force in this thread of control; whether there were any."""
+    found = bool(IN_FORCE.get())
+    _count(-len(_pairs()))
+    IN_FORCE.set(())
+    return found
 
 
 def _count(change: int) -> None:

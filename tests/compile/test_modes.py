@@ -227,7 +227,16 @@ def test_a_function_that_leaves_hooks_in_force_is_refused():
         return x * 2
 
     w = jtorch.ones(3, requires_grad=True)
-    with pytest.raises(jtorch.errors.CompileError, match="does not leave it"):
-        jtorch.compile(enter)(jtorch.ones(3))
+    forbidding = disable_saved_tensors_hooks("none here")
+
+    def forbid(x):
+        forbidding.__enter__()
+        return x * 2
+
+    for function in (enter, forbid, enter):
+        with pytest.raises(jtorch.errors.CompileError, match="does not leave it"):
+            jtorch.compile(function)(jtorch.ones(3))
     (w * w).sum().backward()
-    assert w.grad.tolist() == [2.0] * 3
+    with _HOOKS:  # which may be entered, and count
+        (w * jtorch.ones(3)).sum().backward()
+    assert w.grad.tolist() == [4.0] * 3

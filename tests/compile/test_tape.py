@@ -404,7 +404,7 @@ class _Two(jtorch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g, h):
-        return g * 2 + h * 3
+        return (g.t() * 2).t() + h * 3
 
 
 SEVERAL = {
@@ -416,6 +416,7 @@ SEVERAL = {
     "a view": lambda x: (x.t().sum(), (x * 0).sqrt().view(-1)[0]),
     "a matrix product": lambda x: (x.sum(), ((x * 0).sqrt() @ x.t()).sum()),
     "a custom Function": lambda x: (_Two.apply(x)[0], (_Two.apply(x)[1] * 0).sqrt()),
+    "a custom Function and views": lambda x: (_Two.apply(x.t())[0].t()[:, 1:], (x * 0).sqrt()),
     "a shared part": lambda x: (lambda y: (y * 2, (y * 0).sqrt() + y))(x.exp()),
     "a maximum": lambda x: (x.max(1)[0], (x - x).norm(dim=1) / (x - x).sum()),
 }

@@ -27,7 +27,7 @@ class _Cache:
         self.depth = 0
         self.values: dict[tuple[int, str], Tensor] = {}
 
-    def enter(self, change: int) -> None:
+    def nest(self, change: int) -> None:
         before = self.depth
         self.depth += change
         if not self.depth:
@@ -41,11 +41,11 @@ CACHE = _Cache()  # of all threads. Compiled functions run eagerly while it is i
 @contextmanager
 def cached() -> Iterator[None]:
     """Within this block each parametrized tensor is computed once."""
-    CACHE.enter(+1)
+    CACHE.nest(+1)
     try:
         yield
     finally:
-        CACHE.enter(-1)
+        CACHE.nest(-1)
 
 
 class ParametrizationList(ModuleList):
