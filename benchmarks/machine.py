@@ -33,7 +33,7 @@ def thread_variables(threads: int | None) -> dict[str, str]:
 
 def describe(threads: int | None) -> dict[str, Any]:
     """The facts a reader needs to place the figures; all of it goes into the JSON."""
-    from jtorch.threads import cores  # here: it imports NumPy, which reads the variables of threads
+    from jtorch.core.threads import cores  # here: it imports NumPy, which reads the variables of threads
 
     return {
         "cpu": _cpu(),

@@ -8,10 +8,10 @@ from typing import Any as _Any
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
 from jtorch import autograd
-from jtorch import threads as _threads
-from jtorch.allocation import keep_freed_memory as _keep_freed_memory
-from jtorch.devices import device, get_default_device, set_default_device
-from jtorch.dtypes import (
+from jtorch.core import threads as _threads
+from jtorch.core.allocation import keep_freed_memory as _keep_freed_memory
+from jtorch.core.devices import device, get_default_device, set_default_device
+from jtorch.core.dtypes import (
     bfloat16,
     complex64,
     complex128,
@@ -30,8 +30,17 @@ from jtorch.dtypes import (
     uint32,
     uint64,
 )
-from jtorch.dtypes import (
-    bool_ as bool,
+from jtorch.core.dtypes import bool_ as bool
+from jtorch.core.memory_formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_coo,
+    sparse_csr,
+    strided,
 )
 from jtorch.eager import shortcuts as _shortcuts
 from jtorch.eager.creation import FACTORIES as _FACTORIES
@@ -49,17 +58,7 @@ from jtorch.eager.printing import set_printoptions
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.lazy_names import ORIGIN as _ORIGIN
 from jtorch.lazy_names import SUBMODULES as _SUBMODULES
-from jtorch.memory_formats import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    layout,
-    memory_format,
-    preserve_format,
-    sparse_coo,
-    sparse_csr,
-    strided,
-)
+from jtorch.ops.xp import _pooling, _products
 from jtorch.random import (
     Generator,
     default_generator,
@@ -69,9 +68,8 @@ from jtorch.random import (
     seed,
     set_rng_state,
 )
-from jtorch.xp import _pooling, _products
 
-if _typing.TYPE_CHECKING:  # what the op table adds below, written by tools/stubs.py
+if _typing.TYPE_CHECKING:  # what the op table and __getattr__ add below, written by tools/stubs.py
     from jtorch._functions import *  # noqa: F403
 
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
@@ -80,29 +78,31 @@ if _typing.TYPE_CHECKING:  # what the op table adds below, written by tools/stub
 
 
 def _find_shortcuts() -> _Any:
-    from jtorch.compile import shortcuts
+    from jtorch.eager import machine as shortcuts
 
     return shortcuts
 
 
 def _find_pooling() -> _Any:
-    from jtorch.kernels import pooling
+    from jtorch.native import pooling
 
     return pooling
 
 
 def _find_products() -> _Any:
-    from jtorch.kernels import products
+    from jtorch.native import products
 
     return products
 
 
 def _find_most_threads() -> _Any:
-    from jtorch.compile.runtime import blas
+    from jtorch.native import blas
 
     return blas.most_threads()
 
 
+_spec: _Any = __spec__  # what PyTorch's scripts ask for lies in a folder of its own: jtorch.jit, jtorch.mps
+_spec.submodule_search_locations.append(f"{_spec.submodule_search_locations[0]}/compat")
 _threads.find_most = _find_most_threads
 _shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
 _keep_freed_memory()
@@ -111,141 +111,6 @@ globals().update(_FACTORIES)
 double, half, long, int, short, float = float64, float16, int64, int32, int16, float32
 cfloat, cdouble = complex64, complex128
 newaxis = None
-
-if _typing.TYPE_CHECKING:  # what __getattr__ below imports when it is asked for
-    from jtorch import (
-        accelerator,
-        amp,
-        backends,
-        compiler,
-        cpu,
-        cuda,
-        distributions,
-        func,
-        jit,
-        linalg,
-        mps,
-        nn,
-        optim,
-        random,
-        return_types,
-        special,
-        testing,
-        utils,
-        version,
-        xpu,
-    )
-    from jtorch.amp import (
-        GradScaler,
-        autocast,
-        get_autocast_dtype,
-        is_autocast_enabled,
-    )
-    from jtorch.eager.windows import (
-        bartlett_window,
-        blackman_window,
-        hamming_window,
-        hann_window,
-        kaiser_window,
-    )
-    from jtorch.func import vmap
-    from jtorch.legacy import set_default_tensor_type
-    from jtorch.low_level import (
-        addmv_,
-        affine_grid_generator,
-        alpha_dropout,
-        alpha_dropout_,
-        arccos_,
-        arccosh_,
-        arcsin_,
-        arcsinh_,
-        arctan_,
-        arctanh_,
-        batch_norm,
-        clamp_,
-        clip_,
-        constant_pad_nd,
-        convolution,
-        cosine_embedding_loss,
-        ctc_loss,
-        detach_,
-        dropout,
-        dropout_,
-        feature_alpha_dropout,
-        feature_alpha_dropout_,
-        fill_,
-        fix_,
-        frac_,
-        get_device,
-        grid_sampler,
-        group_norm,
-        gru_cell,
-        hinge_embedding_loss,
-        index_put_,
-        instance_norm,
-        is_conj,
-        ldexp_,
-        lstm_cell,
-        margin_ranking_loss,
-        negative_,
-        norm_except_dim,
-        poisson_nll_loss,
-        renorm,
-        resize_as_,
-        rnn_relu_cell,
-        rnn_tanh_cell,
-        square_,
-        triplet_margin_loss,
-        zero_,
-    )
-    from jtorch.nn.functional import (
-        adaptive_avg_pool1d,
-        avg_pool1d,
-        bilinear,
-        channel_shuffle,
-        conv1d,
-        conv2d,
-        conv3d,
-        conv_transpose1d,
-        conv_transpose2d,
-        conv_transpose3d,
-        max_pool1d,
-        max_pool1d_with_indices,
-        max_pool2d,
-        max_pool3d,
-        native_channel_shuffle,
-        pixel_shuffle,
-        pixel_unshuffle,
-        rms_norm,
-    )
-    from jtorch.nn.functional import (
-        adaptive_max_pool1d_with_indices as adaptive_max_pool1d,
-    )
-    from jtorch.serialization import load, save
-    from jtorch.settings import (
-        are_deterministic_algorithms_enabled,
-        get_deterministic_debug_mode,
-        get_float32_matmul_precision,
-        get_num_interop_threads,
-        get_num_threads,
-        is_deterministic_algorithms_warn_only_enabled,
-        set_deterministic_debug_mode,
-        set_float32_matmul_precision,
-        set_flush_denormal,
-        set_num_interop_threads,
-        set_num_threads,
-        use_deterministic_algorithms,
-    )
-    from jtorch.type_info import (
-        can_cast,
-        finfo,
-        iinfo,
-        is_storage,
-        promote_types,
-        result_type,
-        typename,
-    )
-
 
 if not _typing.TYPE_CHECKING:  # to type checkers a misspelt name is none
 
@@ -259,7 +124,7 @@ if not _typing.TYPE_CHECKING:  # to type checkers a misspelt name is none
         elif name == "__version__":
             value = _importlib.import_module("jtorch.version").__version__
         else:
-            types = _importlib.import_module("jtorch.legacy").TYPES if name.endswith("Tensor") else {}
+            types = _importlib.import_module("jtorch.compat.legacy").TYPES if name.endswith("Tensor") else {}
             if name not in types:
                 raise AttributeError(f"module 'jtorch' has no attribute '{name}'")
             value = types[name]

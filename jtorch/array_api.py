@@ -29,10 +29,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import jtorch
-from jtorch import dtypes as dt
-from jtorch.devices import CPU, device
-from jtorch.dtypes import bool_ as bool
-from jtorch.dtypes import float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from jtorch.core import dtypes as dt
+from jtorch.core.devices import CPU, device
+from jtorch.core.dtypes import bool_ as bool
+from jtorch.core.dtypes import float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from jtorch.eager.tensor import Tensor
 
 __array_api_version__ = "2024.12"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import op
+from jtorch.core import op
 
 __all__ = [
     "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
@@ -19,7 +19,7 @@ __all__ = [
 
 def is_compiling() -> bool:
     """Whether a function is being recorded in this thread of control."""
-    trace = sys.modules.get("jtorch.compile.trace")  # not loaded: nothing was ever compiled
+    trace = sys.modules.get("jtorch.compile.record.trace")  # not loaded: nothing was ever compiled
     return trace is not None and isinstance(op.CONTEXT.get().evaluator, trace.Tracer)
 
 

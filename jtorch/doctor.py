@@ -17,9 +17,11 @@ from importlib import metadata
 from pathlib import Path
 
 import jtorch
-from jtorch import config, version
-from jtorch.compile import cache_files, frames
-from jtorch.threads import quota
+from jtorch import version
+from jtorch.compile.observe import frames
+from jtorch.core import config
+from jtorch.core.threads import quota
+from jtorch.native import cache_files
 
 Rows = Iterator[tuple[str, str]]
 
@@ -111,7 +113,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _llvm_name() -> str:
-    from jtorch.compile.runtime import native
+    from jtorch.native import loader as native
 
     try:
         return str(native.binding().get_host_cpu_name())
@@ -125,7 +127,7 @@ def _quota() -> str:
 
 
 def blas() -> Rows:
-    from jtorch.compile.runtime import blas as compiled
+    from jtorch.native import blas as compiled
 
     yield "compiled code", compiled.describe()
     import threadpoolctl

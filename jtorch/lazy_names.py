@@ -7,10 +7,9 @@ from __future__ import annotations
 
 SUBMODULES = frozenset(
     (
-        "_C", "accelerator", "amp", "array_api", "backends", "compiler", "cpu", "cuda", "distributions",
-        "func", "jit", "legacy", "linalg", "mps", "nn", "optim", "profiler", "random", "return_types",
-        "serialization", "settings", "special", "testing", "type_info", "utils", "version",
-        "vision", "xpu",
+        "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
+        "distributions", "errors", "func", "jit", "linalg", "mps", "nn", "optim", "profiler", "random",
+        "return_types", "serialization", "special", "testing", "utils", "version", "vision", "xpu",
     )
 )  # fmt: skip
 
@@ -28,7 +27,7 @@ _GIVEN = {
     "jtorch.func": (
         "vmap",
     ),
-    "jtorch.low_level": (
+    "jtorch.compat.low_level": (
         "addmv_", "affine_grid_generator", "alpha_dropout", "alpha_dropout_", "arccos_", "arccosh_",
         "arcsin_", "arcsinh_", "arctan_", "arctanh_", "batch_norm", "clamp_", "clip_", "constant_pad_nd",
         "convolution", "cosine_embedding_loss", "ctc_loss", "detach_", "dropout", "dropout_",
@@ -47,14 +46,14 @@ _GIVEN = {
     "jtorch.serialization": (
         "load", "save",
     ),
-    "jtorch.settings": (
+    "jtorch.core.settings": (
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode",
         "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads",
         "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
         "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
         "set_num_threads", "use_deterministic_algorithms",
     ),
-    "jtorch.type_info": (
+    "jtorch.eager.type_info": (
         "can_cast", "finfo", "iinfo", "is_storage",
         "promote_types", "result_type", "typename",
     ),
@@ -62,5 +61,5 @@ _GIVEN = {
 ORIGIN = {name: (module, name) for module, names in _GIVEN.items() for name in names}
 ORIGIN |= {
     "adaptive_max_pool1d": ("jtorch.nn.functional", "adaptive_max_pool1d_with_indices"),
-    "set_default_tensor_type": ("jtorch.legacy", "set_default_tensor_type"),
+    "set_default_tensor_type": ("jtorch.compat.legacy", "set_default_tensor_type"),
 }

@@ -3,6 +3,7 @@
 Source: https://docs.pytorch.org/docs/stable/linalg.html
 """
 
+from jtorch.core.errors import LinAlgError
 from jtorch.eager.binding import accepting as _accepting
 from jtorch.eager.functions import norms as _norms
 from jtorch.eager.functions.decompositions import (
@@ -40,7 +41,6 @@ from jtorch.eager.functions.solvers import (
 )
 from jtorch.eager.functions.triangles import powers as _powers
 from jtorch.eager.tensor import Tensor as _Tensor
-from jtorch.errors import LinAlgError
 
 matrix_norm, norm, vector_norm = map(_accepting, (_norms.matrix_norm, _norms.norm, _norms.vector_norm))
 

@@ -5,8 +5,8 @@ Source: https://docs.pytorch.org/docs/stable/random.html
 
 from __future__ import annotations
 
+from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.random_state import fork_rng, get_rng_state, set_rng_state
-from jtorch.generator import Generator, default_generator
 
 
 def manual_seed(seed: int) -> Generator:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import public_function
 from jtorch.eager.methods import FUNCTIONS
-from jtorch.op import BY_NAME
 
 _PUBLIC = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2",

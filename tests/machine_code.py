@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from jtorch import config
-from jtorch.compile import cache_files
+from jtorch.core import config
+from jtorch.native import cache_files
 
 kernels = (
     config.jitted()

@@ -9,21 +9,46 @@ from pathlib import Path
 
 import pytest
 
-from jtorch.op import BY_NAME
+from jtorch.core.op import BY_NAME
 
 PACKAGE = Path(__file__).parents[1] / "jtorch"
 FILES = sorted(PACKAGE.rglob("*.py"))
-LEAVES = {
-    "allocation", "config", "errors", "dtypes", "devices", "generator", "philox", "watch", "index", "xp",
-    "lazy_grad",
-    "library_threads",
-    "memory_formats",
-    "return_types",
-    "strides",
-    "threads",
-}  # fmt: skip
-FRONT = ("trace", "api")  # where Tensors become graphs
-CORE = ("access", "ir", "interpret", "passes", "fuse", "loops", "memory", "codegen", "rules")
+
+# Who may import whom, itself aside; the order is that in which data flows. A file belongs to the longest
+# path that it begins with. Imports inside functions count as all others; those for type checkers alone don't.
+_LIBRARY = "autograd nn optim utils amp distributions func vision serialization testing backends cuda public"
+_FACE = "__init__.py compiler.py"  # what users import
+_BELOW_RECORDING = "core ops eager nn optim amp"
+ROOMS = {
+    "core": "",
+    "native": "core",
+    "ops": "core",
+    "eager": "core ops",
+    "eager/machine": "core ops eager native",
+    "compile/graph": "core ops",
+    "compile/plan": "core compile/graph compile/codegen",
+    "compile/codegen": "core native compile/graph compile/plan",
+    "compile/observe": f"{_BELOW_RECORDING} public",
+    "compile/record": f"{_BELOW_RECORDING} compile/graph compile/observe",
+    "compile/run": f"{_BELOW_RECORDING} native compile/graph compile/plan compile/codegen compile/observe"
+    " compile/record compile/pipeline.py compile/timings.py",
+    "compile/inspect": f"{_BELOW_RECORDING} native compile/graph compile/plan compile/codegen compile/observe"
+    " compile/record compile/run compile/timings.py",
+    "compile/timings.py": "",
+    "compile/debug.py": "core compile/graph compile/plan compile/timings.py",
+    "compile/pipeline.py": "core compile/graph compile/plan compile/run compile/debug.py compile/timings.py",
+    "compile/__init__.py": "compile",
+    "compile": f"{_BELOW_RECORDING} compiler.py compile/graph compile/plan compile/observe compile/record"
+    " compile/run compile/inspect compile/debug.py compile/timings.py",
+    # what stands on eager mode: layers, optimizers, data, names of the module, what serves PyTorch's scripts
+    **dict.fromkeys(_LIBRARY.split(), f"core ops eager compat {_LIBRARY} {_FACE}"),
+    "compat": f"core ops eager {_LIBRARY} {_FACE}",
+    "testing": f"core ops eager {_LIBRARY} {_FACE} compile/inspect",  # assert_no_retrace reads the ledger
+    # the three that know the whole: the package itself, and two files that users run or call
+    "__init__.py": f"core native ops eager eager/machine compile/__init__.py {_LIBRARY}",
+    "compiler.py": "core compile",
+    "doctor.py": "core native compile/observe public __init__.py",
+}
 
 
 def _name(path: Path) -> str:
@@ -32,84 +57,62 @@ def _name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(path: Path) -> list[tuple[int, str, bool]]:
-    """(line, module, whether at import time) of everything a file imports."""
+BY_MODULE = {_name(path): path for path in FILES}
+
+
+def _room(path: Path) -> str:
+    """The entry of ROOMS that a file belongs to; "public" for the modules that lie in the package itself."""
+    place = path.relative_to(PACKAGE).as_posix()
+    fitting = [room for room in ROOMS if place == room or place.startswith(f"{room}/")]
+    return max(fitting, key=len) if fitting else "public"
+
+
+def _imports(path: Path) -> list[tuple[int, str]]:
+    """(line, module) of everything of jtorch and of others that a file imports when it runs."""
     tree = ast.parse(path.read_text())
-    lazy = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for node in ast.walk(function)
-    }
-    guarded = {
+    for_checkers = {
         id(node)
         for branch in ast.walk(tree)
         if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.unparse(branch.test)
-        for node in ast.walk(branch)
+        for node in [n for statement in branch.body for n in ast.walk(statement)]
     }
     found = []
     for node in ast.walk(tree):
-        now = id(node) not in lazy and id(node) not in guarded
+        if id(node) in for_checkers:
+            continue
         if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name, now) for alias in node.names]
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append((node.lineno, node.module, now))
-            found += [(node.lineno, f"{node.module}.{alias.name}", now) for alias in node.names]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [(node.lineno, name if name in BY_MODULE else node.module) for name in names]
     return found
-
-
-def _layer(module: str) -> str:
-    parts = module.split(".")
-    if parts[0] != "jtorch" or len(parts) < 2:
-        return ""
-    if parts[1] in LEAVES:
-        return "leaf"
-    if parts[1] == "compile":
-        part = parts[2] if len(parts) > 2 else ""
-        return "core" if part in CORE else "front" if part in FRONT else "compile"
-    return parts[1]
-
-
-ALLOWED = {  # layer -> layers it may import, itself aside
-    "leaf": {"leaf"},
-    "op": {"leaf"},
-    "ops": {"leaf", "op"},
-    "eager": {"leaf", "op", "ops"},
-    "core": {"leaf", "op", "ops", "compile"},
-    "front": {"leaf", "op", "ops", "core", "compile", "eager", "nn", "optim"},
-    "compile": {"leaf", "op", "ops", "core", "front", "eager", "nn", "optim"},
-    "autograd": {"leaf", "op", "ops", "eager"},
-}
-# nn, optim, utils and the rest stand on the public API: they may import all but the compiler's insides
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_point_down(path):
-    layer = _layer(_name(path))
-    offending = []
-    for line, module, _ in _imports(path):
-        target = _layer(module)
-        if not target or target == layer or (target not in ALLOWED and layer not in ALLOWED):
-            continue
-        allowed = ALLOWED.get(layer)
-        if allowed is None:
-            if target in ("core", "front") or (
-                target == "compile" and layer in ("nn", "optim", "utils", "vision")
-            ):
-                offending.append(f"{path}:{line}: {layer or 'jtorch'} imports {module}")
-        elif target not in allowed and (
-            target in ALLOWED or target in ("nn", "optim", "utils", "vision")
-        ):
-            offending.append(f"{path}:{line}: {layer} imports {module}")
+    room = _room(path)
+    allowed = {room, *ROOMS[room].split()}
+    offending = [
+        f"{path}:{line}: {room} imports {module}"
+        for line, module in _imports(path)
+        if module in BY_MODULE and _room(BY_MODULE[module]) not in allowed
+    ]
     assert not offending, "\n".join(offending)
+
+
+def test_the_table_of_rooms_is_the_package():
+    """Every folder is in it, and nothing in it is gone."""
+    folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert folders - {room.partition("/")[0] for room in ROOMS} == set()
+    assert [room for room in ROOMS if room != "public" and not (PACKAGE / room).exists()] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_numba_is_imported_by_the_compiler_alone(path):
-    inside = "compile" in path.relative_to(PACKAGE).parts
-    for line, module, _ in _imports(path):
+    inside = path.relative_to(PACKAGE).parts[0] in ("compile", "native")
+    for line, module in _imports(path):
         if module.partition(".")[0] in ("numba", "llvmlite"):
-            assert inside, f"{path}:{line}: {module} outside jtorch/compile"
+            assert inside, f"{path}:{line}: {module} outside jtorch/compile and jtorch/native"
         assert module.partition(".")[0] not in ("torch", "jax", "tensorflow"), (
             f"{path}:{line}: {module}"
         )
@@ -118,8 +121,6 @@ def test_numba_is_imported_by_the_compiler_alone(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_lock_of_the_library_stays_closed_in_a_forked_child(path):
     """``functools.cached_property`` locks all objects of the class in Python 3.11, and knows of no fork."""
-    for line, module, _ in _imports(path):
-        assert module != "functools.cached_property", f"{path}:{line}"
     assert "functools.cached_property" not in path.read_text(), path
 
 
@@ -157,7 +158,7 @@ def test_compiler_names_no_ops(path):
 
 
 def test_eager_has_no_tracing_branch():
-    for path in (PACKAGE / "eager").glob("*.py"):
+    for path in (PACKAGE / "eager").rglob("*.py"):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             code = line.partition("#")[0]
             assert "is_tracing" not in code, f"{path}:{number}"

@@ -82,7 +82,7 @@ def test_the_table_of_ops_is_current():
 
 def test_pytorch_has_what_the_table_of_ops_links_to():
     torch = pytest.importorskip("torch", reason="torch is not installed: nothing to compare with")
-    from jtorch.op import TABLE
+    from jtorch.core.op import TABLE
     from tools.ops_page import pytorch_name
 
     names = [name for op in TABLE if (name := pytorch_name(op))]

@@ -12,7 +12,7 @@ import pytest
 
 import jtorch
 from jtorch import doctor
-from jtorch.compile import cache_files
+from jtorch.native import cache_files
 
 
 def told(section):

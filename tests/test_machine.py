@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import jtorch
-from jtorch import settings
+from jtorch.core import settings
 from tests.ops.support import needs_torch
 
 

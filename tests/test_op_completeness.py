@@ -9,9 +9,9 @@ import string
 import numpy as np
 import pytest
 
-from jtorch import xp
+from jtorch.core.op import BY_NAME, TABLE, Kind
 from jtorch.eager.binding import APPLY, TENSOR_XP
-from jtorch.op import BY_NAME, TABLE, Kind
+from jtorch.ops import xp
 from tests.ops.samples import samples
 
 OPS = [pytest.param(op, id=op.name) for op in TABLE]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jtorch.compile import frames
+from jtorch.compile.observe import frames
 from tools import interpreters
 
 ROOT = Path(__file__).parents[1]

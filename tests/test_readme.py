@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cli import ACCURACY, BUSY, EAGER, NAMES, parser
-from jtorch.config import SETTINGS
+from jtorch.core.config import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")

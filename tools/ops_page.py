@@ -7,9 +7,9 @@ from pathlib import Path
 
 import jtorch
 from jtorch import nn, special
+from jtorch.core.op import TABLE, Kind, Op
 from jtorch.eager.binding import compiled_now
 from jtorch.eager.tensor import Tensor
-from jtorch.op import TABLE, Kind, Op
 
 FILE = Path(__file__).parents[1] / "docs" / "ops.md"
 PYTORCH = "https://docs.pytorch.org/docs/stable/generated"

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import jtorch
+from jtorch.compat.legacy import TYPES
+from jtorch.core.op import BY_NAME, TABLE, Op
 from jtorch.eager import methods
 from jtorch.eager.tensor import Tensor
-from jtorch.lazy_names import ORIGIN
-from jtorch.legacy import TYPES
-from jtorch.op import BY_NAME, TABLE, Op
+from jtorch.lazy_names import ORIGIN, SUBMODULES
 from tools.signatures import HEADER, annotation, stub_of
 
 PACKAGE = Path(jtorch.__file__).parent
@@ -49,7 +49,7 @@ def methods_text() -> str:
 
 def functions_text() -> str:
     """The functions of the module ``jtorch`` that no import statement names."""
-    found = "\n".join(_function(name) for name in _added())
+    found = "\n".join([*(_function(name) for name in _added()), *_imported_late()])
     docstring = '"""Written by ``python -m tools.stubs``: what jtorch/__init__.py adds to its globals."""'
     return f"# ruff: noqa\n{docstring}\n\n{HEADER}\n{found}\n"
 
@@ -139,6 +139,15 @@ def _added() -> list[str]:
     written = {name for node in tree.body for name in _defined(node)}
     public = {n for n, v in vars(jtorch).items() if not n.startswith("_") and not inspect.ismodule(v)}
     return sorted(public - written - TYPES.keys() - ORIGIN.keys())  # the last two: once they were asked for
+
+
+def _imported_late() -> Iterator[str]:
+    """What the module's ``__getattr__`` gives, as import statements."""
+    for name in sorted(SUBMODULES):
+        home = "jtorch.compat" if (PACKAGE / "compat" / f"{name}.py").exists() else "jtorch"
+        yield f"from {home} import {name} as {name}"
+    for name, (module, real) in sorted(ORIGIN.items()):
+        yield f"from {module} import {real} as {name}"
 
 
 def _function(name: str) -> str:

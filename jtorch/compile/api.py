@@ -17,27 +17,25 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jtorch import config, watch
-from jtorch import op as op_module
-from jtorch.compile import debug, frames
-from jtorch.compile.attributes import CALLABLES
-from jtorch.compile.callees import one_recording
-from jtorch.compile.caller import MISS
-from jtorch.compile.capture import Capture, capture
-from jtorch.compile.compiled import CompiledPlan
-from jtorch.compile.ledger import Change, Ledger, Retrace, causes, failing_guard, tell
-from jtorch.compile.naming import Named, labels_of, named_by
-from jtorch.compile.observe import became
+from jtorch.compile import debug
+from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, failing_guard, tell
+from jtorch.compile.inspect.naming import Named, labels_of, named_by
+from jtorch.compile.inspect.recent import Recent
+from jtorch.compile.inspect.situation import facts_of
+from jtorch.compile.inspect.verify import Verifier
+from jtorch.compile.observe import frames
+from jtorch.compile.observe.attributes import CALLABLES
+from jtorch.compile.observe.observer import became
 from jtorch.compile.options import Options, parse
-from jtorch.compile.recent import Recent
-from jtorch.compile.situation import facts_of
+from jtorch.compile.record.callees import one_recording
+from jtorch.compile.record.capture import Capture, capture
+from jtorch.compile.record.tree import flatten
+from jtorch.compile.run.caller import MISS
+from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
-from jtorch.compile.tree import flatten
-from jtorch.compile.verify import Verifier
-from jtorch.eager import anomaly
-from jtorch.eager.evaluate import EAGER
-from jtorch.eager.saved_hooks import IN_FORCE
-from jtorch.errors import (
+from jtorch.core import config, watch
+from jtorch.core import op as op_module
+from jtorch.core.errors import (
     CompileError,
     FailedCheck,
     OtherBranch,
@@ -47,8 +45,11 @@ from jtorch.errors import (
     add_line,
     user_source,
 )
+from jtorch.core.op import Context
+from jtorch.eager import anomaly
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.nn.utils.parametrize import CACHE
-from jtorch.op import Context
 
 MANY = 5  # recordings of one function after which it is told how much they cost
 _LOOKS = 10  # how often a call looks for its plan while other threads change what plans rely on
@@ -217,7 +218,7 @@ class CompiledFunction:
             raise VerifyError(f"{error}\n{told}" if told else str(error)) from None
 
     def _difference(self, plan: CompiledPlan, leaves: list[Any], structure: Any) -> str:
-        from jtorch.compile.again import difference
+        from jtorch.compile.inspect.again import difference
 
         with _recording:
             return difference(plan, self.function, leaves, structure, op_module.CONTEXT.get())
@@ -393,7 +394,7 @@ class CompiledFunction:
 
     def explain(self) -> Any:
         """What the latest compilation captured, computes, fused and guards: prints as text."""
-        from jtorch.compile.explain import explain
+        from jtorch.compile.inspect.explain import explain
 
         return explain(self._newest(), self.name, self.named())
 
@@ -403,7 +404,7 @@ class CompiledFunction:
         Measured now, with these arguments or, without any, with those of the latest call, as far as they
         still exist; everything the calls change is put back.
         """
-        from jtorch.compile.stats import stats
+        from jtorch.compile.inspect.stats import stats
 
         return stats(self, *self._call_to_study(args, kwargs))
 
@@ -413,7 +414,7 @@ class CompiledFunction:
         The inputs are what they are now, for these arguments or those of the latest call. Returns the
         script's path.
         """
-        from jtorch.compile.repro import save_repro
+        from jtorch.compile.inspect.repro import save_repro
 
         plan, leaves, _ = self._call_to_study(args, kwargs)
         return save_repro(plan, leaves, folder)

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.compile.callees import record
+from jtorch.compile.record.callees import record
 from jtorch.compiler import is_compiling
+from jtorch.core.op import CONTEXT
 from jtorch.nn.module import Module
-from jtorch.op import CONTEXT
 
 
 def disabled(function: Callable, reason: str | None) -> Callable:

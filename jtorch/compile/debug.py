@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jtorch import config
-from jtorch.compile.ir import Var, names_of
-from jtorch.compile.memory import Plan
+from jtorch.compile.graph.ir import Var, names_of
+from jtorch.compile.plan.memory import Plan
 from jtorch.compile.timings import Timings
+from jtorch.core import config
 
 _runs = itertools.count()
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jtorch import config
 from jtorch.compile import debug
-from jtorch.compile.finalise import finalise
-from jtorch.compile.fuse import fuse
-from jtorch.compile.ir import Graph, check
-from jtorch.compile.memory import Place, Plan, Target, plan_memory
-from jtorch.compile.passes import Fuel, optimise
-from jtorch.compile.runtime.interpreted import Interpreted
-from jtorch.compile.runtime.replay import Replay
-from jtorch.compile.runtime.unjitted import Unjitted
+from jtorch.compile.graph.finalise import finalise
+from jtorch.compile.graph.ir import Graph, check
+from jtorch.compile.graph.passes import Fuel, optimise
+from jtorch.compile.plan.fuse import fuse
+from jtorch.compile.plan.memory import Place, Plan, Target, plan_memory
+from jtorch.compile.run.interpreted import Interpreted
+from jtorch.compile.run.replay import Replay
+from jtorch.compile.run.unjitted import Unjitted
 from jtorch.compile.timings import Timings
+from jtorch.core import config
 
 
 @dataclass(eq=False)

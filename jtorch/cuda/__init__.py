@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from jtorch.compat.legacy import CUDA_TYPES as _CUDA_TYPES
+from jtorch.core.devices import DeviceError
 from jtorch.cuda import amp
-from jtorch.devices import DeviceError
-from jtorch.legacy import CUDA_TYPES as _CUDA_TYPES
 
 
 def is_available() -> bool:

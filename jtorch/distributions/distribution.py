@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import jtorch
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.distributions import constraints
 from jtorch.eager.tensor import Size, Tensor
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.eager.unusual import WATCHERS
 
 ACTIVE: list[bool] = []  # one entry per mode in force: whether it looks for NaN

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch import op as op_module
+from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
+from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager import messages, results, shortcuts, views
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
@@ -22,7 +23,6 @@ from jtorch.eager.signatures import accepting_source
 from jtorch.eager.source import apply_source, faced_source, named_source
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, expect_complex, look_at
-from jtorch.op import BY_NAME, TABLE, Kind, Op
 from jtorch.ops import axes
 
 APPLY: dict[str, Callable] = {}  # op name -> function of Tensors and statics, as bodies call it

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import devices
-from jtorch import dtypes as dt
-from jtorch import memory_formats as formats
-from jtorch import op as op_module
-from jtorch.dtypes import get_default_dtype
+from jtorch.core import devices
+from jtorch.core import dtypes as dt
+from jtorch.core import memory_formats as formats
+from jtorch.core import op as op_module
+from jtorch.core.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import FUNCTIONS as RANDOM
 from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401

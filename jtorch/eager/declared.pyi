@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.devices import device as _device
-from jtorch.dtypes import dtype as _dtype
+from jtorch.core.devices import device as _device
+from jtorch.core.dtypes import dtype as _dtype
 from jtorch.eager.tensor import Size as _Size
 from jtorch.eager.tensor import Tensor
 from jtorch.random import Generator

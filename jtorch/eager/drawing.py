@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch import memory_formats as formats
-from jtorch import op as op_module
-from jtorch.dtypes import get_default_dtype
+from jtorch.core import dtypes as dt
+from jtorch.core import memory_formats as formats
+from jtorch.core import op as op_module
+from jtorch.core.dtypes import get_default_dtype
+from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.binding import APPLY, into
 from jtorch.eager.factory import factory, number, size_named, size_tuple, sizes
 from jtorch.eager.functions.complex_numbers import view_as_complex
 from jtorch.eager.messages import broadcast_mismatch, long_name
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.generator import Generator, default_generator
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}

@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
+from jtorch.core.op import Context
 from jtorch.eager import anomaly, shortcuts
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.hooks import PostAccumulate, checked
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import complex_is_expected
-from jtorch.op import Context
 from jtorch.ops import axes
 
 NON_SCALAR = "grad can be implicitly created only for scalar outputs"

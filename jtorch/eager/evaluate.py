@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import xp
-from jtorch.lazy_grad import LazyGrad
-from jtorch.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
+from jtorch.core.lazy_grad import LazyGrad
+from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
+from jtorch.ops import xp
 
 
 class Eager(Evaluator):

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import devices
-from jtorch import dtypes as dt
+from jtorch.core import devices
+from jtorch.core import dtypes as dt
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import tensor_of
 from jtorch.eager.tensor import Tensor, _concrete, wrap

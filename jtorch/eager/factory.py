@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import devices
-from jtorch import dtypes as dt
-from jtorch import memory_formats as formats
+from jtorch.core import devices
+from jtorch.core import dtypes as dt
+from jtorch.core import memory_formats as formats
 from jtorch.eager.binding import into
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
-from jtorch import watch
+from jtorch.core import op as op_module
+from jtorch.core import watch
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
 from jtorch.eager.rebase import move

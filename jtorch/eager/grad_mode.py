@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
 
 
 class _Mode:

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
-from jtorch.dtypes import bool_, int64, uint8
+from jtorch.core import op as op_module
+from jtorch.core.dtypes import bool_, int64, uint8
+from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.binding import APPLY
 from jtorch.eager.nested import composed
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Tensor, _concrete, wrap
-from jtorch.errors import CompileError, user_source
 
 _NON_TUPLE = (
     "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in "

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import (

@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
+from jtorch.core.op import Op
 from jtorch.eager import creation
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
@@ -19,7 +20,6 @@ from jtorch.eager.node import Node
 from jtorch.eager.overlap import check_read, check_written
 from jtorch.eager.rebase import CopyBackwards, check_allowed, edge_of, is_tracked, move
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.op import Op
 
 _CATEGORIES = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import memory_formats as formats
-from jtorch import op as op_module
+from jtorch.core import memory_formats as formats
+from jtorch.core import op as op_module
 from jtorch.eager.tensor import Tensor
 
 

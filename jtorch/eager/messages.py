@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch.op import Kind, Op
+from jtorch.core import dtypes as dt
+from jtorch.core.op import Kind, Op
 
 
 def explain(op: Op, values: tuple, error: Exception) -> Exception:
     """The error to raise when computing ``op`` on ``values`` failed with ``error``."""
-    from jtorch.errors import CompileError, LinAlgError
+    from jtorch.core.errors import CompileError, LinAlgError
 
     if isinstance(error, (CompileError, LinAlgError)):
         return error

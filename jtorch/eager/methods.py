@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager import (
     construction,
     drawing,
@@ -21,7 +22,6 @@ from jtorch.eager.binding import APPLY, accepting, public_function
 from jtorch.eager.functions import products
 from jtorch.eager.signatures import leading_tensors
 from jtorch.eager.tensor import Tensor
-from jtorch.op import BY_NAME, TABLE
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
 FUNCTIONS.update({name: accepting(f) for name, f in functions.FUNCTIONS.items()})

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch import op as op_module
+from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Tensor, wrap

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from jtorch.core.op import Op
 from jtorch.eager.hooks import RemovableHandle, RetainGrad, add_hook
-from jtorch.op import Op
 
 BACKWARD_TWICE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they "

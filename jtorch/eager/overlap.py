@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
 from jtorch.eager.tensor import Tensor
 
 _WITHIN = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import dtypes as dt
-from jtorch import memory_formats as formats
-from jtorch.devices import check, device
+from jtorch.core import dtypes as dt
+from jtorch.core import memory_formats as formats
+from jtorch.core.devices import check, device
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor

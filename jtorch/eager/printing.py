@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch import op as op_module
+from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
 
 
 class _Options:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.op import TABLE
 from jtorch.eager.evaluate import EAGER
-from jtorch.op import TABLE
 
 _ON: list[Recording] = []  # the recording in force, if any
 _FUNCTIONS: Any = EAGER.table

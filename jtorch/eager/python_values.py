@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 from jtorch.eager.data_errors import check_fits, refusal
 from jtorch.eager.tensor import Tensor
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.tensor import Tensor, _concrete, wrap
-from jtorch.generator import Generator, default_generator
 
 _BYTES = 16  # the seed and the count of random ops, 64 bits each
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
+from jtorch.core.op import Op
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.views import list_all, living
-from jtorch.op import Op
 from jtorch.ops.slicing import OVERLAPPING
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."

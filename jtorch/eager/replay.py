@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
 
 
 class _Noting:

@@ -1,4 +1,4 @@
-"""Where eager mode finds machine code for what it does most often, see ``compile/shortcuts``.
+"""Where eager mode finds machine code for what it does most often, see ``eager/machine``.
 
 It knows nothing of the compiler, and works without: ``jtorch`` itself fills in what makes the code.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from jtorch.op import Op
+from jtorch.core.op import Op
 
 
 class Maker(Protocol):
-    """What ``compile/shortcuts`` offers."""
+    """What ``eager/machine`` offers."""
 
     def prepare(self) -> None: ...
 
@@ -37,5 +37,5 @@ def shortcut(op: Op) -> Callable | None:
 
 
 def engine_loops() -> tuple[Callable, Callable] | None:
-    """``count`` and ``propagate`` of ``compile/shortcuts/engine_code.py``; None where there are none here."""
+    """``count`` and ``propagate`` of ``eager/machine/engine_code.py``; None where there are none here."""
     return find().engine_loops() if find is not None else None

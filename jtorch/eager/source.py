@@ -5,7 +5,7 @@ program pays for at each op: no loops over arguments, no dicts, one read of the 
 
     def add(x, y):
         try:
-            result = shortcut(x, y)    # where there is machine code: see compile/shortcuts
+            result = shortcut(x, y)    # where there is machine code: see eager/machine
         except Exception as error:
             raise explain(op, raw(x, y), error) from None
         if result is not None:
@@ -34,9 +34,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from jtorch.core.op import Kind, Op
 from jtorch.eager.node import watched
 from jtorch.eager.signatures import extended, spelled_out
-from jtorch.op import Kind, Op
 
 CASTING = ("promote", "float", "compare", "where", "floating", "sum")  # rules that cast arguments
 _PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of the arguments of regular ops

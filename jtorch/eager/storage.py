@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.devices import CPU, device
+from jtorch.core.devices import CPU, device
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 

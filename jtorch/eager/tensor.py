@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch import op as op_module
-from jtorch import watch
-from jtorch.devices import CPU, device
+from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
+from jtorch.core import watch
+from jtorch.core.devices import CPU, device
 from jtorch.eager.hooks import RetainGrad, checked
 from jtorch.eager.messages import long_name
 from jtorch.ops import axes as ax

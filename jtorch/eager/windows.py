@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
+from jtorch.core.op import CONTEXT
 from jtorch.eager.factory import factory
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.op import CONTEXT
 
 
 def _window(name: str, length: int, periodic: bool, dtype: Any, curve: Callable) -> Tensor:

@@ -10,12 +10,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import TENSOR_XP
 from jtorch.eager.engine import unbroadcast
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.nn import global_hooks as every
-from jtorch.op import BY_NAME
 
 
 def with_hooks(module: Any, args: tuple, kwargs: dict) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from jtorch import dtypes as dt
-from jtorch import watch
+from jtorch.core import dtypes as dt
+from jtorch.core import watch
 from jtorch.eager.inplace import zero_gradient
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import state

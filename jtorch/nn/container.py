@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.nn.module import Module, _indent
 
 

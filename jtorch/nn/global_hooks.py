@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.eager.hooks import RemovableHandle, add_hook
 
 FORWARD_PRE: OrderedDict[int, Callable] = OrderedDict()

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.eager.hooks import RemovableHandle, add_hook
 
 _CALLS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")

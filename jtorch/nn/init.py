@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.dtypes import float64
+from jtorch.core.dtypes import float64
 from jtorch.eager.creation import tensor
 from jtorch.eager.drawing import rand, randn, randperm
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
-from jtorch.xp import qr
+from jtorch.ops.xp import qr
 
 _PLAIN_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",

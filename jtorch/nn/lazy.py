@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from jtorch import op
+from jtorch.core import op
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.linear import Linear
 from jtorch.nn.parameter import UninitializedParameter

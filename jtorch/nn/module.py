@@ -1,7 +1,7 @@
 """Module: a function with parameters, buffers and submodules.
 
 The attribute rules, names and messages are PyTorch's. Whatever a compiled plan may rely on (which tensors
-and modules hang where, plain attributes, hooks, the mode) says so to ``jtorch.watch`` when it changes;
+and modules hang where, plain attributes, hooks, the mode) says so to ``jtorch.core.watch`` when it changes;
 writing into a tensor in place is no such change.
 """
 
@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import calling, state
 from jtorch.nn.changes import Changeable

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.dtypes import get_default_dtype
+from jtorch.core.dtypes import get_default_dtype
 from jtorch.eager.creation import empty
 from jtorch.eager.tensor import Tensor
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.parameter import Parameter, UninitializedTensor

@@ -1,4 +1,4 @@
-"""The table of ops, one file per family. Importing this package fills ``jtorch.op.TABLE``.
+"""The table of ops, one file per family. Importing this package fills ``jtorch.core.op.TABLE``.
 
 elementwise -> reduction -> views -> indexing -> contraction -> convolution -> random -> composite -> loss
 
@@ -7,7 +7,7 @@ Views (reshaping, permuting, slicing, joining, strided) move elements and comput
 ``strides``, so the compiler also feeds it unit vectors to learn which coordinate of the input each
 coordinate of the output moves. ``strides``, where stated, are those that ``stride()`` answers: they step
 over axes of one element as eager mode's do, where ``affine`` says 0. Where no strides can say it,
-``index_map`` does (see ``jtorch.index``).
+``index_map`` does (see ``jtorch.core.index``).
 ``put(xp, base, value, **statics)`` is ``base`` with ``value`` written through the view.
 """
 

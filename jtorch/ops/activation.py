@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 from jtorch.ops import axes as ax
 
 _SQRT_HALF = math.sqrt(0.5)

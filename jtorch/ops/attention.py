@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 from jtorch.ops.composite import softmax_gradient
 from jtorch.ops.contraction import swap
 from jtorch.ops.routines import direct

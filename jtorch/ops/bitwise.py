@@ -6,7 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#pointwise-ops
 
 from __future__ import annotations
 
-from jtorch.op import composite, elementwise
+from jtorch.core.op import composite, elementwise
 
 
 @elementwise(integer_text="{x} & {y}", differentiable=False, commutes=True, in_place=True)

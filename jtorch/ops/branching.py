@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.op import elementwise
+from jtorch.core.op import elementwise
 
 OTHER_BRANCH = "a branch goes another way than it was recorded"
 

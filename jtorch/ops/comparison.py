@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from jtorch.op import composite, elementwise
+from jtorch.core.op import composite, elementwise
 
 _BOOL = np.dtype(np.bool_)
 _compare = partial(elementwise, dtype="compare", differentiable=False, in_place=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.op import elementwise, opaque
+from jtorch.core.op import elementwise, opaque
 
 
 def _real_dtype(dtypes, statics):

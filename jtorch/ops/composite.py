@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.dtypes import LONG_NAMES
-from jtorch.op import composite
+from jtorch.core.dtypes import LONG_NAMES
+from jtorch.core.op import composite
 from jtorch.ops import axes as ax
 from jtorch.ops.routines import direct
 

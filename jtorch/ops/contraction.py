@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from jtorch import dtypes as dt
-from jtorch.op import composite, contraction
+from jtorch.core import dtypes as dt
+from jtorch.core.op import composite, contraction
 from jtorch.ops.routines import direct
 
 

@@ -5,7 +5,7 @@ seen as a matrix. It is linear in the image and in the weight, and so are the tw
 beside it: ``convolution_input`` (the gradient of the image, which is the transposed convolution) and
 ``convolution_weight``. The gradient of each of the three is said with the other two.
 
-Where the namespace has routines of its own for the common case (NumPy's has, see ``xp/_convolution.py``),
+Where the namespace has routines of its own for the common case (NumPy's has, see ``ops/xp/_convolution.py``),
 they are asked first; traced and differentiated again, a convolution is always the composite.
 
 In all three ``low`` and ``high`` are the zeros before and after each spatial axis.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 from jtorch.ops.contraction import swap
 from jtorch.ops.routines import direct
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 
 _INT = np.dtype(np.int64)
 _NEVER = -1e30  # a log-probability of nothing: finite, so that no difference of two of them is NaN

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from jtorch.op import opaque
+from jtorch.core.op import opaque
 
 _INT = np.dtype(np.int64)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.op import composite, opaque
+from jtorch.core.op import composite, opaque
 from jtorch.ops.contraction import swap
 from jtorch.ops.linear_algebra import above, below, dtype_of
 

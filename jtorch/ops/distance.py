@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 
 
 @composite(dtype="floating", public=None, grad_name="SumBackward1")

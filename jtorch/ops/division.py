@@ -6,7 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
 
 from __future__ import annotations
 
-from jtorch.op import composite, elementwise
+from jtorch.core.op import composite, elementwise
 
 
 @elementwise(text="{x} / {y}", dtype="float", in_place=True, saved_for={"x": "y"})

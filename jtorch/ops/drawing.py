@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jtorch.op import composite, elementwise, opaque
+from jtorch.core.op import composite, elementwise, opaque
 
 
 @elementwise(

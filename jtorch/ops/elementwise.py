@@ -8,8 +8,8 @@ shape; the engine sums them back.
 
 from __future__ import annotations
 
-from jtorch.memory_formats import check as check_format
-from jtorch.op import composite, elementwise
+from jtorch.core.memory_formats import check as check_format
+from jtorch.core.op import composite, elementwise
 
 # -- arithmetic ------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 
 
 def _without_padding(xp, g, ids, padding):

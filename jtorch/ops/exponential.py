@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.op import composite, elementwise
+from jtorch.core.op import composite, elementwise
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 

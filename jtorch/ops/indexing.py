@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from jtorch import index as ix
-from jtorch.op import composite, opaque, view
+from jtorch.core import index as ix
+from jtorch.core.op import composite, opaque, view
 
 OUT_OF_RANGE = "index out of range in self"
 

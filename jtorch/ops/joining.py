@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from jtorch import dtypes as dt
-from jtorch import index as ix
-from jtorch.op import view
+from jtorch.core import dtypes as dt
+from jtorch.core import index as ix
+from jtorch.core.op import view
 from jtorch.ops import axes as ax
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.op import composite, opaque
+from jtorch.core.op import composite, opaque
 from jtorch.ops.contraction import swap
 
 _INT = np.dtype(np.int64)

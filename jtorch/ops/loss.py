@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from jtorch import dtypes as dt
-from jtorch.op import composite
+from jtorch.core import dtypes as dt
+from jtorch.core.op import composite
 
 
 def _normalized(xp, x, axes, eps):

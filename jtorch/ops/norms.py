@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 from jtorch.ops.linear_algebra import dtype_of
 from jtorch.ops.reduction import restore
 

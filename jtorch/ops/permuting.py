@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jtorch.op import composite, view
+from jtorch.core.op import composite, view
 from jtorch.ops import axes as ax
 
 

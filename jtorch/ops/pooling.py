@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 from jtorch.ops.routines import direct
 
 

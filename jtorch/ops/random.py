@@ -6,7 +6,7 @@ integers decides them. Source: Salmon et al., "Parallel random numbers: as easy 
 
 from __future__ import annotations
 
-from jtorch.op import composite, elementwise
+from jtorch.core.op import composite, elementwise
 
 
 @elementwise(

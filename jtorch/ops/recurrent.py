@@ -10,7 +10,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.html#recurrent-layers
 
 from __future__ import annotations
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 from jtorch.ops.contraction import swap
 
 # -- rows and steps --------------------------------------------------------------------------------------

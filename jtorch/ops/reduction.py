@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 
-from jtorch import dtypes as dt
-from jtorch.op import composite, reduction
+from jtorch.core import dtypes as dt
+from jtorch.core.op import composite, reduction
 from jtorch.ops import axes as ax
 from jtorch.ops.cumulative import exclusive_products
 from jtorch.ops.routines import direct

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch.op import composite, elementwise, opaque
+from jtorch.core import dtypes as dt
+from jtorch.core.op import composite, elementwise, opaque
 
 
 @elementwise(dtype="float", in_place=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import math
 
-from jtorch.op import view
+from jtorch.core.op import view
+from jtorch.core.strides import contiguous_strides, expanded_strides
 from jtorch.ops import axes as ax
 from jtorch.ops.slicing import OVERLAPPING
-from jtorch.strides import contiguous_strides, expanded_strides
 
 
 def _reshape_strides(x_shape, strides, *, shape):

@@ -1,6 +1,6 @@
 """Where a namespace has routines of its own for what a composite would compute slower: NumPy's has some.
 
-They are its submodules with an underscore, ``xp/_convolution.py`` and others, and no part of the dialect.
+They are its submodules with an underscore, ``ops/xp/_convolution.py`` and others, and no part of the dialect.
 """
 
 from __future__ import annotations

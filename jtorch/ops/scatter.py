@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from jtorch import index as ix
-from jtorch.op import reduction
+from jtorch.core import index as ix
+from jtorch.core.op import reduction
 from jtorch.ops.indexing import OUT_OF_RANGE
 
 

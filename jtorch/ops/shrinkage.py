@@ -5,7 +5,7 @@ NaN stays NaN where PyTorch keeps it, so the test that fails for NaN picks the b
 
 from __future__ import annotations
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 
 
 def _activation(grad_name, methods=(), **facts):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from jtorch import index as ix
-from jtorch.op import view
+from jtorch.core import index as ix
+from jtorch.core.op import view
 
 OVERLAPPING = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory "

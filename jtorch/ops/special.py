@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.op import composite, elementwise
+from jtorch.core.op import composite, elementwise
 
 _SQRT_PI = math.sqrt(math.pi)
 _NDTR_SLOPE = 1.0 / math.sqrt(2.0 * math.pi)

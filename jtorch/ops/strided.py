@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch import index as ix
-from jtorch.op import reduction, view
+from jtorch.core import index as ix
+from jtorch.core.op import reduction, view
 from jtorch.ops import axes as ax
 
 _INT = np.dtype(np.int64)

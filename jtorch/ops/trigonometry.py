@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.op import composite, elementwise
+from jtorch.core.op import composite, elementwise
 
 
 @elementwise(text="sin_{t}({x})", dtype="float", in_place=True)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from jtorch.op import composite
+from jtorch.core.op import composite
 
 _DOUBLE = np.dtype(np.float64)
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}

@@ -5,8 +5,8 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.lerp.html
 
 from __future__ import annotations
 
-from jtorch.early import factor_first
-from jtorch.op import composite
+from jtorch.core.early import factor_first
+from jtorch.core.op import composite
 
 
 @composite(in_place=True, saved_for={"y": "z", "z": "y"})

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch import op
-from jtorch.dtypes import float32
+from jtorch.core import op
+from jtorch.core.dtypes import float32
 from jtorch.eager.creation import zeros, zeros_like
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer

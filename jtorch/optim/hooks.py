@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import op
+from jtorch.core import op
 from jtorch.eager.hooks import RemovableHandle
 
 _WHEN = (

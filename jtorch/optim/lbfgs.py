@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.compiler import is_compiling
+from jtorch.core.errors import CompileError
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import zeros_like
 from jtorch.eager.grad_mode import enable_grad, no_grad
 from jtorch.eager.tensor import Tensor
-from jtorch.errors import CompileError
 from jtorch.optim.line_search import Point, strong_wolfe
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_rate

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from jtorch import op, watch
+from jtorch.core import op, watch
 from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.inplace import zero_gradient
 from jtorch.eager.tensor import Tensor

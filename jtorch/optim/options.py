@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch import op
+from jtorch.core import op
 from jtorch.eager.tensor import Tensor
 
 

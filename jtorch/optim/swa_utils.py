@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from jtorch.dtypes import int64
+from jtorch.core.dtypes import int64
 from jtorch.eager.creation import tensor
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jtorch import op
+from jtorch.core import op
 from jtorch.eager.tensor import Tensor
 
 _NEG = op.BY_NAME["neg"].index

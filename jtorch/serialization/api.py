@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.serialization import numpy_files, tensors, torch_reader, torch_writer, whole_writer
 from jtorch.serialization.memory import NotPlainError
 from jtorch.serialization.placing import check_places

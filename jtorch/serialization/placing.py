@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jtorch.devices import check
+from jtorch.core.devices import check
 
 
 def check_places(map_location: Any) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch.devices import device
+from jtorch.core import dtypes as dt
+from jtorch.core.devices import device
+from jtorch.core.errors import DataError
 from jtorch.eager.creation import from_numpy
 from jtorch.eager.tensor import Size, Tensor
-from jtorch.errors import DataError
 from jtorch.nn.parameter import Parameter
 from jtorch.serialization.memory import (
     Memories,

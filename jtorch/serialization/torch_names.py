@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 
 STORAGES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16",

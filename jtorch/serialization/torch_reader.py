@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch import watch
-from jtorch.devices import device
+from jtorch.core import dtypes as dt
+from jtorch.core import watch
+from jtorch.core.devices import device
+from jtorch.core.errors import DataError
 from jtorch.eager.creation import from_numpy
 from jtorch.eager.tensor import Size, Tensor
-from jtorch.errors import DataError
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization import whole_reader
 from jtorch.serialization.allowed import listed
@@ -392,9 +392,11 @@ _PLAIN: dict[str, Any] = {
     "collections.Counter": _counts, "collections.defaultdict": _default_dict, "builtins.complex": _complex,
     "builtins.bytearray": _bytearray, "_codecs.encode": _encode, "torch.Size": _size, "torch.device": _device,
     "builtins.list": _not_called, "builtins.dict": _not_called, "builtins.int": _not_called,
-    "builtins.float": _not_called, "jtorch.watch.Dict": _watched_dict, "jtorch.watch.List": _watched_list,
-    "jtorch.watch.DefaultDict": _watched_default_dict,
+    "builtins.float": _not_called,
 }  # fmt: skip
+_WATCHED = {"Dict": _watched_dict, "List": _watched_list, "DefaultDict": _watched_default_dict}
+for _home in ("jtorch.core.watch", "jtorch.watch"):  # the second in files of before it moved
+    _PLAIN |= {f"{_home}.{name}": made for name, made in _WATCHED.items()}
 _PAYING = ("builtins.set", "collections.OrderedDict")  # for what they fill, by themselves
 _METHODS = {
     "torch._utils._rebuild_tensor": "tensor", "torch._utils._rebuild_tensor_v2": "tensor",

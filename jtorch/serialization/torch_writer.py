@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch.devices import device
+from jtorch.core import dtypes as dt
+from jtorch.core.devices import device
+from jtorch.core.errors import DataError
 from jtorch.eager.tensor import Size, Tensor
-from jtorch.errors import DataError
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization.memory import Memories, Stored, checked_key, class_of, refusal, state_of
 from jtorch.serialization.torch_names import STORAGE_OF

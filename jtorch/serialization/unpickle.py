@@ -16,8 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import dtypes as dt
-from jtorch.errors import DataError
+from jtorch.core import dtypes as dt
+from jtorch.core.errors import DataError
 
 _MARK = object()
 

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.serialization.unpickle import Constructor
 
 

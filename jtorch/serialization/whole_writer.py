@@ -9,8 +9,8 @@ import io
 import pickle
 from typing import Any
 
-from jtorch import dtypes as dt
-from jtorch.devices import device
+from jtorch.core import dtypes as dt
+from jtorch.core.devices import device
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.nn.parameter import Buffer
 from jtorch.serialization.torch_writer import PlainPickler, zipped

@@ -14,7 +14,7 @@ from typing import IO
 
 import numpy as np
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 
 MOST_RECORDS = 1 << 20
 _UNPACKED = 1 << 28  # bytes that any archive may unpack to

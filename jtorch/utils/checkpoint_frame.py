@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
 from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.replay import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import Packed, pack, saved_tensors_hooks

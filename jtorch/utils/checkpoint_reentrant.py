@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from jtorch import op as op_module
 from jtorch.autograd import Function, backward, enable_grad
+from jtorch.core import op as op_module
 from jtorch.eager.engine import current_run
 from jtorch.eager.replay import noted_draws, repeated_draws
 from jtorch.eager.tensor import Tensor

@@ -7,7 +7,7 @@ import sys
 import weakref
 from typing import Any
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 

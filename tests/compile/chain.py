@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
-from jtorch.compile.capture import Capture, capture
-from jtorch.compile.finalise import finalise
-from jtorch.compile.fuse import fuse
-from jtorch.compile.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, ScalarInput
-from jtorch.compile.interpret import interpret
-from jtorch.compile.ir import Graph, check
-from jtorch.compile.memory import Place, Plan, Target, plan_memory
-from jtorch.compile.passes import Fuel, optimise
+from jtorch.compile.graph.finalise import finalise
+from jtorch.compile.graph.interpret import interpret
+from jtorch.compile.graph.ir import Graph, check
+from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.pipeline import address_of
-from jtorch.compile.runtime.replay import Replay
-from jtorch.compile.runtime.unjitted import Unjitted
-from jtorch.compile.tree import flatten
+from jtorch.compile.plan.fuse import fuse
+from jtorch.compile.plan.memory import Place, Plan, Target, plan_memory
+from jtorch.compile.record.capture import Capture, capture
+from jtorch.compile.record.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, ScalarInput
+from jtorch.compile.record.tree import flatten
+from jtorch.compile.run.replay import Replay
+from jtorch.compile.run.unjitted import Unjitted
+from jtorch.core import op as op_module
+from jtorch.core.generator import default_generator
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor, leaf
-from jtorch.generator import default_generator
 
 GARBAGE = 0xCB  # as a float a huge negative number, as an integer far out of every range
 

@@ -17,7 +17,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import jtorch
-from jtorch.op import TABLE, Kind
+from jtorch.core.op import TABLE, Kind
 from tests.compile import programs_ops as ops
 from tests.compile import programs_views as views
 from tests.compile.programs_core import SHAPES, Instruction, Program, Writer

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 from tests.compile.chain import TOLERANCE, links, trace
 from tests.compile.programs_core import Program
 

@@ -11,9 +11,9 @@ import numpy as np
 
 import jtorch
 import jtorch.nn.functional as F
+from jtorch.core.op import TABLE, Kind
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.op import TABLE, Kind
 from tests.compile.programs_core import Writer
 
 # Where a rounding in the argument becomes a jump in the result: for exact arguments only.

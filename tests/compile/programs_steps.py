@@ -11,7 +11,7 @@ import numpy as np
 
 import jtorch
 from jtorch import nn, optim
-from jtorch.compile.tree import flatten
+from jtorch.compile.record.tree import flatten
 from jtorch.nn import functional as F
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {

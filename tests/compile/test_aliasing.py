@@ -10,7 +10,7 @@ import pytest
 
 import jtorch
 import jtorch.nn as nn
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 
 PROGRAMS = {}
 LIMITS = {}

@@ -10,8 +10,8 @@ import pytest
 import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
-from jtorch.compile import cache
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
+from jtorch.native import cache
 
 
 def numbers(*shape):
@@ -32,7 +32,7 @@ def test_the_package_is_the_decorator_however_it_is_imported():
 
     for decorator in (jtorch.compile, first, second, importlib.import_module("jtorch.compile")):
         assert float(decorator(lambda x: x + 1)(jtorch.zeros(()))) == 1.0
-    assert jtorch.compile.ir.Graph  # and still a package
+    assert jtorch.compile.graph.ir.Graph  # and still a package
 
 
 def test_decorator_with_and_without_parentheses():

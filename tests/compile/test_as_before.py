@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch import nn, watch
-from jtorch.compile import api, compiled
+from jtorch import nn
+from jtorch.compile import api
+from jtorch.compile.run import compiled
+from jtorch.core import watch
 
 
 class Net(nn.Module):

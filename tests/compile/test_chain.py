@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch.core.op import BY_NAME, TABLE, Kind
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import leaf
-from jtorch.op import BY_NAME, TABLE, Kind
 from tests.compile.chain import assert_chain
 from tests.ops.samples import samples
 from tests.ops.support import CASES, DIFFERENTIABLE, call

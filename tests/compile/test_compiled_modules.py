@@ -4,7 +4,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
-from tests.compile.observing import t
+from tests.compile.observe.observing import t
 
 
 @pytest.mark.parametrize("compile", [lambda m: m, jtorch.compile])

@@ -11,7 +11,7 @@ import pytest
 import jtorch
 from benchmarks.soundness import cases  # noqa: F401 - declares the cases
 from benchmarks.soundness.table import CASES, Verdict, judge, plainly
-from jtorch.compile import observe
+from jtorch.compile.observe import observer as observe
 
 MAY_REFUSE = {4, 5, 20, 36, 41, 42, 43, 44}
 

@@ -18,12 +18,13 @@ import pytest
 import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
-from jtorch.compile import cache, compiled, pipeline
-from jtorch.compile.guards import ContentsRead, contents
-from jtorch.compile.observe import became
-from jtorch.compile.runtime import arena
-from jtorch.errors import CompileError
-from jtorch.generator import default_generator
+from jtorch.compile import pipeline
+from jtorch.compile.observe.guards import ContentsRead, contents
+from jtorch.compile.observe.observer import became
+from jtorch.compile.run import arena, compiled
+from jtorch.core.errors import CompileError
+from jtorch.core.generator import default_generator
+from jtorch.native import cache
 
 
 class Training:

@@ -16,7 +16,7 @@ import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch.compile import debug
-from jtorch.compile.finalise import finalise
+from jtorch.compile.graph.finalise import finalise
 from jtorch.eager.tensor import Tensor, leaf
 from tests.compile.chain import optimised, planned, trace
 

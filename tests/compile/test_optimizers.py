@@ -7,7 +7,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 
 
 class Around(jtorch.optim.SGD):

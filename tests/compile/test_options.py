@@ -9,7 +9,7 @@ import pytest
 import jtorch
 import jtorch.nn as nn
 from jtorch.compile.module import OptimizedModule
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 
 
 def scaled(x):

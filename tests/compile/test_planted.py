@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.compile import access, fuse, loops, memory, passes, rules
-from jtorch.compile.ir import Eqn, Literal
-from jtorch.compile.runtime import replay
-from jtorch.compile.trace import Tracer
-from jtorch.op import BY_NAME
+from jtorch.compile.graph import access, passes, rules
+from jtorch.compile.graph.ir import Eqn, Literal
+from jtorch.compile.plan import fuse, loops, memory
+from jtorch.compile.record.trace import Tracer
+from jtorch.compile.run import replay
+from jtorch.core.op import BY_NAME
 from tests.compile.chain import assert_chain
 from tests.compile.programs import of_seed
 from tests.compile.programs_check import RefusedError, check_program

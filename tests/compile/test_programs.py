@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import jtorch
-from jtorch.compile import cache
-from jtorch.compile.tree import flatten
+from jtorch.compile.record.tree import flatten
+from jtorch.native import cache
 from tests.compile.chain import assert_chain
 from tests.compile.programs import FIRST_SEED, Program, minimised, of_seed, programs
 from tests.compile.programs_check import RefusedError, check_program, compare

@@ -8,7 +8,7 @@ import pytest
 import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 
 EXACT = {
     "rand": lambda x: jtorch.rand(x.shape),

@@ -12,9 +12,9 @@ import pytest
 
 import jtorch
 import jtorch.nn as nn
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 from tests.compile.collecting import collectors
-from tests.compile.observing import t
+from tests.compile.observe.observing import t
 
 PROGRAMS, REFUSED, program, refused = collectors()
 

@@ -16,8 +16,8 @@ import pytest
 
 import jtorch
 from jtorch.compiler import disable
-from jtorch.errors import CompileError, VerifyError
-from tests.compile.observing import assert_noticed, setting, t
+from jtorch.core.errors import CompileError, VerifyError
+from tests.compile.observe.observing import assert_noticed, setting, t
 
 
 def outcome(function, arguments):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.compile import passes
-from jtorch.compile.tree import flatten
+from jtorch.compile.graph import passes
+from jtorch.compile.record.tree import flatten
 from tests.compile.workloads import WORKLOADS
 
 

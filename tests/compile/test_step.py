@@ -8,7 +8,7 @@ import pytest
 import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
-from jtorch.compile.runtime.replay import Native
+from jtorch.compile.run.replay import Native
 
 
 def make_step(optimizer=jtorch.optim.Adam, zero_grad=True, **options):

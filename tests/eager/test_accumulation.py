@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import jtorch
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 
 
 def _steps(w: jtorch.Tensor, compiled: bool) -> Callable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jtorch
-from jtorch import op
+from jtorch.core import op
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 
 import jtorch
 from jtorch.autograd import Function
+from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager import engine, shortcuts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.node import GRADIENTS, node_class
-from jtorch.op import BY_NAME, TABLE
 from tests.machine_code import needs_machine_code
 
 pytestmark = needs_machine_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jtorch
-from jtorch import memory_formats
+from jtorch.core import memory_formats
 
 
 @pytest.fixture

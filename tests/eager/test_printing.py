@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch import dtypes
+from jtorch.core import dtypes
 from tests.ops.support import needs_torch
 
 RNG = np.random.default_rng(0)

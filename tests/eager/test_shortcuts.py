@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager import binding, shortcuts
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import Node
@@ -22,7 +23,6 @@ from jtorch.eager.source import apply_source
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.eager.views import UNLISTED
-from jtorch.op import BY_NAME, TABLE
 from tests.machine_code import expected, needs_machine_code
 from tests.ops.samples import samples
 from tests.ops.support import CASES, tensors
@@ -404,7 +404,7 @@ def test_a_view_without_elements_is_a_view():
 def test_eager_mode_goes_on_without_machine_code_and_says_nothing(setting):
     program = (
         "import jtorch, sys; x = jtorch.ones(2, requires_grad=True); (x * x).sum().backward();"
-        "from jtorch.eager.shortcuts import shortcut; from jtorch.op import TABLE;"
+        "from jtorch.eager.shortcuts import shortcut; from jtorch.core.op import TABLE;"
         "print(x.grad.tolist(), any(map(shortcut, TABLE)), 'llvmlite' in sys.modules)"
     )
     env = os.environ | dict([setting.split("=")])

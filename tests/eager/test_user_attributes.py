@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 import jtorch
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 
 
 def test_tensors_and_parameters_take_attributes() -> None:

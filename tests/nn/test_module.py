@@ -8,7 +8,8 @@ import pickle
 import pytest
 
 import jtorch
-from jtorch import nn, watch
+from jtorch import nn
+from jtorch.core import watch
 
 
 class Net(nn.Module):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.op import BY_NAME, Kind, Op
+from jtorch.core.op import BY_NAME, Kind, Op
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, leaf
-from jtorch.op import BY_NAME, TABLE
 from tests.ops.samples import Sample, samples
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 from tests.ops.oracle import compare
 from tests.ops.support import HAS_TORCH, needs_torch
 

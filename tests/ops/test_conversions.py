@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.compile.codegen import exact
+from jtorch.native import exact
 
 EDGES = [0.0, 1.9, 127.5, 128.0, 255.9, 256.0, 300.0, 32767.5, 32768.0, 65504.0, 65536.0, 1e6, 2.0**31,
          2.0**31 - 128, 2.0**31 + 256, 4e9, 2.0**32, 1e12, 9.2e18, 9.3e18, 1.8e19, 1.9e19,

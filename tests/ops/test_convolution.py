@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jtorch import xp
-from jtorch.op import BY_NAME
-from jtorch.xp import _convolution
+from jtorch.core.op import BY_NAME
+from jtorch.ops import xp
+from jtorch.ops.xp import _convolution
 
 # the dialect alone, without routines
 DIALECT = SimpleNamespace(**{name: value for name, value in vars(xp).items() if not name.startswith("_")})

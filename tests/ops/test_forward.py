@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jtorch.core.op import BY_NAME, Kind, infer
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.op import BY_NAME, Kind, infer
 from tests.ops.samples import samples
 from tests.ops.support import CASES, call, tensors
 

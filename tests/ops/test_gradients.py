@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jtorch.autograd import gradcheck, gradgradcheck
+from jtorch.core.op import BY_NAME
 from jtorch.eager.tensor import Tensor
-from jtorch.op import BY_NAME
 from tests.ops.samples import samples
 from tests.ops.support import DIFFERENTIABLE, call, tensors
 

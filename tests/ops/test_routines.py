@@ -7,9 +7,9 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
-from jtorch import xp
-from jtorch.op import BY_NAME
-from jtorch.xp import _linear, _softmax, elementwise
+from jtorch.core.op import BY_NAME
+from jtorch.ops import xp
+from jtorch.ops.xp import _linear, _softmax, elementwise
 
 INF, NAN = float("inf"), float("nan")
 

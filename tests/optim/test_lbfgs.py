@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.errors import CompileError
+from jtorch.core.errors import CompileError
 from jtorch.optim import LBFGS
 
 CASES = [

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch import nn, watch
+from jtorch import nn
+from jtorch.core import watch
 from jtorch.optim import SGD, Adam, AdamW, Optimizer
 from jtorch.optim.optimizer import required
 
@@ -364,7 +365,7 @@ def test_plans_hear_of_structure_not_of_values():
 
 def test_hyper_parameters_come_through_the_evaluator(monkeypatch):
     asked = []
-    evaluator = jtorch.op.CONTEXT.get().evaluator
+    evaluator = jtorch.core.op.CONTEXT.get().evaluator
     read = type(evaluator).scalar
     monkeypatch.setattr(
         type(evaluator),

@@ -11,7 +11,7 @@ import pytest
 
 import jtorch
 from jtorch import nn, serialization
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 
 
 class Sub(jtorch.Tensor):

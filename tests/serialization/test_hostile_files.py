@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.serialization import tensors, unpickle
 
 MOST = 300 << 20  # bytes that a load may take at its peak
@@ -233,7 +233,7 @@ def test_a_megabyte_of_small_containers(kind, tmp_path):
 _LOADS = """
 import resource, sys
 import jtorch
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     jtorch.load(sys.argv[1])

@@ -19,7 +19,7 @@ _CHILD = '''
 import collections, io, json, random, resource, sys, time, zipfile
 import numpy as np
 import jtorch
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 
 kind, count = sys.argv[1], int(sys.argv[2])
 state = {"w": jtorch.arange(12.0).reshape(3, 4), "t": jtorch.arange(12.0).reshape(3, 4).T, "n": 3,

@@ -18,7 +18,7 @@ from safetensors.numpy import save as safetensors_bytes
 
 import jtorch
 from jtorch import nn
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.serialization import structure, tensors, unpickle
 
 
@@ -52,7 +52,7 @@ def test_nan(path):
     assert math.isnan(round_trip(math.nan, path))
 
 
-@pytest.mark.parametrize("dtype", list(jtorch.dtypes.ALL), ids=str)
+@pytest.mark.parametrize("dtype", list(jtorch.core.dtypes.ALL), ids=str)
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
 def test_tensors(dtype, shape, path):
     array = np.array(np.arange(math.prod(shape)).reshape(shape) % 2, dtype=dtype.numpy)

@@ -14,7 +14,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.serialization import torch_writer, unpickle
 
 
@@ -66,7 +66,7 @@ def test_what_torch_saves_beside_tensors(torch, protocol):
     assert back["lists"]["a"] == [1] and back["lists"]["b"] == [] and back["long"] == obj["long"]
 
 
-DTYPES = {d.name: d for d in jtorch.dtypes.ALL}
+DTYPES = {d.name: d for d in jtorch.core.dtypes.ALL}
 
 
 @pytest.mark.parametrize("mmap", [False, True])

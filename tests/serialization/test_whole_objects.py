@@ -13,7 +13,7 @@ import pytest
 
 import jtorch
 from jtorch import nn, optim, serialization
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 
 Point = namedtuple("Point", ["x", "y"])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.serialization import zipped
 
 

@@ -20,7 +20,7 @@ def compiled_kernels(lib: Any) -> int:
     """How many kernels were compiled in this process; 0 where the library does not say."""
     if lib.__name__ != "jtorch":
         return 0
-    from jtorch.compile import cache
+    from jtorch.native import cache
 
     return cache.counters.compiled
 
@@ -123,7 +123,7 @@ def _interrupting(lib: Any, wrap: Any) -> Iterator[bool]:
     if lib.__name__ != "jtorch" or wrap is plainly:
         yield False
         return
-    from jtorch.compile import cache
+    from jtorch.native import cache
 
     with (
         TemporaryDirectory() as folder,

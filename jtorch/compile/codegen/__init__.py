@@ -1,1 +1,1 @@
-"""From fused kernels to object code: source text, scalar math, compilation."""
+"""The text of kernels. See README.md."""

@@ -1,8 +1,8 @@
 """Reductions on the CPU: rows, each of which stays in the cache, and columns, side by side in memory.
 
-Sums of floats are added up as ``jtorch.partials`` says: a partial in the dtype itself, where the compiler may
-use the lanes of vector registers, then the partials with twice the digits. One sum, of which ``m0`` elements
-make a partial:
+Sums of floats are added up as ``core/partials.py`` says: a partial in the dtype itself, where the compiler
+may use the lanes of vector registers, then the partials with twice the digits. One sum, of which ``m0``
+elements make a partial:
 
     t0 = float64(0)
     b0, e0 = 0, min(m0, n0)
@@ -27,13 +27,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from jtorch import partials
-from jtorch.compile.access import Affine
 from jtorch.compile.codegen.emitter import I64, Emitter
 from jtorch.compile.codegen.order import Loop, stride_along
 from jtorch.compile.codegen.totals import Total, is_sum
-from jtorch.compile.ir import short
-from jtorch.compile.loops import Gather, Load, Reduce, Store, Value
+from jtorch.compile.graph.access import Affine
+from jtorch.compile.graph.ir import short
+from jtorch.compile.plan.loops import Gather, Load, Reduce, Store, Value
+from jtorch.core import partials
 
 TILE = 256  # columns, whose sums and partials take 3 KB each: most of L1 is left for what is read
 

@@ -28,7 +28,7 @@ from jtorch.compile.codegen.cuda_launch import Argument, Launch, Work, launches
 from jtorch.compile.codegen.cuda_reduce import ReductionEmitter
 from jtorch.compile.codegen.cuda_scatter import ScatterEmitter
 from jtorch.compile.codegen.emitter import Same, kernel_name
-from jtorch.compile.loops import Compute, Nest, Value
+from jtorch.compile.plan.loops import Compute, Nest, Value
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.codegen.build import KernelBuildError, symbol_name
 from jtorch.compile.codegen.cuda import CudaKernel
 from jtorch.compile.codegen.cuda_launch import THREADS, Phase
-from jtorch.compile.codegen.intrinsics import POINTER_DTYPES
+from jtorch.native.build import KernelBuildError, symbol_name
+from jtorch.native.intrinsics import POINTER_DTYPES
 
 _OPTIONS = {"fastmath": False, "opt": 3, "fma": 0}
 _MANGLED = re.compile(r"\b_Z\w+")

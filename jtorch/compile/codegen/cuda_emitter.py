@@ -12,7 +12,7 @@ import numpy as np
 from jtorch.compile.codegen.cuda_launch import THREADS, Status, Work
 from jtorch.compile.codegen.emitter import Emitter
 from jtorch.compile.codegen.order import Loop
-from jtorch.compile.loops import Store, Value
+from jtorch.compile.plan.loops import Store, Value
 
 
 @dataclass(eq=False)

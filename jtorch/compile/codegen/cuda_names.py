@@ -22,10 +22,10 @@ from numba.cuda.cudadecl import registry as typing_registry
 from numba.cuda.cudaimpl import registry as lowering_registry
 from numba.cuda.typing.templates import AbstractTemplate, signature
 
-from jtorch import philox
-from jtorch.compile.codegen import exact, vecmath
-from jtorch.compile.codegen.intrinsics import PRIMITIVES
-from jtorch.compile.codegen.llvm_values import LLVM_TYPES, LLVMValue
+from jtorch.core import philox
+from jtorch.native import exact, vecmath
+from jtorch.native.intrinsics import PRIMITIVES
+from jtorch.native.llvm_values import LLVM_TYPES, LLVMValue
 
 types: Any = cuda.types
 _KINDS: dict[Any, str] = {

@@ -1,7 +1,7 @@
 """CUDA kernels that reduce: rows and columns, softmax and its kin, sums of everything.
 
 A *team* of threads shares one result. Each lane accumulates every ``lanes``-th element, sums of floats in
-partials (``jtorch.partials``); a tree over the team, in shared memory, combines the lanes. Where few results
+partials (``core/partials.py``); a tree over the team, in shared memory, combines the lanes. Where few results
 would leave most of the device idle, several blocks (*splits*) share each result: one phase leaves their parts
 in scratch memory and the next one begins by combining them. So the order of a sum follows from the launch
 alone.
@@ -16,13 +16,13 @@ from math import prod
 
 import numpy as np
 
-from jtorch import partials
 from jtorch.compile.codegen.cuda_emitter import CudaEmitter
 from jtorch.compile.codegen.cuda_launch import Phase, Scratch, Work, splits_for
 from jtorch.compile.codegen.emitter import I64
 from jtorch.compile.codegen.totals import Total, is_sum
-from jtorch.compile.ir import short
-from jtorch.compile.loops import Load, Reduce, Store, Value
+from jtorch.compile.graph.ir import short
+from jtorch.compile.plan.loops import Load, Reduce, Store, Value
+from jtorch.core import partials
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from jtorch.compile.codegen.cuda import CudaKernel
 from jtorch.compile.codegen.cuda_launch import Argument, Launch, Phase, Scratch, Status, launches
 from jtorch.compile.codegen.emitter import Pointer
-from jtorch.compile.ir import Var
+from jtorch.compile.graph.ir import Var
 
 SIMULATED_THREADS = 8
 

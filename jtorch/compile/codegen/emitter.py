@@ -16,13 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import philox
-from jtorch.compile.access import Affine
-from jtorch.compile.codegen import exact, intrinsics, vecmath
 from jtorch.compile.codegen.order import Loop, loops_of, stride_along
 from jtorch.compile.codegen.writer import Writer
-from jtorch.compile.ir import Literal, Var, eqn_text, short
-from jtorch.compile.loops import (
+from jtorch.compile.graph.access import Affine
+from jtorch.compile.graph.ir import Literal, Var, eqn_text, short
+from jtorch.compile.plan.loops import (
     Arithmetic,
     Choose,
     Compute,
@@ -35,7 +33,9 @@ from jtorch.compile.loops import (
     Store,
     Value,
 )
-from jtorch.errors import Source
+from jtorch.core import philox
+from jtorch.core.errors import Source
+from jtorch.native import exact, intrinsics, vecmath
 
 Same = Callable[[Var], Any]  # two variables with one answer live in one place
 
@@ -432,10 +432,10 @@ def imports(body: str) -> list[str]:
     words = set(_WORD.findall(body))
     homes: tuple[tuple[str, Any], ...] = (
         ("numpy", _NUMPY_NAMES),
-        ("jtorch.compile.codegen.intrinsics", {**intrinsics.PRIMITIVES, **intrinsics.STACKS}),
-        ("jtorch.compile.codegen.exact", exact.FUNCTIONS),
-        ("jtorch.compile.codegen.vecmath", vecmath.FUNCTIONS),
-        ("jtorch.philox", philox.KERNEL_FUNCTIONS),
+        ("jtorch.native.intrinsics", {**intrinsics.PRIMITIVES, **intrinsics.STACKS}),
+        ("jtorch.native.exact", exact.FUNCTIONS),
+        ("jtorch.native.vecmath", vecmath.FUNCTIONS),
+        ("jtorch.core.philox", philox.KERNEL_FUNCTIONS),
     )
     lines = []
     for module, names in homes:

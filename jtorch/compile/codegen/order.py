@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jtorch.compile.access import Affine
-from jtorch.compile.loops import Load, Nest, Position
+from jtorch.compile.graph.access import Affine
+from jtorch.compile.plan.loops import Load, Nest, Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
 from jtorch.compile.codegen.emitter import I64, Failure, Number, Pointer, Same, kernel_name
-from jtorch.compile.loops import Nest, Scatter, Value
+from jtorch.compile.plan.loops import Nest, Scatter, Value
 
 __all__ = ["Kernel", "Number", "Pointer", "write_kernel"]
 

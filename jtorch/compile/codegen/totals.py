@@ -1,4 +1,4 @@
-"""The total of a sum of floats, as text: where the partials of ``jtorch.partials`` are added up.
+"""The total of a sum of floats, as text: where the partials of ``jtorch.core.partials`` are added up.
 
 A total has twice the digits of its dtype: a float64 for float32, and for float64 a float64 with what its
 rounding has lost.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jtorch.compile.codegen.writer import Writer
-from jtorch.compile.loops import Reduce
+from jtorch.compile.plan.loops import Reduce
 
 
 def is_sum(r: Reduce) -> bool:

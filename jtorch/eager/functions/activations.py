@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
+from jtorch.core.generator import default_generator
 from jtorch.eager.binding import APPLY
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor
-from jtorch.generator import default_generator
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:

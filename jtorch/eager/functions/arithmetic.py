@@ -9,14 +9,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
+from jtorch.core.early import factor_first
+from jtorch.core.op import BY_NAME
+from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.inplace import in_place, in_place_function
 from jtorch.eager.messages import check_tensors, long_name
 from jtorch.eager.tensor import Tensor
-from jtorch.early import factor_first
-from jtorch.op import BY_NAME
-from jtorch.return_types import ALL as RESULTS
 
 _add, _sub = APPLY["add"], APPLY["sub"]
 

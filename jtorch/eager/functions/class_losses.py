@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.tensor import Tensor
-from jtorch.op import BY_NAME
 from jtorch.ops.composite import check_classes
 
 _plain: dict[str, Any] = {name: public_function(BY_NAME[name]) for name in ("cross_entropy", "nll_loss")}

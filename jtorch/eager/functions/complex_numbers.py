@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch import op as op_module
+from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
+from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.ops import axes as ax
-from jtorch.return_types import ALL as RESULTS
 
 
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:

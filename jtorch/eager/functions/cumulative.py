@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.dtypes import bool_
+from jtorch.core.dtypes import bool_
+from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
-from jtorch.return_types import ALL as RESULTS
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
-from jtorch import return_types
+from jtorch.core import op as op_module
+from jtorch.core import return_types
+from jtorch.core.errors import LinAlgError
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import matrix_norm
 from jtorch.eager.functions.products import matmul
 from jtorch.eager.functions.solvers import _identity, check_floats, check_matrices, inv, long_of
 from jtorch.eager.tensor import Tensor, wrap
-from jtorch.errors import LinAlgError
 
 _UPLO = ("L", "U", "l", "u")
 

@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.tensor import Tensor
-from jtorch.op import BY_NAME
 
 _mm = public_function(BY_NAME["mm"])
 _bmm = public_function(BY_NAME["bmm"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.dtypes import int64
+from jtorch.core.dtypes import int64
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import as_long, at_places, counted_from_start, dtype_name, lifted
 from jtorch.eager.tensor import Tensor

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.shape import atleast_1d, atleast_2d, atleast_3d
 from jtorch.eager.tensor import Size, Tensor, wrap
-from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
 
 _cat = public_function(BY_NAME["cat"])

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
-from jtorch.dtypes import bool_
+from jtorch.core import dtypes as dt
+from jtorch.core.dtypes import bool_
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import dtype_name
 from jtorch.eager.inplace import in_place_function

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.views import list_all, living
 

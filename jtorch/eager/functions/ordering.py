@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
+from jtorch.core import op as op_module
+from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
-from jtorch.return_types import ALL as RESULTS
 
 _INT = np.dtype(np.int64)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
-from jtorch.dtypes import int32, int64
+from jtorch.core import op as op_module
+from jtorch.core.dtypes import int32, int64
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, wrap

@@ -9,12 +9,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.joining import _common
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
-from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
 from jtorch.ops.contraction import check_dtypes, check_expands, in_kind
 

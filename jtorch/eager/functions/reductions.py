@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import matrix_norm, vector_norm
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
-from jtorch.return_types import ALL as RESULTS
 
 _BYTE = np.dtype(np.uint8)  # what masks were once: PyTorch answers in it
 

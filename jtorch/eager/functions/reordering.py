@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.parting import cut
 from jtorch.eager.tensor import Tensor
-from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
 
 _cat = public_function(BY_NAME["cat"])

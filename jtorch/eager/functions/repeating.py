@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.ops import axes as ax

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.dtypes import int32, int64
+from jtorch.core.dtypes import int32, int64
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import (
     as_long,

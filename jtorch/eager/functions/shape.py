@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, _concrete, wrap
-from jtorch.op import BY_NAME
 from jtorch.ops import axes as ax
 
 _reshape = APPLY["reshape"]

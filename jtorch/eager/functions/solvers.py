@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from jtorch import op as op_module
-from jtorch import return_types
-from jtorch.dtypes import int32, int64
+from jtorch.core import op as op_module
+from jtorch.core import return_types
+from jtorch.core.dtypes import int32, int64
+from jtorch.core.errors import LinAlgError
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.joining import _common
 from jtorch.eager.functions.places import positions
 from jtorch.eager.functions.products import matmul
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, _concrete, wrap
-from jtorch.errors import LinAlgError
 
 
 def long_of(tensor: Tensor) -> str:

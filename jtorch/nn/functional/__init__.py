@@ -5,7 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html
 
 import sys
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.nn.functional.activation import (
     celu,
     celu_,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from jtorch.dtypes import bool_, int64
+from jtorch.core.dtypes import bool_, int64
 from jtorch.eager.creation import arange, zeros
 from jtorch.eager.drawing import rand
 from jtorch.eager.functions.activations import prelu as prelu

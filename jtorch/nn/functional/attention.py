@@ -9,7 +9,7 @@ import math
 import warnings
 from typing import Any
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import zeros
 from jtorch.eager.methods import FUNCTIONS

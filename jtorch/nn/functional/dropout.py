@@ -9,12 +9,12 @@ import math
 import warnings
 from typing import Any
 
-from jtorch import dtypes as dt
-from jtorch import op as op_module
+from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
+from jtorch.core.generator import default_generator
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import ones
 from jtorch.eager.tensor import Tensor
-from jtorch.generator import default_generator
 
 # what saturated SELU units give, -scale * alpha: Klambauer et al. 2017, arXiv:1706.02515
 _SELU_FLOOR = -1.7580993408473766

@@ -9,7 +9,7 @@ import warnings
 from itertools import pairwise
 from typing import Any
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import arange, full, tensor, zeros
 from jtorch.eager.grad_mode import no_grad

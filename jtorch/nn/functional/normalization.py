@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jtorch import dtypes as dt
-from jtorch.dtypes import float32
+from jtorch.core import dtypes as dt
+from jtorch.core.dtypes import float32
 from jtorch.eager.binding import APPLY
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.tensor import Tensor
+from jtorch.eager.type_info import finfo
 from jtorch.nn.functional.padding import pad
-from jtorch.type_info import finfo
 
 layer_norm = FUNCTIONS["layer_norm"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jtorch.dtypes import int64
+from jtorch.core.dtypes import int64
 from jtorch.eager.binding import APPLY
 from jtorch.eager.creation import arange, zeros
 from jtorch.eager.tensor import Tensor

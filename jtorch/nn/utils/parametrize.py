@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jtorch import watch
+from jtorch.core import watch
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.container import ModuleDict, ModuleList

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
-from jtorch import dtypes as dt
+from jtorch.core import dtypes as dt
 from jtorch.eager.creation import full, tensor
 from jtorch.eager.functions.joining import stack
 from jtorch.eager.methods import FUNCTIONS

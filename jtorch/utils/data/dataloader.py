@@ -11,7 +11,7 @@ from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Any
 
-from jtorch import threads
+from jtorch.core import threads
 from jtorch.utils.data.collate import default_collate, default_convert
 from jtorch.utils.data.dataset import IterableDataset
 from jtorch.utils.data.fetch import Recipe

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import index
 from typing import Any
 
-from jtorch.generator import Generator, default_generator
+from jtorch.core.generator import Generator, default_generator
 from jtorch.utils.data.distributed import DistributedSampler
 from jtorch.utils.data.sampler import (
     BatchSampler,

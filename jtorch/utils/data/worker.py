@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch import library_threads, threads
+from jtorch.core import library_threads, threads
 from jtorch.utils.data.dataset import IterableDataset
 from jtorch.utils.data.fetch import Recipe
 from jtorch.utils.data.transport import receive, send

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 
 
 class _Array:

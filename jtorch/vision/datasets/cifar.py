@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.utils.files import write_atomically
 from jtorch.vision.datasets.base import VisionDataset
 from jtorch.vision.datasets.batch_pickle import read_batch

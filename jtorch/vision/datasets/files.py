@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.utils.files import write_atomically
 
 LARGEST = 256 << 20  # bytes; no file of these datasets is larger, packed or unpacked

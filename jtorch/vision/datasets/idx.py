@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 
 _IDX_DTYPES = {
     0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8",

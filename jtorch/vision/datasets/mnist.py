@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.vision.datasets.base import VisionDataset
 from jtorch.vision.datasets.files import DatasetNotFoundError, check_md5, download, md5, unpacked
 from jtorch.vision.datasets.idx import read_idx

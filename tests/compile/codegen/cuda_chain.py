@@ -16,16 +16,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jtorch.compile.access import layout_of
-from jtorch.compile.capture import Capture
 from jtorch.compile.codegen.cuda import CudaKernel, write_cuda_kernel
 from jtorch.compile.codegen.cuda_launch import Footprint, batches
 from jtorch.compile.codegen.cuda_simulate import SIMULATED_THREADS, run_batch
-from jtorch.compile.finalise import finalise
-from jtorch.compile.interpret import interpret
-from jtorch.compile.ir import Var
-from jtorch.compile.memory import Plan, Target, Task
-from jtorch.compile.runtime.unjitted import Unjitted
+from jtorch.compile.graph.access import layout_of
+from jtorch.compile.graph.finalise import finalise
+from jtorch.compile.graph.interpret import interpret
+from jtorch.compile.graph.ir import Var
+from jtorch.compile.plan.memory import Plan, Target, Task
+from jtorch.compile.record.capture import Capture
+from jtorch.compile.run.unjitted import Unjitted
 from tests.compile import chain
 from tests.compile.chain import Machine, arguments_of, assert_link, optimised, trace
 

@@ -25,7 +25,7 @@ from jtorch.compile.codegen.cuda_launch import (
     splits_for,
 )
 from jtorch.compile.codegen.emitter import Number, Pointer
-from jtorch.compile.ir import Type, Var
+from jtorch.compile.graph.ir import Type, Var
 from tests.compile.chain import finalise, optimised, planned, trace
 
 
@@ -45,7 +45,7 @@ def test_a_chain_is_one_strided_loop():
     found = kernel(lambda x: [x.exp() * 2.0], jtorch.ones(3, 4))
     assert found.source == (
         "from numba import cuda\n"
-        "from jtorch.compile.codegen.vecmath import exp_f32\n"
+        "from jtorch.native.vecmath import exp_f32\n"
         "\n"
         "ARGUMENTS = ('i64', 'f32*', 'f32', 'f32*')\n"
         "\n"

@@ -9,7 +9,7 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
-from jtorch.compile.codegen.build import KernelBuildError
+from jtorch.native.build import KernelBuildError
 from tests.compile.codegen.test_cuda import kernel, kernels
 
 pytestmark = pytest.mark.skipif(
@@ -102,7 +102,7 @@ def test_the_text_does_not_depend_on_what_was_compiled_before():
 
 
 def test_cpu_kernels_of_the_same_process_do_not_matter():
-    from jtorch.compile.codegen import jit_names
+    from jtorch.native import jit_names
 
     jit_names.register()
     assert "ex2.approx" not in compiled(kernel(lambda x: [x.sigmoid()], jtorch.ones(9)), (8, 0))

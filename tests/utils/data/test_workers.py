@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch import library_threads
+from jtorch.core import library_threads
 from jtorch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info, iterators
 from jtorch.utils.data.transport import receive, send
 

@@ -11,7 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.vision.datasets import CIFAR10, CIFAR100
 from jtorch.vision.datasets.batch_pickle import read_batch
 

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.vision.datasets import read_idx
 
 

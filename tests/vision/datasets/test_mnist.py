@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.errors import DataError
+from jtorch.core.errors import DataError
 from jtorch.vision import datasets, transforms
 from jtorch.vision.datasets import files
 

@@ -1,0 +1,20 @@
+"""GPUs of Apple: this build has none.
+
+Source: https://docs.pytorch.org/docs/stable/mps.html
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from jtorch.compat.absent_gpu import device_count as device_count
+from jtorch.compat.absent_gpu import is_available as is_available
+from jtorch.compat.absent_gpu import manual_seed as manual_seed
+
+
+def empty_cache() -> NoReturn:
+    raise RuntimeError("Cannot execute emptyCache() without MPS backend.")
+
+
+def synchronize() -> NoReturn:
+    raise RuntimeError("Cannot execute synchronize() without MPS backend.")

@@ -1,0 +1,1 @@
+"""The graph, what it means, and the passes over it. See README.md."""

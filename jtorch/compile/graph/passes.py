@@ -1,0 +1,184 @@
+"""The passes over a graph: pure functions from graph to graph, in one list.
+
+fold -> simplify -> share -> prune. Each leaves the graph's inputs and the order of its outputs alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Var, check, repeated
+from jtorch.compile.graph.reads import checks_of
+from jtorch.compile.graph.rules import RULES
+from jtorch.core import config
+from jtorch.core.op import Kind
+from jtorch.ops import xp
+
+_RULES_OF: dict[str, list] = {}
+for _name, _rule in RULES:
+    _RULES_OF.setdefault(_name, []).append(_rule)
+
+
+class Fuel:
+    """How many rewrites and fusions are still allowed: ``JTORCH_FUEL`` bisects a miscompile."""
+
+    def __init__(self, amount: int) -> None:
+        self.left = amount if amount >= 0 else float("inf")
+
+    def burn(self) -> bool:
+        """Whether one more is allowed; counts it."""
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        return True
+
+
+def fold(graph: Graph, fuel: Fuel) -> Graph:
+    """Compute what depends on literals only, and put literals where a ``full`` repeats one."""
+
+    def rewrite(eqn: Eqn, define: Any) -> Atom | Eqn | None:
+        if eqn.op.kind is not Kind.ELEMENTWISE:
+            return None
+        inputs = tuple(_as_literal(a, define) for a in eqn.inputs)
+        literals = [a for a in inputs if isinstance(a, Literal)]
+        arity_kept = any(isinstance(a, Var) and a.shape for a in inputs) or not eqn.outputs[0].shape
+        if inputs and len(literals) == len(inputs) and "shape" not in eqn.statics:
+            return _folded(eqn, literals)
+        changed = any(a is not b for a, b in zip(inputs, eqn.inputs, strict=True))
+        return eqn.replace(inputs=inputs) if changed and arity_kept else None
+
+    return _rewritten(graph, rewrite, fuel)
+
+
+def _as_literal(atom: Atom, define: Any) -> Atom:
+    eqn = define(atom)
+    if eqn is not None and "value" in eqn.op.arrays and isinstance(eqn.inputs[0], Literal):
+        literal = eqn.inputs[0]
+        return Literal(atom.dtype.type(literal.value).item(), atom.dtype, literal.static)
+    return atom
+
+
+def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
+    """The result of an op on numbers, as a literal, or repeated to the shape it had."""
+    out = eqn.outputs[0]
+    value = eqn.op.body(xp, *(a.dtype.type(a.value) for a in literals), **eqn.statics)
+    static = all(a.static for a in literals)
+    literal = Literal(out.dtype.type(value).item(), out.dtype, static)
+    if not out.shape:
+        return literal
+    return repeated(literal, out, eqn.source)
+
+
+def simplify(graph: Graph, fuel: Fuel) -> Graph:
+    """Apply the rows of ``rules.py`` until none fits."""
+
+    def rewrite(eqn: Eqn, define: Any) -> Atom | Eqn | tuple[Eqn, ...] | None:
+        for rule in _RULES_OF.get(eqn.op.name, ()):
+            found = rule(eqn, define)
+            if found is not None:
+                return found
+        return None
+
+    return _rewritten(graph, rewrite, fuel)
+
+
+def share(graph: Graph, fuel: Fuel) -> Graph:
+    """Common subexpressions: equations that are equal become one."""
+    seen: dict[Any, tuple[Var, ...]] = {}
+    new: dict[Var, Atom] = {}
+    eqns = []
+    for eqn in graph.eqns:
+        inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
+        keys = tuple(id(a) if isinstance(a, Var) else (str(a.value), a.dtype, a.static) for a in inputs)
+        if eqn.op.commutes:
+            keys = tuple(sorted(keys, key=repr))
+        key = (eqn.op.index, keys, tuple(sorted(eqn.statics.items(), key=lambda item: item[0])))
+        known = seen.get(key)
+        if known is not None and fuel.burn():
+            new.update(zip(eqn.outputs, known, strict=True))
+            continue
+        seen[key] = eqn.outputs
+        eqns.append(eqn.replace(inputs=inputs) if inputs != eqn.inputs else eqn)
+    outputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in graph.outputs)
+    return graph.replace(eqns=tuple(eqns), outputs=outputs)
+
+
+def prune(graph: Graph, fuel: Fuel) -> Graph:
+    """Drop equations that nothing needs."""
+    needed = {a for a in graph.outputs if isinstance(a, Var)}
+    kept = []
+    for eqn in reversed(graph.eqns):
+        if any(v in needed for v in eqn.outputs):
+            kept.append(eqn)
+            needed.update(a for a in eqn.inputs if isinstance(a, Var))
+    return graph.replace(eqns=tuple(reversed(kept)))
+
+
+def unread_checks(graph: Graph) -> list[Var]:
+    """Outputs of equations that nothing needs, but that may be an error: one for each check that no other
+    equation makes."""
+    kept = set(prune(graph, Fuel(-1)).eqns)
+    unread = [eqn.outputs[0] for eqn in graph.eqns if eqn not in kept and checks_of(eqn)]
+    if not unread:
+        return []
+    n = len(graph.outputs)
+    shared = share(graph.replace(outputs=(*graph.outputs, *unread)), Fuel(-1))  # equal indices are one
+    maker = {v: eqn for eqn in shared.eqns for v in eqn.outputs}
+    needed = prune(shared.replace(outputs=shared.outputs[:n]), Fuel(-1)).eqns
+    made = frozenset().union(*map(checks_of, needed))
+    found = []
+    for var, now in zip(unread, shared.outputs[n:], strict=True):
+        checks = checks_of(maker[now])  # type: ignore[index]
+        if not checks <= made:
+            made |= checks
+            found.append(var)
+    return found
+
+
+def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
+    """One pass in order: ``rewrite`` gives an equation's replacement (or several, the last of which makes its
+    outputs), or the atom its output becomes."""
+    new: dict[Var, Atom] = {}
+    definition: dict[Var, Eqn] = {}
+    eqns: list[Eqn] = []
+
+    def define(atom: Atom) -> Eqn | None:
+        return definition.get(atom) if isinstance(atom, Var) else None
+
+    def keep(made: list[Eqn]) -> None:
+        eqns.extend(made)
+        definition.update((v, e) for e in made for v in e.outputs)
+
+    for eqn in graph.eqns:
+        inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
+        if any(a is not b for a, b in zip(inputs, eqn.inputs, strict=True)):
+            eqn = eqn.replace(inputs=inputs)
+        found: Atom | Eqn | tuple[Eqn, ...] | None = rewrite(eqn, define)
+        while isinstance(found, (Eqn, tuple)) and fuel.burn():
+            *first, eqn = found if isinstance(found, tuple) else (found,)
+            keep(first)
+            found = rewrite(eqn, define)
+        if isinstance(found, (Var, Literal)) and fuel.burn():
+            new[eqn.outputs[0]] = found
+            continue
+        keep([eqn])
+    outputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in graph.outputs)
+    return graph.replace(eqns=tuple(eqns), outputs=outputs)
+
+
+PASSES: tuple[Callable[[Graph, Fuel], Graph], ...] = (prune, fold, simplify, fold, simplify, share, prune)
+
+
+def optimise(graph: Graph, fuel: Fuel, observe: Callable[[str, Graph, float], None] | None = None) -> Graph:
+    """Run every pass in order; ``observe(name, graph, seconds)`` is told of each."""
+    checking = config.get("CHECK")
+    for run in PASSES:
+        start = time.perf_counter()
+        graph = run(graph, fuel)
+        if observe is not None:
+            observe(run.__name__, graph, time.perf_counter() - start)
+        if checking:
+            check(graph)
+    return graph

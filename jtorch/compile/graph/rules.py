@@ -1,0 +1,148 @@
+"""Simplification, as rows of rules: op, what to match, what to put in its place.
+
+A rule gets the equation and a function that finds the equation that made a variable; it answers
+with an atom to use instead, with an equation to replace it (or several, the last of which makes its
+outputs), or with None. Every rule is exact, bit for bit (so ``x + 0`` is not among them: it turns
+-0.0 into 0.0). Apart from exponents numbers count only when they are part of the program's
+structure (``Literal.static``): a 1/n that happens to be 1.0 for a batch of one must not make
+another graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, repeated
+from jtorch.core.op import BY_NAME, TABLE, Kind
+
+Definition = Callable[[Atom], "Eqn | None"]
+Rule = Callable[[Eqn, Definition], "Atom | Eqn | tuple[Eqn, ...] | None"]
+
+
+def _is(atom: Atom, value: float) -> bool:
+    return isinstance(atom, Literal) and atom.static and atom.value == value
+
+
+def _made_by(atom: Atom, find: Definition, name: str) -> Eqn | None:
+    eqn = find(atom)
+    return eqn if eqn is not None and eqn.op.name == name else None
+
+
+def _times_one(eqn: Eqn, find: Definition) -> Atom | None:
+    x, y = eqn.inputs
+    if _is(y, 1) and _same_type(x, eqn):
+        return x
+    return y if _is(x, 1) and _same_type(y, eqn) else None
+
+
+def _over_one(eqn: Eqn, find: Definition) -> Atom | None:
+    return eqn.inputs[0] if _is(eqn.inputs[1], 1) and _same_type(eqn.inputs[0], eqn) else None
+
+
+def _squared(eqn: Eqn, find: Definition) -> Eqn | None:
+    """x ** 2 as x x, which is what NumPy computes, too."""
+    x, y = eqn.inputs
+    if isinstance(y, Literal) and y.value == 2 and _same_type(x, eqn):
+        return eqn.replace(op=BY_NAME["mul"], inputs=(x, x))
+    return None
+
+
+def _same_type(atom: Atom, eqn: Eqn) -> bool:
+    return isinstance(atom, Var) and atom.type == eqn.outputs[0].type
+
+
+def _unchanged(eqn: Eqn, find: Definition) -> Atom | None:
+    return eqn.inputs[0] if _same_type(eqn.inputs[0], eqn) else None
+
+
+def _inverse_of_itself(eqn: Eqn, find: Definition) -> Atom | None:
+    inner = _made_by(eqn.inputs[0], find, eqn.op.name)
+    return inner.inputs[0] if inner else None
+
+
+def _reshape_of_reshape(eqn: Eqn, find: Definition) -> Eqn | Atom | None:
+    if _same_type(eqn.inputs[0], eqn):
+        return eqn.inputs[0]
+    inner = _made_by(eqn.inputs[0], find, "reshape")
+    return eqn.replace(inputs=inner.inputs) if inner else None
+
+
+def _permute_of_permute(eqn: Eqn, find: Definition) -> Eqn | Atom | None:
+    axes = eqn.statics["axes"]
+    if axes == tuple(range(len(axes))):
+        return eqn.inputs[0]
+    inner = _made_by(eqn.inputs[0], find, "permute")
+    if inner is None:
+        return None
+    combined = tuple(inner.statics["axes"][a] for a in axes)
+    return eqn.replace(inputs=inner.inputs, statics={"axes": combined})
+
+
+def _undone(by: str) -> Rule:
+    def rule(eqn: Eqn, find: Definition) -> Atom | None:
+        inner = _made_by(eqn.inputs[0], find, by)
+        same = inner is not None and inner.statics["axes"] == eqn.statics["axes"]
+        return inner.inputs[0] if same and inner is not None else None
+
+    return rule
+
+
+def _splat(eqn: Eqn, find: Definition) -> Eqn | None:
+    """A view of one number repeated is that number repeated."""
+    (x,) = eqn.inputs
+    inner = _made_by(x, find, "full")
+    if inner is None and not isinstance(x, Literal):
+        return None
+    return repeated(x if inner is None else inner.inputs[0], eqn.outputs[0], eqn.source)
+
+
+def _cast_of_literal(eqn: Eqn, find: Definition) -> Atom | None:
+    (x,) = eqn.inputs
+    if isinstance(x, Literal) and not eqn.outputs[0].shape:
+        return Literal(eqn.outputs[0].dtype.type(x.value).item(), eqn.outputs[0].dtype, x.static)
+    return None
+
+
+def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | None:
+    same = _same_type(eqn.inputs[0], eqn) and not eqn.statics["axis"]
+    return eqn.inputs[0] if same else None
+
+
+def _before_new_axes(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:
+    """What is computed of arrays with new axes is computed before the axes are there. So a mean
+    that keeps its
+    axis is worked on as what it is, one number a row, whatever the size of other axes."""
+    makers = [_made_by(a, find, "unsqueeze") for a in eqn.inputs if isinstance(a, Var) and a.shape]
+    if not makers or any(m is None or m.statics != makers[0].statics for m in makers):  # type: ignore[union-attr]
+        return None
+    below = iter(m.inputs[0] for m in makers if m is not None)
+    inputs = tuple(next(below) if isinstance(a, Var) and a.shape else a for a in eqn.inputs)
+    source = makers[0].inputs[0]  # type: ignore[union-attr]
+    assert isinstance(source, Var)
+    out = Var(Type(eqn.outputs[0].dtype, source.shape))
+    made = eqn.replace(inputs=inputs, outputs=(out,))
+    return made, makers[0].replace(inputs=(out,), outputs=eqn.outputs, source=eqn.source)  # type: ignore[union-attr]
+
+
+RULES: tuple[tuple[str, Rule], ...] = (
+    ("mul", _times_one),  # x 1 = x
+    ("div", _over_one),  # x / 1 = x
+    ("pow", _squared),  # x**2 = x x
+    ("neg", _inverse_of_itself),  # --x = x
+    ("cast", _unchanged),  # x as its own dtype
+    ("cast", _cast_of_literal),
+    ("clone", _unchanged),  # copies are the memory plan's business
+    ("expand", _unchanged),
+    ("expand", _splat),
+    ("reshape", _splat),
+    ("reshape", _reshape_of_reshape),
+    ("unsqueeze", _splat),
+    ("squeeze", _splat),
+    ("permute", _splat),
+    ("permute", _permute_of_permute),  # transposes of transposes; what is left becomes a BLAS flag
+    ("squeeze", _undone("unsqueeze")),
+    ("unsqueeze", _undone("squeeze")),
+    ("sum", _nothing_to_reduce),  # over no axes at all
+    # f(unsqueeze(x), unsqueeze(y)) = unsqueeze(f(x, y))
+    *((op.name, _before_new_axes) for op in TABLE if op.kind is Kind.ELEMENTWISE),
+)

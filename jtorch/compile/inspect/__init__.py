@@ -1,0 +1,1 @@
+"""What users ask of compiled functions. See README.md."""

@@ -1,0 +1,193 @@
+"""``f.explain()``: what a compiled function captured, computes, fused and guards."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jtorch.compile.graph.ir import Graph, Type, Var, names_of
+from jtorch.compile.graph.passes import Fuel
+from jtorch.compile.inspect.ledger import aligned
+from jtorch.compile.inspect.naming import Named
+from jtorch.compile.plan.fuse import Fuser, Group, drawback, obstacle
+from jtorch.compile.record.inputs import (
+    ArrayInput,
+    ConstantInput,
+    CounterInput,
+    GradInput,
+    NumberInput,
+    ScalarInput,
+)
+from jtorch.core import config
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A value that the function reached by itself. ``written``: each call changes it."""
+
+    name: str
+    type: Type
+    written: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel or library call. ``kind`` is "kernel", "gemm" or "host"; ``source`` the first user line."""
+
+    name: str
+    kind: str
+    ops: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class NotFused:
+    """Two steps, one of which reads what the other makes, and why: ``value`` goes through memory."""
+
+    producer: str
+    consumer: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything about the latest compilation of ``name``; ``str()`` of it is a page of text.
+
+    ``peak_bytes`` is what a call needs beside its inputs: scratch memory, gradients and results. ``segments``
+    counts the native pieces, ``host_calls`` the library calls by Python between them.
+    """
+
+    name: str
+    ops: Counter[str]
+    captured: tuple[Captured, ...]
+    steps: tuple[Step, ...]
+    not_fused: tuple[NotFused, ...]
+    arena_bytes: int
+    peak_bytes: int
+    guards: tuple[str, ...]
+    segments: int
+    host_calls: int
+
+    def __str__(self) -> str:
+        kernels = sum(s.kind == "kernel" for s in self.steps)
+        calls = len(self.steps) - kernels
+        lines = [
+            f"{self.name}: {self.ops.total()} ops as {kernels} kernels and {calls} library calls",
+            f"runs as {self.segments} native segments with {self.host_calls} host calls between them",
+            f"memory: {self.arena_bytes} bytes of scratch, {self.peak_bytes} with gradients and results",
+            "ops: " + ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.ops.most_common()),
+            *_section(
+                "captured state",
+                [(c.name, str(c.type), "written" if c.written else "") for c in self.captured],
+            ),
+            *_section("steps", [(s.kind, s.name, " ".join(s.ops), s.source) for s in self.steps]),
+            *_section(
+                "not fused", [(f"{n.producer} -> {n.consumer}", n.value, n.reason) for n in self.not_fused]
+            ),
+            *_section("guards", [(g,) for g in self.guards]),
+        ]
+        return "\n".join(lines)
+
+
+def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return [f"{title}: none"]
+    return [f"{title}: {len(rows)}", *("  " + line for line in aligned(rows).splitlines())]
+
+
+def explain(plan: Any, name: str, named: Named) -> Explanation:
+    """Explain one compiled plan."""
+    graph, planned = plan.program.graph, plan.program.plan
+    kinds = [t.step.kind for t in planned.tasks]
+    outside = sum(_bytes(v) for v, p in planned.places.items() if p.kind in ("grad", "result"))
+    return Explanation(
+        name=name,
+        ops=Counter(e.op.name for e in graph.eqns),
+        captured=tuple(_captured(plan, named)),
+        steps=tuple(_steps(planned)),
+        not_fused=tuple(_not_fused(graph, planned)),
+        arena_bytes=planned.arena_bytes,
+        peak_bytes=planned.arena_bytes + outside,
+        guards=tuple(_guards(plan)),
+        segments=_segments(kinds),
+        host_calls=kinds.count("host"),
+    )
+
+
+def _bytes(var: Var) -> int:
+    return math.prod(var.shape) * var.dtype.itemsize
+
+
+def _segments(kinds: list[str]) -> int:
+    """Runs of steps without a host call."""
+    native = [kind != "host" for kind in kinds]
+    return sum(now and not before for before, now in zip([False, *native], native, strict=False))
+
+
+def _captured(plan: Any, named: Named) -> Iterator[Captured]:
+    for entry in plan.capture.inputs:
+        if isinstance(entry, ArrayInput) and entry.argument is None:
+            name = named.name_of_array(entry.array) or "a tensor without a name"
+            yield Captured(name, entry.var.type, entry.written)
+        elif isinstance(entry, ConstantInput):
+            yield Captured("a constant", entry.var.type, False)
+        elif isinstance(entry, ScalarInput) and entry.argument is None:
+            yield Captured("".join(f"[{k!r}]" for k in entry.path), entry.var.type, False)
+        elif isinstance(entry, GradInput) and entry.argument is None:
+            name = named.name_of(entry.tensor) or "a tensor without a name"
+            yield Captured(f"{name}.grad", entry.var.type, entry.written)
+        elif isinstance(entry, NumberInput):
+            yield Captured(str(entry.place.key), entry.var.type, True)
+        elif isinstance(entry, CounterInput):
+            yield Captured(f"generator.{entry.attribute}", entry.var.type, entry.attribute == "call")
+
+
+def _steps(planned: Any) -> Iterator[Step]:
+    for task in planned.tasks:
+        kind = "kernel" if task.kernel is not None else task.step.kind
+        ops = tuple(e.op.name for e in task.step.eqns)
+        sources = [e.source for e in task.step.eqns if e.source is not None]
+        yield Step(
+            task.kernel.entry if task.kernel else ops[0], kind, ops, _place(sources[0]) if sources else ""
+        )
+
+
+def _place(source: Any) -> str:
+    file = source.file.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{file}:{source.line} {source.function}"
+
+
+def _not_fused(graph: Graph, planned: Any) -> Iterator[NotFused]:
+    """Pairs of groups along the edges of the graph, with the reason that keeps them apart."""
+    fuser = Fuser(graph, Fuel(int(config.get("FUEL"))))
+    fuser.run()
+    entry = {e: t.kernel.entry for t in planned.tasks if t.kernel is not None for e in t.step.eqns}
+    names = names_of(graph)
+    seen: set[tuple[int, int]] = set()
+
+    def called(group: Group) -> str:
+        return entry.get(group.eqns[0], group.eqns[0].op.name)
+
+    for eqn in graph.eqns:
+        group = fuser.group_of.get(eqn)
+        for var in fuser.reader.grouped_inputs(eqn) if group is not None else ():
+            maker = fuser.reader.find(var)
+            first = fuser.group_of.get(maker) if maker is not None else None
+            if first is None or group is None or first is group or (id(first), id(group)) in seen:
+                continue
+            seen.add((id(first), id(group)))
+            reason = obstacle(first, group, fuser) or drawback(first, group, fuser) or "JTORCH_FUEL ran out"
+            yield NotFused(called(first), called(group), names[var], reason)
+
+
+def _guards(plan: Any) -> Iterator[str]:
+    """The tests before a replay, as the generated code has them, and what was read from outside."""
+    for line in plan.call.source.splitlines():
+        text = line.strip()
+        if text.startswith("if not (") and text.endswith(": return MISS"):
+            yield text.removeprefix("if not (").removesuffix("): return MISS")
+    yield from (str(read) for read in plan.capture.plain if read.guarded)

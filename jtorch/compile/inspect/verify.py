@@ -1,0 +1,207 @@
+"""Verified replays: one call run eagerly and from the plan, on the same state, and compared.
+
+The state is snapshotted, eager mode runs and is undone, the plan runs and stays. Results, every tensor the
+plan knows, gradients (of results that are differentiated outside, too) and generators must agree within the
+budget of ``links.py``. Where they don't, the interpreter finds the first equation that is to blame.
+Functions with effects that a snapshot does not see (printing, files) show them twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.inspect.blame import blame
+from jtorch.compile.inspect.judge import Judge
+from jtorch.compile.inspect.ledger import failing_guard
+from jtorch.compile.inspect.links import BUDGET
+from jtorch.compile.inspect.naming import Named
+from jtorch.compile.record.snapshot import Snapshot, graph_arguments
+from jtorch.compile.run.caller import MISS
+from jtorch.core import watch
+from jtorch.core.errors import CompileError, FailedCheck, OtherBranch, VerifyError
+from jtorch.eager import engine
+from jtorch.eager.tensor import Tensor, wrap
+
+
+class Verifier:
+    """Decides which calls are verified, and does it. ``every`` is -1 for the first replay of each plan."""
+
+    def __init__(self, every: int, budget: dict[str, float]) -> None:
+        self.every = every
+        self.budget = {**BUDGET, **budget}
+        self.calls: dict[int, int] = {}  # calls of each plan so far
+        self.verified = 0
+
+    def done_with(self, plan: Any) -> bool:
+        """Whether no later call of ``plan`` will be verified."""
+        return self.every < 0 and id(plan) in self.calls
+
+    def call(self, plan: Any, leaves: list[Any], eager: Callable[[], Any], named: Callable[[], Named]) -> Any:
+        """What ``plan.call(leaves)`` gives, verified where it is this call's turn. May be MISS."""
+        count = self.calls.get(id(plan), 0)
+        if count and (self.every < 0 or count % self.every):
+            result = plan.call(tuple(leaves))
+            self.calls[id(plan)] += result is not MISS
+            return result
+        if failing_guard(plan, leaves) is not None:
+            return MISS
+        self.calls[id(plan)] = count + 1
+        self.verified += 1
+        return _Verification(plan, leaves, self.budget, named).run(eager)
+
+
+class _Run:
+    """What one run gave: results, gradients through them, effects; or the error it raised."""
+
+    def __init__(
+        self, opened: tuple[list[Any], Any], gradients: list[Any], effects: list[Any], error: Exception | None
+    ) -> None:
+        self.leaves, self.structure = opened
+        self.values = [np.array(t._data) if isinstance(t, Tensor) else t for t in self.leaves]
+        self.gradients = gradients
+        self.effects = effects
+        self.error = error
+
+
+class _Verification:
+    def __init__(
+        self, plan: Any, leaves: list[Any], budget: dict[str, float], named: Callable[[], Named]
+    ) -> None:
+        self.plan = plan
+        self.leaves = leaves
+        self.budget = budget
+        self.named = named
+        self.snapshot = Snapshot(plan, leaves)
+        self.cotangents: list[np.ndarray] = []
+
+    def run(self, eager: Callable[[], Any]) -> Any:
+        inputs = graph_arguments(self.plan.capture.inputs, self.leaves)
+        current = self.plan.epoch == watch.structure[0]
+        _, expected = self._observe(eager, retain=False)
+        self.snapshot.restore()
+        if current and self.plan.capture.written:  # what eager mode changed is as it was
+            self.plan.epoch = watch.structure[0]
+        results, found = self._observe(lambda: self.plan.call(tuple(self.leaves)), retain=True)
+        judge = Judge(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
+        if isinstance(found.error, FailedCheck) and expected.error is not None:
+            self.snapshot.restore()
+            raise found.error
+        told = self._compare(expected, found, judge)
+        if told is not None:
+            self.snapshot.restore()
+            try:
+                who = blame(self.plan, judge, expected.values)
+            except CompileError as error:  # of a disabled callee, which runs again for that
+                who = f"Which equation is to blame cannot be told: {error}"
+            raise VerifyError(f"'{self.plan.capture.name}' compiled differs from eager: {told}\n{who}")
+        if found.error is not None:
+            raise found.error
+        return results
+
+    def _observe(self, run: Callable[[], Any], retain: bool) -> tuple[Any, _Run]:
+        results: Any = None
+        error: Exception | None = None
+        gradients: list[Any] = []
+        try:
+            results = run()
+            effects = self.snapshot.effects()
+            gradients = self._gradients(results, retain)
+        except OtherBranch:  # another plan takes the call
+            raise
+        except Exception as raised:
+            error, effects = raised, self.snapshot.effects()
+        return results, _Run(self.plan.capture.open(results), gradients, effects, error)
+
+    def _gradients(self, results: Any, retain: bool) -> list[Any]:
+        """The gradients that a backward pass outside would give, for cotangents of our own."""
+        capture = self.plan.capture
+        if not capture.differentiable:
+            return []
+        returned = capture.open(results)[0]  # what is written outside as well comes after that
+        outs = [returned[k] for k in capture.differentiable if k < len(returned)]
+        self.cotangents = [_cotangent(t) for t in outs]
+        places = capture.places
+        wanted = [self.leaves[places[id(t)]] if id(t) in places else t for t in capture.leaves]
+        run = engine.Run(False, retain)
+        hooks = [t._hooks for t in wanted]
+        try:
+            for t in wanted:  # whoever goes backward outside runs them
+                t._hooks = None
+            found = run.play(outs, [wrap(g) for g in self.cotangents], wanted)
+        finally:
+            for t, h in zip(wanted, hooks, strict=True):
+                t._hooks = h
+        return [None if g is None else np.array(g._data if isinstance(g, Tensor) else g) for g in found]
+
+    # -- comparing ----------------------------------------------------------------------------------------
+
+    def _compare(self, expected: _Run, found: _Run, judge: Judge) -> str | None:
+        if type(expected.error) is not type(found.error):
+            return f"{_error(expected.error)} against {_error(found.error)}"
+        if expected.structure != found.structure:
+            return "its results have another form"
+        atoms = _Atoms(self.plan.capture, self.leaves)
+        for k, (a, b) in enumerate(zip(expected.values, found.values, strict=True)):
+            told = self._value_differs(a, b, judge, atoms.results.get(k))
+            if told:
+                return f"result {k}: {told}"
+        names = self.snapshot.names(self._name)
+        known = [atoms.arrays.get(id(a)) for a in self.snapshot.arrays]
+        known += [atoms.grads.get(id(t)) for t in self.snapshot.tensors]
+        known += [None] * (len(names) - len(known))
+        for name, a, b, atom in zip(names, expected.effects, found.effects, known, strict=True):
+            told = judge.differs_from_eager(a, b, atom)
+            if told:
+                return f"{name} afterwards: {told}"
+        for k, (a, b) in enumerate(zip(expected.gradients, found.gradients, strict=False)):
+            told = judge.differs_from_eager(a, b, atoms.gradients.get(k))
+            if told:
+                return f"the gradient for {self._name(self.plan.capture.leaves[k]._data)}: {told}"
+        return None
+
+    def _value_differs(self, a: Any, b: Any, judge: Judge, atom: Any) -> str | None:
+        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+                return judge.differs_from_eager(a, b, atom)
+            return f"{type(a).__name__} against {type(b).__name__}"
+        if isinstance(a, float) and isinstance(b, float):
+            return judge.differs_from_eager(a, b)
+        return None if a is b or a == b else f"{a!r} against {b!r}"
+
+    def _name(self, array: Any) -> str:
+        for k, leaf in enumerate(self.leaves):
+            if isinstance(leaf, Tensor) and leaf._data is array:
+                return f"argument {k}"
+        return self.named().name_of_array(array) or "a captured tensor"
+
+
+class _Atoms:
+    """Which output of the recorded graph is what: for results by number, for arrays and gradients by id."""
+
+    def __init__(self, capture: Any, leaves: list[Any]) -> None:
+        outputs = capture.graph.outputs
+        effects, rest = capture.effects, iter(outputs[capture.n_results :])
+        self.results = {k: outputs[r.index] for k, r in enumerate(capture.results) if r.kind == "tensor"}
+
+        def now(tensor: Any) -> Any:
+            return leaves[capture.places[id(tensor)]] if id(tensor) in capture.places else tensor
+
+        self.arrays = {
+            id(e.array if e.argument is None else leaves[e.argument]._data): next(rest)
+            for e in effects.writes
+        }
+        self.grads = {id(now(e.tensor)): next(rest) for e in effects.grad_writes}
+        self.grads |= {id(now(t)): next(rest) for t, atom in effects.grads if atom is not None}
+        self.gradients = {k: next(rest) for k in capture.wanted}
+
+
+def _cotangent(tensor: Tensor) -> np.ndarray:
+    """Numbers that no symmetry of a sum hides."""
+    return np.cos(np.arange(tensor.numel())).reshape(tensor.shape).astype(tensor._data.dtype)
+
+
+def _error(error: Exception | None) -> str:
+    return "no error" if error is None else f"{type(error).__name__}: {error}"

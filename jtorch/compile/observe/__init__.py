@@ -1,0 +1,1 @@
+"""Sees what plain Python a recorded function reads and writes. See README.md."""

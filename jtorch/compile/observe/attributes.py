@@ -1,0 +1,327 @@
+"""What reading an attribute reads: found without running any code of the user's, which is watched itself."""
+
+from __future__ import annotations
+
+import enum
+import threading
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from jtorch.compile.observe import hung
+from jtorch.compile.observe.effects import Place, Slot
+from jtorch.compile.observe.guards import (
+    MISSING,
+    PLAIN,
+    AttributeRead,
+    CellRead,
+    ContentsRead,
+    ItemRead,
+    OwnRead,
+    contents,
+    instance_facts,
+    slot_of,
+)  # fmt: skip
+from jtorch.compile.observe.kinds import Kind, is_observed, is_set_by_users, is_users, kind_of
+from jtorch.compile.observe.library import read_method, see_objects
+from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.questions import see_tensor
+
+# what a module tells of by itself
+_MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
+_WITH_FACTS = (Kind.OBJECT, Kind.VALUE, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
+_WITH_SPECIAL = (Kind.OBJECT, Kind.MODULE, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
+_IMMUTABLE = 1 << 8  # the flag of classes written in C, which get no attributes
+CALLABLES: set[type] = set()  # classes of the library's whose instances are functions to the user
+_STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
+
+
+def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    """``owner.name`` is about to be read."""
+    kind = kind_of(type(owner))
+    if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
+        owner = owner.__func__
+    observer.see_class(frame, owner)
+    if name == "__dict__" and kind is Kind.TENSOR:
+        hung.see_all(observer, frame, owner)
+    elif name == "__dict__" and observer.is_outside(owner):
+        facts = vars(owner) if kind is Kind.TYPE else instance_facts(owner)
+        observer.meet(facts)
+        if kind is Kind.TYPE:  # of a dict it is seen what is done with it
+            observer.contents(frame, facts)
+    elif isinstance(owner, super):
+        read_base(observer, frame, owner, name)
+    elif kind is Kind.NAMESPACE:
+        facts = owner.__dict__
+        if name in facts or not ("__getattr__" in facts or hasattr(type(owner), "__getattr__")):
+            observer.read(ItemRead, frame, facts, name, facts.get(name, MISSING))
+    elif kind is Kind.TENSOR and hung.is_hung(owner, name):
+        hung.see(observer, frame, owner, name)
+    elif kind is Kind.TENSOR:
+        see_tensor(observer, frame, owner, name)
+        read_method(observer, frame, type(owner), name)
+    elif kind is Kind.TYPE:
+        _read_class(observer, frame, owner, name)
+    elif kind is Kind.ARRAY and name in ("shape", "dtype", "ndim", "size", "nbytes"):
+        if id(owner) in observer.outside:
+            observer.read(AttributeRead, frame, owner, name, getattr(owner, name))
+    elif kind is Kind.ARRAY:
+        observer.array(frame, owner)
+    elif kind is Kind.MODULE:
+        _read_module(observer, frame, owner, name)
+    elif isinstance(owner, enum.Enum) and find(type(owner), name) is find(enum.Enum, name) is not MISSING:
+        observer.meet(owner._value_)
+    elif kind in _WITH_FACTS and observer.is_outside(owner):
+        _read_instance(observer, frame, owner, name)
+    elif kind in (Kind.OBJECT, Kind.VALUE) and name not in (instance_facts(owner) or ()):
+        _read_class(observer, frame, type(owner), name)
+
+
+def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    cls = type(owner)
+    if isinstance(owner, threading.local):  # has a dict for each thread
+        observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
+        return
+    on_class = find(cls, name)
+    if isinstance(on_class, types.MemberDescriptorType):
+        observer.read(AttributeRead, frame, owner, name, slot_of(owner, name))
+        return
+    if isinstance(on_class, types.GetSetDescriptorType) and kind_of(cls) is Kind.FUNCTION:  # __name__
+        if (value := getattr(owner, name, MISSING)) is not MISSING:
+            observer.read(AttributeRead, frame, owner, name, value)
+        return
+    if hasattr(type(on_class), "__set__"):  # a property comes before what the instance has
+        see_objects(observer, frame, [owner])
+        _read_class(observer, frame, cls, name)
+        _read_property(observer, frame, owner, name, on_class)
+        return
+    facts = instance_facts(owner)
+    if facts is not None:
+        value = facts.get(name, MISSING)
+        if value is not MISSING or on_class is MISSING or is_users(cls) or kind_of(cls) is Kind.OURS:
+            observer.read(ItemRead, frame, facts, name, value)
+        if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS:
+            observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
+        if value is not MISSING:
+            return
+    if on_class is MISSING and not isinstance(find(cls, "__getattr__"), (types.FunctionType, type(MISSING))):
+        observer.contents(frame, owner)  # __getattr__ = dict.get
+    _read_class(observer, frame, cls, name)
+    if on_class is MISSING:
+        _read_class(observer, frame, cls, "__getattr__")
+
+
+def _read_property(
+    observer: Observer, frame: types.FrameType, owner: Any, name: str, descriptor: Any
+) -> None:  # fmt: skip
+    """A property of a library's class: in Python it reads what the object holds, in C a number there."""
+    kind, getter = kind_of(type(owner)), getattr(descriptor, "fget", None)
+    if isinstance(owner, types.CellType):
+        observer.read(CellRead, frame, owner, name, content_of(owner))
+    elif kind in (Kind.OBJECT, Kind.FOREIGN) and isinstance(getter, types.FunctionType):
+        if not is_observed(getter.__code__, getter.__globals__):
+            observer.deep(frame, owner)
+    elif kind is Kind.FOREIGN or type(descriptor).__module__ in ("_ctypes", "ctypes"):
+        value = getattr(owner, name, MISSING)
+        if isinstance(value, PLAIN):
+            observer.read(AttributeRead, frame, owner, name, value)
+
+
+def content_of(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    """Of a module's own state only changes during the recording matter: it tells of others."""
+    facts = owner.__dict__
+    if name in _MODULE_FACTS:
+        if observer.on_the_way_back and name == "training":
+            observer.read(ItemRead, frame, facts, name, facts[name], guarded=False)
+        return
+    for place in (facts, facts.get("_parameters", {}), facts.get("_buffers", {})):
+        if name in place:
+            if observer.is_outside(owner):
+                observer.read(ItemRead, frame, place, name, place[name], guarded=False)
+            return
+    if name not in facts.get("_modules", {}):
+        if observer.is_outside(owner):
+            observer.read(ItemRead, frame, facts, name, MISSING, guarded=False)
+        _read_class(observer, frame, type(owner), name)
+
+
+def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str) -> None:
+    """A value or a function of a class: may be replaced between calls where the class is a user's, and set
+    where it is not there at all."""
+    found = find(cls, name)
+    if issubclass(cls, enum.Enum) and name in cls._member_map_:
+        return
+    if kind_of(cls) is Kind.PLAIN:
+        return
+    if not (found is MISSING or is_users(cls) or is_set_by_users(found)):
+        read_method(observer, frame, cls, name)
+        return
+    if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
+        _read_class(observer, frame, type(cls), name)
+    bound = isinstance(found, (classmethod, staticmethod)) or not is_users(cls) or id(cls) in observer.inside
+    stable = isinstance(found, _STABLE) or not hasattr(type(found), "__get__")
+    if found is not MISSING and stable and not bound:
+        observer.read(AttributeRead, frame, cls, name, found)
+    else:  # what reading it through the class gives is made anew each time
+        _read_bases(observer, frame, cls.__mro__, name)
+
+
+def _read_bases(observer: Observer, frame: types.FrameType, order: Iterable[type], name: str) -> None:
+    """The first of these classes that has ``name``, and that those before it have not."""
+    passed = []
+    for base in order:
+        if name in vars(base):
+            if is_users(base) or is_set_by_users(vars(base)[name]):
+                passed.append(base)
+            break
+        passed.append(base)
+    if name in vars(base) or name.startswith("__"):  # what libraries' classes lack they hardly get
+        passed = [each for each in passed if is_users(each) or name in vars(each)]
+    for base in passed:
+        if id(base) not in observer.inside and not base.__flags__ & _IMMUTABLE:
+            observer.read(OwnRead, frame, base, name, vars(base).get(name, MISSING))
+
+
+def read_base(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    """``super().name``"""
+    order = owner.__self_class__.__mro__
+    _read_bases(observer, frame, order[order.index(owner.__thisclass__) + 1 :], name)
+
+
+_OF_ITEMS = frozenset({"__getitem__", "__iter__", "__contains__", "__len__"})
+TRUTH = ("__bool__", "__len__")
+
+
+def read_special(observer: Observer, frame: types.FrameType, owner: Any, *names: str) -> None:
+    """The interpreter is about to call these methods of ``owner``, those there are. Where a user's class has
+    one from a library's, or all is jtorch's, code that is not watched reads what the object holds."""
+    cls, kind = type(owner), kind_of(type(owner))
+    if kind is Kind.OURS:
+        see_objects(observer, frame, [owner])
+    if kind not in _WITH_SPECIAL or not is_users(cls):
+        return
+    observer.see_class(frame, owner)
+    for name in names:
+        _read_class(observer, frame, cls, name)
+        method = find(cls, name)
+        if kind is not Kind.OBJECT or not observer.is_outside(owner):
+            continue
+        if isinstance(method, types.FunctionType):
+            if not is_observed(method.__code__, method.__globals__):
+                observer.deep(frame, owner)
+        elif method is not MISSING and name in _OF_ITEMS and not is_in_python(cls, "__iter__"):
+            observer.read(ContentsRead, frame, owner, None, contents(owner))
+
+
+def is_in_python(cls: type, name: str) -> bool:
+    """Whether a method was written by a user, so that to call it once more is to run the program once more;
+    those that dataclasses write do nothing else."""
+    code = getattr(find(cls, name), "__code__", None)
+    return code is not None and not code.co_filename.startswith("<")
+
+
+def hashes_in_python(key: Any) -> bool:
+    """Whether looking for ``key`` in a dict or set runs code of a user's."""
+    if type(key) is tuple:
+        return any(map(hashes_in_python, key))
+    return kind_of(type(key)) in (Kind.OBJECT, Kind.VALUE) and is_in_python(type(key), "__hash__")
+
+
+def compares_in_c(cls: type) -> bool:
+    """Whether ``==`` of its instances compares what they hold, and nobody sees it do so."""
+    if kind_of(cls) not in (Kind.OBJECT, Kind.FOREIGN):
+        return False
+    method = find(cls, "__eq__")
+    return method is not object.__eq__ and not isinstance(method, types.FunctionType)
+
+
+def find(cls: type, name: str) -> Any:
+    """What the class has under a name, without asking its descriptors."""
+    for base in cls.__mro__:
+        facts = vars(base)
+        if name in facts:
+            return facts[name]
+    return MISSING
+
+
+def write_attribute(
+    observer: Observer, frame: types.FrameType, owner: Any, name: str, value: Any, base: bool = False
+) -> None:
+    """``owner.name = value`` is about to happen; MISSING deletes it. ``base``: in the usual way, whatever
+    ``__setattr__`` the class has."""
+    kind = kind_of(type(owner))
+    observer.change_given(frame, owner)
+    if kind is Kind.TENSOR and hung.is_hung(owner, name):
+        hung.write(observer, frame, owner, name, value)
+    if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):
+        return
+    if _sets_by_itself(type(owner), name, value is MISSING, base):
+        return
+    facts = instance_facts(owner) or {}
+    before = facts.get(name, MISSING)
+    for place in ("_parameters", "_buffers", "_modules") if kind is Kind.MODULE else ():
+        before = facts.get(place, {}).get(name, before)
+    if before is MISSING and isinstance(value, PLAIN):
+        before = find(owner if kind is Kind.TYPE else type(owner), name)
+        if isinstance(before, types.MemberDescriptorType):
+            before = getattr(owner, name, MISSING)
+        elif kind is not Kind.TYPE:
+            before = MISSING
+    observer.write(frame, owner, name, before, value, _place(owner, name, value, base))
+
+
+def _sets_by_itself(cls: type, name: str, deletes: bool, base: bool) -> bool:
+    """Whether code of the user's decides what becomes of an attribute that is set: it is watched."""
+    if not base and is_watched(find(cls, "__delattr__" if deletes else "__setattr__")):
+        return True
+    on_class = find(cls, name)
+    if isinstance(on_class, property):
+        return is_watched(on_class.fdel if deletes else on_class.fset)
+    return is_watched(find(type(on_class), "__delete__" if deletes else "__set__"))
+
+
+def changes_unseen(observer: Observer, frame: types.FrameType, owner: Any, key: Any, method: str) -> None:
+    """``owner`` is about to be changed by a method of its class: by one that is watched, or else an error."""
+    found = find(type(owner), method)
+    if found is not MISSING and not is_watched(found) and observer.is_outside(owner):
+        observer.write(frame, owner, key, MISSING, owner)
+
+
+def is_watched(function: Any) -> bool:
+    """Whether a function, found in a class, is the user's own."""
+    return isinstance(function, types.FunctionType) and is_observed(function.__code__, function.__globals__)
+
+
+def _place(owner: Any, name: str, value: Any, base: bool) -> Place | None:
+    """An attribute that a replay can write: the object's own, set in the usual way."""
+    cls, kind = type(owner), kind_of(type(owner))
+    plain = cls is types.SimpleNamespace or isinstance(owner, types.FunctionType) or cls in CALLABLES
+    if value is MISSING or not (kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE) or plain):
+        return None
+    if not base and not plain and not _is_usual(cls.__setattr__):  # which sets who knows what
+        return None
+    facts, on_class = instance_facts(owner), find(cls, name)
+    if isinstance(on_class, types.MemberDescriptorType):
+        return Slot(owner, name)
+    if facts is None or hasattr(type(on_class), "__set__"):
+        return None
+    if kind is not Kind.MODULE:
+        return Place(facts, name)
+    registered = any(name in facts.get(place, ()) for place in ("_parameters", "_buffers", "_modules"))
+    if registered or name == "training" or type(value).__name__ in ("Parameter", "Buffer"):
+        return None
+    return Place(facts, name, of_module=True)
+
+
+def _is_usual(method: Any) -> bool:
+    """Whether a ``__setattr__`` puts values into the object, or its dict, as they are: ``Module``'s does."""
+    if method is object.__setattr__ or method is types.SimpleNamespace.__setattr__:
+        return True
+    return bool(getattr(method, "__module__", None) == "jtorch.nn.module")

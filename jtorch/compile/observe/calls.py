@@ -1,0 +1,518 @@
+"""What a call reads or changes where the callee is not watched: builtins, jtorch, other libraries."""
+
+from __future__ import annotations
+
+import abc
+import contextvars
+import functools
+import inspect
+import operator
+import os
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe import hung
+from jtorch.compile.observe.attributes import (
+    TRUTH,
+    find,
+    hashes_in_python,
+    is_in_python,
+    read_attribute,
+    read_special,
+    write_attribute,
+)  # fmt: skip
+from jtorch.compile.observe.changes import is_changing
+from jtorch.compile.observe.guards import (
+    MISSING,
+    AliveRead,
+    AnswerRead,
+    AttributeRead,
+    ContextRead,
+    ItemRead,
+    LengthRead,
+    MembershipRead,
+    instance_facts,
+)  # fmt: skip
+from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.observe.library import see_module, see_objects
+from jtorch.compile.observe.observer import Observer, source_of
+from jtorch.compile.observe.questions import see_search, see_tensor
+from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.stepping import Stop
+from jtorch.compile.observe.volatile import check_volatile
+from jtorch.core.generator import Generator, default_generator
+from jtorch.eager.tensor import Tensor
+from jtorch.optim.lr_scheduler import LRScheduler
+from jtorch.optim.optimizer import Optimizer
+
+_CHANGING = frozenset({
+    "extend", "insert", "pop", "popitem", "remove", "clear", "sort", "reverse", "update", "add", "discard",
+    "difference_update", "intersection_update", "symmetric_difference_update", "appendleft", "extendleft",
+    "popleft", "rotate", "move_to_end", "fill", "put", "resize", "__setitem__", "__delitem__", "__iadd__",
+})  # fmt: skip
+_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
+_CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait"}
+_SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
+_TELLING = ("append",)  # done again by each replay
+_SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
+_SETTINGS = ("jtorch.core.settings", "jtorch.core.dtypes", "jtorch.core.threads")
+_ABOUT_THE_THREAD = frozenset({
+    ("_thread", "get_ident"), ("_thread", "get_native_id"), ("threading", "current_thread"),
+    ("posix", "getpid"),
+})  # fmt: skip
+_ANSWERS = frozenset({  # settings of the interpreter
+    ("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("sys", "get_int_max_str_digits"),
+    ("gc", "isenabled"), ("gc", "get_threshold"), ("gc", "get_debug"),
+})  # fmt: skip
+_LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
+_FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
+_SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
+# Of containers made inside these look at no entries of entries, so that a list may grow entry by entry.
+_SHALLOW = (_CHANGING - {"sort", "remove"}).union(
+    ("append", "copy", "get", "setdefault", "keys", "values", "items")
+)  # fmt: skip
+_OPENING = (list, tuple, zip, enumerate, reversed)  # classes that do no more than iterate
+_HARMLESS = frozenset({"callable", "super"})
+
+
+def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
+    """``callee(*args)`` is about to be called; keyword values come last in ``args``."""
+    observer = stop.observer
+    while True:
+        if isinstance(callee, types.MethodType):
+            callee, args = callee.__func__, [callee.__self__, *args]
+        elif isinstance(callee, functools.partial):
+            observer.contents(stop.frame, observer.met(callee.keywords))
+            callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
+        else:
+            break
+    if isinstance(callee, types.FunctionType) and "_jtorch_disabled" in callee.__dict__:
+        # it runs at each call, and looks for itself
+        containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
+        _hand_over(observer, stop.frame, containers, objects=False)
+        return
+    if not _is_watched(callee):
+        check_volatile(observer, stop.frame, callee, args)
+    if isinstance(callee, types.FunctionType):
+        if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started
+            check_iterator(observer, stop.frame, args[0])
+            observer.contents(stop.frame, args[0])
+        if not is_observed(callee.__code__, callee.__globals__):
+            _see_library(stop, callee, args)
+    elif isinstance(callee, type):
+        _see_class(stop, callee, args)
+    elif isinstance(callee, types.BuiltinFunctionType):
+        owner = callee.__self__
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            args = [owner, *args]
+            _see_method(stop, callee, args)
+        elif callee.__module__ in ("builtins", "io", "_io"):
+            _see_builtin(stop, callee, args)
+        else:
+            _see_library(stop, callee, args)
+    elif isinstance(callee, types.MethodWrapperType):
+        _see_method(stop, callee, [callee.__self__, *args])
+    elif isinstance(callee, _IN_C):
+        _see_method(stop, callee, args)
+    elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
+        if kind_of(type(callee)) is Kind.MODULE:
+            see_module(observer, stop.frame, callee)
+        see_objects(observer, stop.frame, [callee, *args])
+        _hand_over(observer, stop.frame, args, objects=False)
+    elif kind_of(type(callee)) is Kind.OBJECT and _is_watched(callee):
+        read_special(observer, stop.frame, callee, "__call__")
+    else:
+        if isinstance(callee, weakref.ref):
+            observer.reads.setdefault((AliveRead, id(callee)), AliveRead(callee, source_of(stop.frame)))
+            stop.pending = observer.meet
+        elif isinstance(callee, operator.attrgetter) and args:
+            _read_names(observer, stop.frame, args[0], callee.__reduce__()[1])
+        _hand_over(observer, stop.frame, args)
+
+
+def _is_watched(callee: Any) -> bool:
+    """Whether what a call runs is a user's, and seen when it runs."""
+    if isinstance(callee, types.FunctionType):
+        return is_observed(callee.__code__, callee.__globals__)
+    if isinstance(callee, type):
+        return is_users(callee)
+    method = find(type(callee), "__call__")  # a type of Cython's functions has it from C
+    return isinstance(method, types.FunctionType)
+
+
+def _read_names(observer: Observer, frame: types.FrameType, owner: Any, names: Iterable[str]) -> None:
+    """``operator.attrgetter(*names)(owner)``; a property on the way ends what can be followed."""
+    for name in names:
+        value = owner
+        for part in name.split("."):
+            read_attribute(observer, frame, value, part)
+            value = inspect.getattr_static(value, part, None)
+
+
+def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
+    for value in args:
+        for part in (value, *value) if type(value) in (list, tuple) else (value,):
+            check_iterator(observer, frame, part)
+        _see_bound(observer, frame, value)
+        observer.deep(frame, value, objects)
+
+
+def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
+    """``max(names, key=table.get)``, ``map(seen.append, names)``: somebody else calls it."""
+    if any(method is setter for setter in _SETTERS):
+        raise observer.error(
+            frame, f"hands {method.__name__}() to a function that is not watched", "Call it in a loop."
+        )
+    owner = method.__self__ if isinstance(method, _BOUND) else None
+    if id(owner) not in observer.outside or kind_of(type(owner)) not in (Kind.CONTAINER, Kind.ARRAY):
+        return
+    if method.__name__ in _TELLING or method.__name__ in _CHANGING or method.__name__ == "setdefault":
+        observer.write(frame, owner, MISSING, MISSING, owner)
+    else:
+        observer.deep(frame, owner)
+
+
+def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
+    observer = stop.observer
+    module = str(callee.__module__)
+    if _see_setting(observer, stop.frame, callee, args):
+        return
+    written_in = getattr(callee, "__globals__", {}).get("__name__", module)
+    if str(written_in).partition(".")[0] == "jtorch":  # also what it has wrapped around a user's: step()
+        _see_ours(observer, stop.frame, callee, args)
+        see_objects(observer, stop.frame, args, callee.__name__)
+        for value in args[1:]:
+            if isinstance(value, Optimizer):  # scaler.step(optimizer)
+                read_attribute(observer, stop.frame, value, "step")
+        if callee.__name__ in _SHARING:
+            args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
+        _hand_over(observer, stop.frame, args, objects=False)
+        return
+    if module.partition(".")[0] == "logging" and args and callee.__name__ in _LEVELS:
+        _read_levels(observer, stop.frame, args[0])
+        return
+    if module.partition(".")[0] in ("logging", "warnings", "_warnings"):
+        observer.warn(stop.frame, f"calls {module}.{callee.__name__}()")
+        return
+    changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
+    if changes and id(args[0]) in observer.outside:
+        observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
+    if (module, callee.__name__) in _ANSWERS and not args:
+        observer.read(AnswerRead, stop.frame, callee, None, callee())
+    _see_change(observer, stop.frame, callee, args)
+    if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
+        observer.contents(stop.frame, observer.met(callee.registry))
+    if (module, callee.__name__) == ("os", "getenv"):
+        observer.meet(os.environ)
+        args = [*args, os.environ]
+    if (module, callee.__name__) in _ABOUT_THE_THREAD:
+        observer.read(AnswerRead, stop.frame, callee, None, callee())
+    if module == "inspect":
+        for value in args:
+            _read_function(observer, stop.frame, value)
+    _hand_over(observer, stop.frame, args)
+    if callee.__name__ in _FRESH:
+        stop.pending = observer.made
+
+
+def _see_setting(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> bool:
+    """``super().__setattr__(name, value)``, ``object.__delattr__(owner, name)``: the usual way to do it."""
+    if callee.__name__ not in ("__setattr__", "__delattr__") or not isinstance(args[1:2] and args[1], str):
+        return False
+    write_attribute(observer, frame, args[0], args[1], args[2] if len(args) > 2 else MISSING, base=True)
+    return True
+
+
+def _see_change(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    """A method of another library's class, which may be the base of a user's, that changes its object."""
+    owner = args[0] if args else None
+    if callee.__name__ in _CHANGING_OTHERS and kind_of(type(owner)) in (Kind.FOREIGN, Kind.OBJECT):
+        method = find(type(owner), callee.__name__)
+        if getattr(method, "__name__", None) == callee.__name__ and observer.is_outside(owner):
+            observer.write(frame, owner, MISSING, MISSING, owner)
+
+
+def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:
+    """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
+    name = callee.__name__
+    owner: Any = args[0] if args else None
+    if name == "step" and isinstance(owner, LRScheduler) and id(owner) not in observer.inside:
+        raise observer.error(
+            frame,
+            "calls step() of a scheduler, which a recording would do once",
+            "Call the scheduler outside.",
+        )
+    if callee.__module__ in _SETTINGS:
+        if name.startswith(("set_", "use_")):
+            raise observer.error(
+                frame,
+                f"calls {name}(), a setting that stays, and a recording would do that once",
+                "Do it outside.",
+            )
+        if not args:
+            observer.read(AnswerRead, frame, callee, None, callee())
+    kind = kind_of(type(owner))
+    ours = kind in (Kind.MODULE, Kind.OURS) or (kind is Kind.OBJECT and hasattr(type(owner), name))
+    if kind is Kind.TENSOR:
+        see_tensor(observer, frame, owner, name)
+        if name.startswith("register_") and owner._data.__class__ is np.ndarray:
+            observer.noted.note(owner, source_of(frame), name)
+    elif ours and is_changing(name) and observer.is_outside(owner):
+        observer.noted.note(owner, source_of(frame), name)
+    elif name in ("initial_seed", "get_rng_state", "get_state"):
+        generator = owner if isinstance(owner, Generator) else default_generator
+        observer.read(AttributeRead, frame, generator, "key", generator.key)
+        if name != "initial_seed":
+            observer.read(AttributeRead, frame, generator, "call", generator.call)
+
+
+def _read_levels(observer: Observer, frame: types.FrameType, logger: Any) -> None:
+    """What decides whether a logger says something: levels up to the root's, and the manager's."""
+    observer.read(AttributeRead, frame, logger.manager, "disable", logger.manager.disable)
+    while logger is not None:
+        for name in ("level", "disabled", "parent"):
+            observer.read(AttributeRead, frame, logger, name, getattr(logger, name))
+        logger = logger.parent
+
+
+def _read_function(observer: Observer, frame: types.FrameType, function: Any) -> None:
+    """What ``inspect`` finds out of a function."""
+    if isinstance(function, types.MethodType):
+        function = function.__func__
+    if isinstance(function, types.FunctionType) and observer.is_outside(observer.met(function)):
+        for name in ("__name__", "__doc__", "__defaults__", "__kwdefaults__", "__annotations__", "__code__"):
+            observer.read(AttributeRead, frame, function, name, getattr(function, name))
+            observer.deep(frame, getattr(function, name))
+
+
+def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
+    observer = stop.observer
+    if cls is type and args and issubclass(type(args[0]), Scalar):
+        if getattr(args[0], "places", ()):
+            raise args[0].refuse("type()")
+        raise observer.error(
+            stop.frame,
+            "asks for the type() of a number that may change from call to call, which is one of jtorch's own",
+            "isinstance() answers as it does in eager mode.",
+        )
+    if cls is type and len(args) == 1:
+        observer.see_class(stop.frame, args[0])
+    if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
+        return
+    if cls is bool and args:
+        read_length(observer, stop.frame, args[0], TRUTH)
+    if cls in _OPENING:
+        for value in args:
+            check_iterator(observer, stop.frame, value)
+            observer.contents(stop.frame, value)
+    elif not is_users(cls):
+        ours = str(cls.__module__).partition(".")[0] == "jtorch"
+        if ours:
+            see_objects(observer, stop.frame, args)
+        _hand_over(observer, stop.frame, args, objects=not ours)
+    stop.pending = observer.made
+
+
+def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
+    """A method written in C."""
+    observer, name = stop.observer, callee.__name__
+    owner: Any = args[0] if args else None
+    rest = args[1:]
+    if _see_setting(observer, stop.frame, callee, args):
+        return
+    kind = kind_of(type(owner))
+    if name in _CHANGING or name in _TELLING or name == "setdefault":
+        observer.change_given(stop.frame, owner)
+    if name == "__next__":
+        check_iterator(observer, stop.frame, owner)
+    if isinstance(owner, contextvars.ContextVar) and name == "get":
+        observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
+    elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
+        _see_change(observer, stop.frame, callee, args)
+        shallow = kind is Kind.CONTAINER and name in _SHALLOW
+        _hand_over(observer, stop.frame, rest if shallow or kind in (Kind.PLAIN, Kind.VALUE) else args)
+    elif name in _TELLING:
+        if type(owner) in (list, deque) and len(rest) == 1:
+            observer.append(stop.frame, owner, rest[0])
+        else:
+            observer.write(stop.frame, owner, MISSING, MISSING, owner)
+    elif name in _SEARCHING and rest and see_search(observer, stop.frame, owner, rest[0]):
+        return
+    elif name == "__contains__" and rest:
+        read_membership(observer, stop.frame, owner, rest[0])
+    elif isinstance(owner, dict) and name in ("get", "__getitem__", "setdefault") and rest:
+        if hashes_in_python(rest[0]):
+            observer.contents(stop.frame, owner)
+            return
+        value = dict.get(owner, rest[0], MISSING)
+        observer.read(ItemRead, stop.frame, owner, rest[0], value)
+        if name == "setdefault" and value is MISSING:
+            observer.write(stop.frame, owner, rest[0], MISSING, rest[-1])
+    elif name in _CHANGING:
+        observer.write(stop.frame, owner, MISSING, MISSING, owner)
+    elif name == "__len__" and not is_in_python(type(owner), name):
+        observer.read(LengthRead, stop.frame, owner, None, len(owner))
+    else:
+        observer.contents(stop.frame, owner)
+        _hand_over(observer, stop.frame, rest)
+    if name in _FRESH:
+        stop.pending = observer.made
+
+
+def _see_builtin(stop: Stop, callee: Any, args: list[Any]) -> None:
+    observer, special = stop.observer, _BUILTINS.get(callee.__name__)
+    if special is not None:
+        special(stop, args)
+    elif callee.__name__ in ("eval", "exec"):  # what they run is watched
+        for value in args:
+            observer.meet(value)
+    elif callee.__name__ not in _HARMLESS:
+        _hand_over(observer, stop.frame, args)
+
+
+def _length(stop: Stop, args: list[Any]) -> None:
+    read_length(stop.observer, stop.frame, args[0])
+
+
+def read_length(
+    observer: Observer, frame: types.FrameType, value: Any, methods: tuple[str, ...] = ("__len__",)
+) -> None:  # fmt: skip
+    """The length of ``value``, or its truth, is asked for."""
+    kind = kind_of(type(value))
+    if kind is Kind.PLAIN:
+        return
+    read_special(observer, frame, value, *methods)
+    if kind is Kind.TENSOR:
+        see_tensor(observer, frame, value, "__len__")
+    elif kind is Kind.CONTAINER and id(value) in observer.outside:
+        if not is_in_python(type(value), "__len__"):
+            observer.read(LengthRead, frame, value, None, len(value))
+    elif kind is Kind.FOREIGN and id(value) in observer.outside:
+        observer.contents(frame, value)
+    elif kind is Kind.ARRAY:
+        observer.array(frame, value)
+
+
+def read_membership(observer: Observer, frame: types.FrameType, container: Any, value: Any) -> None:
+    """``value in container``."""
+    if see_search(observer, frame, container, value):
+        return
+    if id(container) not in observer.outside:
+        if isinstance(container, (list, tuple, deque)):  # compares what they hold
+            observer.deep(frame, container)
+            observer.deep(frame, value)
+        return
+    if isinstance(container, (dict, set)) and not hashes_in_python(value):
+        observer.read(MembershipRead, frame, container, value, value in container)
+    else:
+        observer.contents(frame, container)
+        observer.deep(frame, container)
+
+
+def _attribute(stop: Stop, args: list[Any]) -> None:
+    if len(args) > 1 and isinstance(args[1], str):
+        read_attribute(stop.observer, stop.frame, args[0], args[1])
+
+
+def _class_test(stop: Stop, args: list[Any]) -> None:
+    if len(args) > 1:
+        stop.observer.see_class(stop.frame, args[0])
+        for cls in args[1] if isinstance(args[1], tuple) else (args[1],):
+            read_registry(stop.observer, stop.frame, cls)
+
+
+def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
+    """``isinstance(value, cls)``: other classes may be registered with an abstract one later."""
+    if isinstance(cls, abc.ABCMeta) and is_users(cls):
+        observer.read(AnswerRead, frame, abc.get_cache_token, None, abc.get_cache_token())
+
+
+def _names(stop: Stop, args: list[Any]) -> None:
+    if args and isinstance(args[0], Tensor):
+        hung.see_all(stop.observer, stop.frame, args[0])
+    facts = instance_facts(args[0]) if args else None
+    if facts is not None and stop.observer.is_outside(args[0]):
+        stop.observer.contents(stop.frame, stop.observer.met(facts))
+
+
+def _set_attribute(stop: Stop, args: list[Any]) -> None:
+    if len(args) > 1 and isinstance(args[1], str):
+        write_attribute(stop.observer, stop.frame, args[0], args[1], args[2] if len(args) > 2 else MISSING)
+
+
+def _print(stop: Stop, args: list[Any]) -> None:
+    stop.observer.warn(stop.frame, "calls print()")
+
+
+def _advance(stop: Stop, args: list[Any]) -> None:
+    check_iterator(stop.observer, stop.frame, args[0])
+
+
+def _namespace(stop: Stop, args: list[Any]) -> None:
+    if args and isinstance(args[0], Tensor):
+        hung.see_all(stop.observer, stop.frame, args[0])
+    elif not args or stop.observer.is_outside(args[0]):
+        stop.pending = stop.observer.meet
+
+
+def _outside_world(name: str) -> Callable:
+    def refuse(stop: Stop, args: list[Any]) -> None:
+        raise stop.observer.error(
+            stop.frame,
+            f"calls {name}(), whose result a recording would keep",
+            "Read it outside, and pass what you read in.",
+        )
+
+    return refuse
+
+
+def _made(stop: Stop, args: list[Any]) -> None:
+    stop.pending = stop.observer.made
+
+
+def _address(stop: Stop, args: list[Any]) -> None:
+    if args and id(args[0]) in stop.observer.places:
+        raise stop.observer.error(
+            stop.frame,
+            "asks for the id() or hash() of an argument, which is another tensor at each call",
+            "Compare tensors by 'is', or pass the number in.",
+        )
+
+
+_BUILTINS: dict[str, Callable] = {
+    "id": _address,
+    "hash": _address,
+    "len": _length,
+    "getattr": _attribute,
+    "hasattr": _attribute,
+    "isinstance": _class_test,
+    "issubclass": _class_test,
+    "setattr": _set_attribute,
+    "delattr": _set_attribute,
+    "print": _print,
+    "next": _advance,
+    "vars": _namespace,
+    "dir": _names,
+    "globals": _namespace,
+    "input": _outside_world("input"),
+    "open": _outside_world("open"),
+    "__build_class__": _made,
+}
+
+
+def check_iterator(observer: Observer, frame: types.FrameType, value: Any) -> None:
+    """An iterator from outside would be advanced by the recording, and never again."""
+    kind = kind_of(type(value))
+    loader = kind is Kind.OURS and type(value).__module__.startswith("jtorch.utils.data")
+    if (kind is Kind.ITERATOR or loader) and id(value) in observer.outside:
+        raise observer.error(
+            frame,
+            f"takes elements from a {type(value).__name__} from outside, which a recording would do once",
+            "Call the function for each element, from a loop outside.",
+        )

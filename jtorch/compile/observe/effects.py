@@ -1,0 +1,226 @@
+"""What a function does to plain Python state outside: ``self.n += 1``, ``losses.append(loss.item())``.
+
+While it is recorded such a write happens, with traced values, is noted, and is taken back when the recording
+ends. A replay does it again after its kernels have run: what was written is one more result of the graph.
+
+A number that a function reads and then replaces is a count of something. A guard on it would have each call
+recorded; so it is recorded once more with the number as an input that each call reads (``Counting``), unless
+its digits are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.guards import MISSING, PLAIN, same, told
+from jtorch.compile.observe.scalar import Scalar
+from jtorch.core import watch
+from jtorch.core.errors import Restart
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.tensor import Tensor
+
+STATIC: set[tuple[int, Any]] = set()  # attributes of modules that some recording holds for constant
+
+
+class Counting(Restart):
+    """The function replaces the number at ``place``, which it has read: record it with that as an input."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Something outside that is written: ``container[key]``, which may be the dict of an object; where it is
+    the dict of a module, others are told."""
+
+    container: Any
+    key: Any
+    of_module: bool = False
+
+    @property
+    def identity(self) -> tuple[int, Any]:
+        return id(self.container), self.key
+
+    def label(self) -> str:
+        """How a message names it."""
+        whose = {Cell: "an enclosing function", Slot: f"a {type(self.container).__name__}"}
+        return f"{told(self.key)} of {whose.get(type(self), told(self.container))}"
+
+    def get(self) -> Any:
+        if isinstance(self.container, dict):
+            return dict.get(self.container, self.key, MISSING)
+        return self.container[self.key]
+
+    def put(self, value: Any) -> None:
+        tells = self.of_module and self.identity in STATIC and not same(self.get(), value)
+        if value is MISSING:
+            self.container.pop(self.key, None)
+        else:
+            self.container[self.key] = value
+        if tells:
+            watch.advance()
+
+    def snapshot(self) -> Callable[[], None]:
+        """What makes it again as it is now."""
+        before = self.get()
+        return lambda: self.put(before)
+
+    def undoing(self, value: Any) -> Callable[[], None]:
+        """What takes back that ``value`` is put there next."""
+        return self.snapshot()
+
+
+class Cell(Place):
+    """The variable ``key`` of an enclosing function, in the cell ``container``."""
+
+    def get(self) -> Any:
+        try:
+            return self.container.cell_contents
+        except ValueError:
+            return MISSING
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            del self.container.cell_contents
+        else:
+            self.container.cell_contents = value
+
+
+class Slot(Place):
+    """The slot ``key`` of the object ``container``."""
+
+    def get(self) -> Any:
+        return getattr(self.container, self.key, MISSING)
+
+    def put(self, value: Any) -> None:
+        if value is MISSING:
+            delattr(self.container, self.key)
+        else:
+            setattr(self.container, self.key, value)
+
+
+class End(Place):
+    """The end of the list or deque ``container``."""
+
+    def label(self) -> str:
+        return f"the end of {told(self.container)}"
+
+    def put(self, value: Any) -> None:
+        self.container.append(value)
+
+    def snapshot(self) -> Callable[[], None]:
+        container, n = self.container, len(self.container)
+        if getattr(container, "maxlen", None) is not None:  # whose first entry an append may drop
+            before = list(container)
+            return lambda: _refill(container, before)
+
+        def restore() -> None:
+            while len(container) > n:
+                container.pop()
+
+        return restore
+
+    def undoing(self, value: Any) -> Callable[[], None]:
+        container, n = self.container, len(self.container)
+        if getattr(container, "maxlen", None) is not None:
+            return self.snapshot()
+
+        def take_back() -> None:  # others may have appended meanwhile
+            for k in range(len(container) - 1, n - 1, -1):
+                if container[k] is value:
+                    del container[k]
+                    return
+
+        return take_back
+
+
+def _refill(container: Any, values: list[Any]) -> None:
+    container.clear()
+    container.extend(values)
+
+
+def may_be_written(value: Any) -> bool:
+    """Whether a replay can write ``value`` again: numbers, texts, tensors, and plain containers of them."""
+    if isinstance(value, (*PLAIN, Tensor, Scalar, np.generic)) or issubclass(type(value), Scalar):
+        return True
+    if type(value) in (tuple, list):
+        return all(map(may_be_written, value))
+    return type(value) is dict and all(map(may_be_written, value.values()))
+
+
+class Effects:
+    """Those of one recording, in the order in which they happened."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[Place, Any]] = []
+        self.plain: set[tuple[int, Any]] = set()  # places of numbers whose digits the function needs
+        self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
+        self.changed: dict[int, Any] = {}  # containers that are not what they were
+        self.grown: dict[int, Any] = {}  # those that have more entries than before
+        self._undo = ExitStack()  # which goes on where one part cannot be undone
+
+    def write(self, place: Place, value: Any, changes: bool = True) -> None:
+        """``value`` is about to be written to ``place``; not ``changes`` where it is there already, so that
+        reading the whole container finds what it finds before each call."""
+        if place.identity not in self.known or isinstance(place, End):
+            self._undo.callback(place.undoing(value))
+        self.known.add(place.identity)
+        if changes:
+            self.changed[id(place.container)] = place.container
+        if isinstance(place, End):
+            self.grown[id(place.container)] = place.container
+        self.written.append((place, value))
+
+    def replace(self, place: Place, value: Any) -> None:
+        """Have the function find ``value`` at ``place``."""
+        self._undo.callback(place.snapshot())
+        self.known.add(place.identity)
+        place.put(value)
+
+    def undo(self) -> None:
+        """Make everything what it was before."""
+        self._undo.close()
+
+    @property
+    def places(self) -> list[Place]:
+        return [place for place, _ in self.written]
+
+    @property
+    def constants(self) -> list[Any]:
+        """For each write the number or text that it writes; MISSING where each call computes it."""
+        return [value if isinstance(value, PLAIN) else MISSING for _, value in self.written]
+
+    @property
+    def computed(self) -> list[Any]:
+        """What else is written."""
+        return [value for _, value in self.written if not isinstance(value, PLAIN)]
+
+
+def finisher(places: list[Place], constants: list[Any], sets_grads: bool) -> Callable[[Any], Any]:
+    """From (what the function returned, what it computed to be written, tensors it made with their gradients)
+    to what it returned, after writing that; from what it returned alone where there is nothing but
+    ``constants``."""
+    pairs = list(zip(places, constants, strict=True))
+
+    def write_constants(returned: Any) -> Any:
+        for place, value in pairs:
+            place.put(value)
+        return returned
+
+    def finish(made: Any) -> Any:
+        returned, values, grads = made
+        for tensor, grad in grads:
+            EAGER.set_grad(tensor, grad)
+        computed = iter(values)
+        for place, value in pairs:
+            place.put(next(computed) if value is MISSING else value)
+        return returned
+
+    return finish if sets_grads or any(value is MISSING for value in constants) else write_constants

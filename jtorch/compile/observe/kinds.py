@@ -1,0 +1,158 @@
+"""What kind of thing a value is to somebody who watches a recording, and whose code a frame runs."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import gc
+import os
+import sys
+import sysconfig
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from jtorch.compile.observe.guards import PLAIN
+from jtorch.compile.observe.scalar import Scalar
+from jtorch.core.generator import Generator
+from jtorch.eager.tensor import Tensor
+
+
+class Kind(enum.Enum):
+    """PLAIN has no parts that change; VALUE is a number, a text or a member of an enum, of a user's class, so
+    that attributes may hang on it; TENSOR and MODULE announce changes themselves; TUPLE can't change, but
+    what it holds may; OURS is of a class of jtorch's, OBJECT of a user's, FOREIGN of anybody else's."""
+
+    PLAIN = enum.auto()
+    VALUE = enum.auto()
+    TENSOR = enum.auto()
+    MODULE = enum.auto()
+    NAMESPACE = enum.auto()
+    TYPE = enum.auto()
+    FUNCTION = enum.auto()
+    CONTAINER = enum.auto()
+    TUPLE = enum.auto()
+    ARRAY = enum.auto()
+    ITERATOR = enum.auto()
+    OURS = enum.auto()
+    OBJECT = enum.auto()
+    FOREIGN = enum.auto()
+
+
+FUNCTIONS = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.MethodWrapperType, functools.partial,
+)  # fmt: skip
+_BY_CLASS: tuple[tuple[Any, Kind], ...] = (
+    ((*PLAIN, np.generic, np.dtype, enum.Enum, Scalar, Generator, range, slice, super), Kind.PLAIN),
+    (Tensor, Kind.TENSOR),
+    (types.ModuleType, Kind.NAMESPACE),
+    (type, Kind.TYPE),
+    (FUNCTIONS, Kind.FUNCTION),
+    ((dict, list, set, deque, bytearray), Kind.CONTAINER),
+    ((tuple, frozenset), Kind.TUPLE),
+    (np.ndarray, Kind.ARRAY),
+)
+
+
+_LIBRARIES = sys.stdlib_module_names | {"jtorch", "numpy", "scipy"}
+
+
+def _kind_of(cls: type) -> Kind:
+    for classes, kind in _BY_CLASS:
+        if issubclass(cls, classes):
+            return Kind.VALUE if kind is Kind.PLAIN and is_users(cls) else kind
+    if hasattr(cls, "forward") and hasattr(cls, "named_modules"):
+        return Kind.MODULE
+    if issubclass(cls, Iterator) and not is_users(cls):  # a user's is watched
+        return Kind.ITERATOR
+    if is_users(cls):
+        return Kind.OBJECT
+    return Kind.OURS if str(cls.__module__).partition(".")[0] == "jtorch" else Kind.FOREIGN
+
+
+kind_of: Callable[[type], Kind] = functools.lru_cache(4096)(_kind_of)  # the kind of the instances of a class
+
+
+def _is_users(cls: type) -> bool:
+    """Whether a class was written by a user: its methods may be replaced between calls."""
+    return not _is_library(str(cls.__module__))
+
+
+is_users: Callable[[type], bool] = functools.lru_cache(4096)(_is_users)
+
+
+def _is_library(name: str) -> bool:
+    """Whether a module is jtorch's, NumPy's, SciPy's or the standard library's: by its file where it has one,
+    since a user's own ``profile.py`` is not."""
+    if name.partition(".")[0] not in _LIBRARIES:
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return not isinstance(file, str) or file.startswith(_LIBRARY_FOLDERS) or _is_standard(file)
+
+
+def _is_standard(file: str) -> bool:
+    return file.startswith(_STANDARD) and "site-packages" not in file and "dist-packages" not in file
+
+
+def is_set_by_users(fact: Any) -> bool:
+    """Whether what a library's class has was put there by a user: a function of theirs, or a constant, which
+    libraries' classes have few of."""
+    fact = getattr(fact, "fget", None) or getattr(fact, "__func__", fact)
+    if isinstance(fact, types.FunctionType):
+        return is_observed(fact.__code__, fact.__globals__)
+    return not callable(fact) and not hasattr(type(fact), "__get__")
+
+
+Held = tuple[tuple[str, type | None], ...]
+
+
+def _held_by_class(cls: type) -> Held:
+    """What an instance has by its class, if that is a user's: (slot, None), and (constant, base)."""
+    found: dict[str, type | None] = {}
+    for base in cls.__mro__:
+        for name, fact in vars(base).items() if is_users(base) else ():
+            if isinstance(fact, types.MemberDescriptorType):
+                found.setdefault(name, None)
+            elif not name.startswith("__") and not callable(fact) and not hasattr(type(fact), "__get__"):
+                found.setdefault(name, base)
+    return tuple(found.items())
+
+
+held_by_class: Callable[[type], Held] = functools.lru_cache(4096)(_held_by_class)
+
+
+def _spelt(folders: Iterable[str]) -> tuple[str, ...]:
+    """As modules found there say it, and with links followed: environments link lib64 to lib."""
+    return tuple({each + os.sep for folder in folders for each in (folder, os.path.realpath(folder))})
+
+
+_STANDARD = _spelt(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib"))
+_PACKAGE = Path(__file__).parents[2]
+_LIBRARY_FOLDERS = _spelt(map(str, (_PACKAGE, *(Path(m.__file__ or "").parent for m in (np, scipy)))))
+_HOOKS = tuple(  # which set attributes of modules at each call, and are looked at like the user's own code
+    str(_PACKAGE / "nn" / "utils" / name)
+    for name in ("weight_norm.py", "spectral_norm.py", "pruning.py")
+)
+_OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", *_LIBRARY_FOLDERS)
+
+
+def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
+    """Whether a frame of ``code`` with these globals is looked into: not in jtorch, the standard library,
+    NumPy or SciPy, nor where the interpreter interrupts the function by itself to collect garbage."""
+    file = code.co_filename
+    if file in _HOOKS and code.co_name == "__call__":
+        return True
+    if file.startswith(_OPAQUE) or code.co_name == "__del__":
+        return False
+    if any(getattr(callback, "__code__", None) is code for callback in gc.callbacks):
+        return False
+    if file.startswith("<"):  # made from text, as a dataclass's methods are
+        name = str(namespace.get("__name__"))
+        return not name.startswith("namedtuple_") and not _is_library(name)
+    return not _is_standard(file)

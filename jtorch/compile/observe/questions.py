@@ -1,0 +1,144 @@
+"""What a function asks of tensors apart from their elements: which is which, and what they say of themselves.
+
+While it is recorded, arguments are stand-ins. So whether one *is* another tensor, or lies in a container of
+the user's, is answered by the tensors that were passed, and becomes a question that each call asks again.
+Of captured tensors that the plan computes with, the plan itself follows shape, dtype and requires_grad; of
+those that are only asked, a guard does.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.guards import FactsRead, Read, contents
+from jtorch.compile.observe.observer import Observer, Question, source_of
+from jtorch.core.errors import Restart
+from jtorch.eager.tensor import Tensor
+
+ABOUT = frozenset({
+    "requires_grad", "is_leaf", "grad_fn", "shape", "ndim", "dtype", "size", "dim", "ndimension", "stride",
+    "numel", "nelement", "is_contiguous", "element_size", "itemsize", "nbytes", "is_floating_point",
+    "is_complex", "output_nr", "retains_grad", "T", "mT", "__len__",
+})  # fmt: skip
+_OF_A_GRAPH = frozenset({"is_leaf", "grad_fn", "output_nr", "retains_grad"})
+_OF_MEMORY = frozenset({"as_strided", "_base", "_is_view", "storage", "untyped_storage", "storage_offset"})
+_HOLDERS = (dict, list, tuple, set, frozenset, deque)
+
+
+class ArgumentReached(Restart):
+    """The function uses the memory of argument ``place`` without going through its arguments, too."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+class TensorRead(FactsRead):
+    """What a captured tensor says of itself: (shape, strides, dtype, requires_grad, is a leaf)."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def facts_of(tensor: Any) -> tuple:
+        data = tensor._data
+        return data.shape, data.strides, data.dtype, tensor._requires_grad, tensor._node is None
+
+    def label(self) -> str:
+        return f"what a tensor of shape {tuple(self.value[0])} says of itself"
+
+
+class VersionRead(Read):
+    """The version that a captured tensor has when a call begins."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return self.container._version
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('g', self.container)}._version"
+
+    def label(self) -> str:
+        return f"the version of a tensor of shape {tuple(self.container.shape)}"
+
+
+def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, name: str) -> None:
+    """``tensor.name`` is about to be asked."""
+    if tensor._data.__class__ is not np.ndarray:  # made by the function
+        return
+    place = observer.places.get(id(tensor))
+    written = observer.versions_before.get(id(tensor._cell))  # by the function
+    version = tensor._version if written is None else int(written[1])
+    if place is None:
+        if name == "_version":
+            observer.read(VersionRead, frame, tensor, name, version)
+        elif name in ABOUT:
+            identity = (TensorRead, id(tensor))
+            if identity not in observer.reads:
+                observer.reads[identity] = TensorRead(tensor, source_of(frame))
+    elif observer.on_the_way_back and (name == "requires_grad" or name in _OF_A_GRAPH):
+        raise observer.error(
+            frame,
+            f"asks {name} of an argument on the way back, which comes later",
+            "Ask in forward and keep the answer on ctx, or call backward() inside.",
+        )
+    elif name == "_version":
+        observer.ask(("version", place), lambda _: f"a{place}._cell[0] == {version}")
+    elif name in _OF_MEMORY:
+        base = observer.leaves[place]._base
+        observer.ask(("base", place), lambda name: f"a{place}._base is {name('T', base)}")
+    elif name in _OF_A_GRAPH and observer.leaves[place]._node is not None:
+        raise observer.error(
+            frame,
+            f"asks {name} of an argument that was computed outside, whose graph a recording does not see",
+            "Ask it outside and pass the answer in, or ask requires_grad.",
+        )
+
+
+def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, other: Any) -> None:
+    """``one is other`` is about to be asked, or what amounts to it."""
+    for a, b in ((one, other), (other, one)):
+        place = observer.places.get(id(a)) if isinstance(a, Tensor) else None
+        if place is None or not isinstance(b, Tensor) or a is b:
+            continue
+        second = observer.places.get(id(b))
+        if second is not None:
+            first, second = sorted((place, second))
+            observer.ask(("is", first, second), _apart(f"a{first}", f"a{second}"))
+            return
+        if observer.leaves[place] is b:
+            raise ArgumentReached(place)
+        observer.ask(("is", place, id(b)), _apart(f"a{place}", b))
+
+
+def _apart(argument: str, other: Any) -> Question:
+    """That an argument is not ``other``: another argument, by its name, or a tensor from outside."""
+    return lambda name: f"{argument} is not {other if isinstance(other, str) else name('T', other)}"
+
+
+def see_search(observer: Observer, frame: types.FrameType | None, container: Any, value: Any) -> bool:
+    """``value`` is looked for in ``container``; whether that is answered here, as tensors are by identity."""
+    if not isinstance(value, Tensor) or not isinstance(container, _HOLDERS):
+        return False
+    place = observer.places.get(id(value))
+    if place is None or id(container) not in observer.outside:
+        for part in contents(container):
+            see_identity(observer, frame, value, part)
+        return place is not None
+    if is_in(observer.leaves[place], container):
+        raise ArgumentReached(place)
+    observer.ask(
+        ("in", place, id(container)),
+        lambda name: f"not {name('is_in', is_in)}(a{place}, {name('c', container)})",
+    )  # fmt: skip
+    return True
+
+
+def is_in(tensor: Any, container: Any) -> bool:
+    """Whether ``tensor`` itself is a key or an element."""
+    return any(part is tensor for part in container)

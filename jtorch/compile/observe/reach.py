@@ -1,0 +1,94 @@
+"""What a function that nobody watches can get at: whether a disabled callee may see what was written before.
+
+While a function is recorded its effects hold traced values, and a replay has them after its kernels, callees
+included. So a callee that can reach such a place is refused; what it does there cannot be known.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from jtorch.compile.observe.effects import Place
+from jtorch.compile.observe.guards import contents
+from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
+
+_LIMIT = 100_000  # parts that are looked at
+
+
+def reached(roots: Iterable[Any], places: Iterable[Place]) -> Place | None:
+    """One of ``places`` that can be reached from ``roots``, or that may be, for all that can be told."""
+    places = tuple(places)
+    by_container = {id(place.container): place for place in places}
+    named = {place.identity: place for place in places}
+    stack, seen = list(roots) if named else [], set()
+    while stack:
+        value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if id(value) in by_container:
+            return by_container[id(value)]
+        if len(seen) > _LIMIT:
+            return next(iter(by_container.values()), None)
+        if isinstance(value, types.FunctionType):
+            for namespace, name in _names(value):
+                if (id(namespace), name) in named:
+                    return named[id(namespace), name]
+                stack.append(namespace[name])
+        stack += _parts(value)
+    return None
+
+
+def _names(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
+    """The globals that a user's function uses, and what it uses of the modules among them."""
+    if not is_observed(function.__code__, function.__globals__):
+        return
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    spaces = [function.__globals__]
+    used = [function.__globals__[name] for name in names if name in function.__globals__]
+    spaces += [m.__dict__ for m in used if isinstance(m, types.ModuleType) and _is_users(m)]
+    for space in spaces:
+        yield from ((space, name) for name in names if name in space)
+
+
+def _is_users(module: types.ModuleType) -> bool:
+    return is_users(type("", (), {"__module__": module.__name__}))
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _parts(value: Any) -> list[Any]:
+    kind = kind_of(type(value))
+    if kind in (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.ARRAY):
+        return []
+    if kind in (Kind.CONTAINER, Kind.TUPLE):
+        return [*contents(value), getattr(value, "__dict__", None)]
+    if isinstance(value, types.CellType):
+        return [getattr(value, "cell_contents", None)]
+    if isinstance(value, types.FunctionType):
+        return [*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__, value.__dict__]
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if kind is Kind.FUNCTION:  # a bound method
+        return [getattr(value, name, None) for name in ("__self__", "__func__")]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    if isinstance(value, property):
+        return [value.fget, value.fset, value.fdel]
+    if kind is Kind.TYPE:
+        return [*vars(value).values(), *value.__bases__] if is_users(value) else []
+    slots = [getattr(value, name, None) for cls in type(value).__mro__ for name in _slots(cls)]
+    return [type(value), getattr(value, "__dict__", None), *slots]
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    names = vars(cls).get("__slots__", ())
+    return (names,) if isinstance(names, str) else tuple(names)

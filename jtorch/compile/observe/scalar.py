@@ -1,0 +1,217 @@
+"""A number that may change from call to call, while tracing: a float argument, a learning rate.
+
+It is no subclass of float, because such a one would leak silently through ``math.exp`` and become a
+constant. Arithmetic records float64 equations. Comparing it, or asking for its ``bool()`` or
+``float()``, answers with the number of this run and guards it: a later call with another answer is
+traced anew.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.core.errors import NOT_THE_USERS, CompileError, user_source
+from jtorch.core.op import BY_NAME
+
+
+class Scalar:
+    """A runtime scalar: ``var`` is its 0-d float64 variable, ``value`` the number of this run, and
+    ``origins`` the inputs it was computed from."""
+
+    __slots__ = ("origins", "tracer", "value", "var")
+    __array_ufunc__ = None
+    as_runtime_scalar: Any = 1.0  # a number of its Python type, for promotion
+
+    def __init__(self, tracer: Any, var: Any, value: float, origins: tuple) -> None:
+        self.tracer = tracer
+        self.var = var
+        self.value = value
+        self.origins = origins
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What ``isinstance`` in the user's code is told: the type of the number that this stands for."""
+        ours = sys._getframe(1).f_code.co_filename.startswith(NOT_THE_USERS)
+        return type(self) if ours else type(self.as_runtime_scalar)
+
+    def __float__(self) -> float:
+        for origin in self.origins:
+            is_nan = origin.value != origin.value
+            origin.guards.append((operator.eq, 0.0 if is_nan else origin.value, not is_nan))
+            if is_nan or not origin.value:  # equal to the one of the other sign, which shows in its digits
+                origin.guards.append((math.copysign, math.copysign(1.0, origin.value), True))
+            if is_nan:  # neither equal to nothing nor in any order
+                origin.guards += [(operator.lt, 0.0, False), (operator.gt, 0.0, False)]
+        return float(self.value)
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __bool__(self) -> bool:
+        return self._compare(operator.ne, 0.0)
+
+    def _compare(self, test: Callable, other: Any) -> bool:
+        if not _is_number(other):  # a Fraction, Decimal or complex number
+            return bool(test(float(self), other))
+        other = float(other)
+        outcome = bool(test(self.value, other))
+        if len(self.origins) == 1 and self.origins[0].var is self.var:
+            self.origins[0].guards.append((test, other, outcome))
+        else:
+            float(self)  # the result of arithmetic: guard the numbers it was made of
+        return outcome
+
+    def __eq__(self, other: object) -> bool:
+        return self._compare(operator.eq, other) if _is_comparable(other) else False
+
+    def __ne__(self, other: object) -> bool:
+        return self._compare(operator.ne, other) if _is_comparable(other) else True
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(operator.lt, other) if _is_comparable(other) else NotImplemented
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(operator.le, other) if _is_comparable(other) else NotImplemented
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(operator.gt, other) if _is_comparable(other) else NotImplemented
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(operator.ge, other) if _is_comparable(other) else NotImplemented
+
+    def __abs__(self) -> Any:
+        scalar: Any = self
+        return scalar if scalar > 0.0 else 0.0 - scalar  # -0.0, too
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __divmod__(self, other: Any) -> Any:
+        scalar: Any = self
+        return scalar // other, scalar % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        scalar: Any = self
+        return other // scalar, other % scalar
+
+    @property
+    def real(self) -> Any:
+        return +self
+
+    @property
+    def imag(self) -> Any:
+        return type(+self.as_runtime_scalar)(0)
+
+    def conjugate(self) -> Any:
+        return +self
+
+    def __getattr__(self, name: str) -> Any:
+        """What else numbers have (``is_integer()``) is asked of the number itself."""
+        kind = type(self.as_runtime_scalar)
+        if name.startswith("__") or not hasattr(kind, name):
+            raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
+        return getattr(kind(self), name)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(float(self), digits)
+
+
+    def hex(self) -> str:
+        return float(self).hex()
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec)
+
+    def __str__(self) -> str:
+        return str(float(self))
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, _REAL) or hasattr(value, "as_runtime_scalar")
+
+
+def _is_comparable(value: object) -> bool:
+    return _is_number(value) or isinstance(value, numbers.Number)
+
+
+_REAL = (int, float, np.integer, np.floating, np.bool_)
+
+
+def operand_of(scalar: Scalar, value: Any) -> Any:
+    """The other operand of arithmetic with ``scalar``: NumPy's integers and bools as Python's; NotImplemented
+    for what is no number. Raises CompileError where NumPy would round."""
+    whole = np.integer if isinstance(scalar.as_runtime_scalar, float) else np.int64
+    if isinstance(value, (np.bool_, whole)):
+        return value.item()
+    if isinstance(value, np.generic) and not isinstance(value, np.float64):
+        raise CompileError(
+            f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy "
+            f"{type(value).__name__}, to which NumPy would round it: take its .item()."
+        )
+    if isinstance(value, np.ndarray) and value.dtype.kind != "f":
+        raise CompileError(
+            f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy array "
+            f"of {value.dtype}: make it a tensor (jtorch.from_numpy)."
+        )
+    number = isinstance(value, (int, float, Scalar)) or hasattr(value, "dtype")
+    return value if number else NotImplemented
+
+
+_PYTHONS = {"div": operator.truediv, "floor_divide": operator.floordiv, "remainder": operator.mod}
+
+
+def check_arithmetic(name: str, left: Any, right: Any) -> None:
+    """Where Python raises, or leaves the real numbers, a recording must not go on: arguments are guarded
+    against it, results of arithmetic looked at once (a guard would hold the numbers they were made of).
+
+    Raises ZeroDivisionError as Python does, and ValueError for a root of a negative number.
+    """
+    left, right = _comparable(left), _comparable(right)
+    if name in ("div", "floor_divide", "remainder") and right == 0:
+        _PYTHONS[name](1.0, 0.0)  # raises, in the words of this Python
+    if name == "pow" and not (isinstance(right, int) and right >= 0):
+        if left == 0.0 and right < 0.0:
+            operator.pow(0.0, -1.0)
+        if left < 0.0 and _value(right) % 1.0 != 0.0:
+            raise ValueError(
+                f"{_value(left)} ** {_value(right)} is no real number, and a tensor takes no other one"
+            )
+
+
+def expect_real(tracer: Any, name: str, operands: tuple, result: Scalar) -> None:
+    """Have a later call looked at anew where Python would raise for what it computes from float arguments.
+
+    Optimizers compute from their own numbers, in range whatever they are: looking costs a step of the plan.
+    """
+    if all(origin.argument is None for origin in result.origins):
+        return
+    if name in ("div", "floor_divide", "remainder") and not isinstance(_comparable(operands[1]), Scalar):
+        if isinstance(operands[1], Scalar):
+            tracer.branches.decide(tracer.record(BY_NAME["ne"], tracer.fresh(operands[1].var), 0.0))
+    elif name == "pow":
+        if math.isfinite(result.value):
+            tracer.branches.decide(tracer.record(BY_NAME["isfinite"], tracer.fresh(result.var)))
+        else:
+            float(result)
+
+
+def _comparable(operand: Any) -> Any:
+    derived = isinstance(operand, Scalar) and operand.origins[0].var is not operand.var
+    return operand.value if derived else operand
+
+
+def _value(operand: Any) -> float:
+    return operand.value if isinstance(operand, Scalar) else operand

@@ -1,0 +1,357 @@
+"""Fusion: from a graph to steps, each of which becomes one kernel, one BLAS call or one host call.
+
+Every loop equation begins as a group of its own; groups are merged along the edges from producer to consumer
+where ``can_fuse`` (is it right?) and ``profit`` (is it better?) agree. Neither asks for a size, so a
+new batch size meets the same kernels.
+
+A group runs over one *domain* (a shape) of which some axes may be *reduced*:
+
+    map      no reduction                        elementwise chains, gathers, pads
+    row      the last axis is reduced            softmax, layer_norm, losses: a row stays in cache
+    column   the last axis is kept               bias gradients: sums accumulate in memory
+    scatter  sums into computed positions        the gradient of an embedding
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jtorch.compile.graph.access import Coordinates, is_alias
+from jtorch.compile.graph.ir import Eqn, Graph, Var
+from jtorch.compile.graph.passes import Fuel
+from jtorch.compile.graph.reads import Reader, coordinates_of, is_repeated, place_of, runs_in_loops
+from jtorch.core.op import Kind
+
+MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
+MAX_EQNS = 200  # compile time grows faster than the kernel
+
+
+@dataclass(eq=False)
+class Group:
+    """Equations that run in one loop nest."""
+
+    eqns: list[Eqn]
+    domain: tuple[int, ...]
+    reduced: tuple[int, ...] | None = None
+    style: str = "map"
+    after: set[Group] = field(default_factory=set)  # groups that must run before it
+    before: set[Group] = field(default_factory=set)  # and those that must run after it
+    first: int = 0  # the places in the graph of its first and its last equation
+    last: int = 0
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return tuple(n for k, n in enumerate(self.domain) if k not in (self.reduced or ()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One unit of the schedule. ``kind`` is "loop", "gemm" or "host"."""
+
+    kind: str
+    eqns: tuple[Eqn, ...]
+    group: Group | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fused:
+    """A graph cut into steps, in an order that respects every dependency."""
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    stored: frozenset[Var]  # variables that live in memory, as opposed to inside a kernel
+
+    made_by: dict[Var, Eqn]
+
+    def find(self, var: Var) -> Eqn | None:
+        return self.made_by.get(var)
+
+
+def fuse(graph: Graph, fuel: Fuel) -> Fused:
+    """Cut ``graph`` into steps, in topological order; the memory plan may refine it."""
+    fuser = Fuser(graph, fuel)
+    fuser.run()
+    stored = fuser.reader.stored(graph, fuser.group_of)
+    groups = [*fuser.groups, *_lonely(graph, fuser, stored)]
+    steps = tuple(_step(g) for g in _in_order(groups, fuser.reader))
+    return Fused(graph, steps, frozenset(stored), fuser.reader.made_by)
+
+
+_NEAREST = 8  # groups with which one that reads the same memory is tried
+
+
+# -- grouping ----------------------------------------------------------------------------------------------
+
+
+class Fuser:
+    """Merges groups along producer-consumer edges. State only lives for one call of ``fuse``."""
+
+    def __init__(self, graph: Graph, fuel: Fuel) -> None:
+        self.graph = graph
+        self.fuel = fuel
+        self.reader = Reader(graph)
+        self.outputs = {a for a in graph.outputs if isinstance(a, Var)}
+        self.places = {e: k for k, e in enumerate(graph.eqns)}
+        self.group_of: dict[Eqn, Group] = {}
+        self.groups: dict[Group, None] = {}
+        self.users: dict[Var, set[Eqn]] = {}  # grouped equations that read a variable
+
+    def run(self) -> None:
+        eqns = [e for e in self.graph.eqns if not is_alias(e) and not is_repeated(e)]
+        for eqn in eqns:
+            for var in self.reader.grouped_inputs(eqn):
+                self.users.setdefault(var, set()).add(eqn)
+        for eqn in eqns:
+            self._add(eqn)
+        self._merge_siblings()
+
+    def _add(self, eqn: Eqn) -> None:
+        """A new group for ``eqn``, merged with those that make what it reads."""
+        group = _single(eqn) if runs_in_loops(eqn) else Group([eqn], (), style="call")
+        group.first = group.last = self.places[eqn]
+        self.groups[group] = None
+        self.group_of[eqn] = group
+        made_by = self.reader.made_by
+        producers = [made_by[v] for v in self.reader.grouped_inputs(eqn) if v in made_by]
+        for producer in producers:
+            self._order(self.group_of[producer], group)
+        for producer in producers:
+            self.try_merge(self.group_of[producer], self.group_of[eqn])
+
+    def _order(self, first: Group, second: Group) -> None:
+        second.after.add(first)
+        first.before.add(second)
+
+    def try_merge(self, a: Group, b: Group) -> bool:
+        """Put ``b`` into ``a`` if that is right and pays."""
+        if a is b or not can_fuse(a, b, self) or not profit(a, b, self) or not self.fuel.burn():
+            return False
+        merged = _merged_space(a, b)
+        assert merged is not None
+        a.domain, a.reduced, a.style = merged
+        a.eqns = sorted(a.eqns + b.eqns, key=self.places.__getitem__)
+        a.first, a.last = min(a.first, b.first), max(a.last, b.last)
+        for eqn in b.eqns:
+            self.group_of[eqn] = a
+        del self.groups[b]
+        for group in b.after:
+            group.before.discard(b)
+            if group is not a:
+                self._order(group, a)
+        for group in b.before:
+            group.after.discard(b)
+            if group is not a:
+                self._order(a, group)
+        return True
+
+    def _merge_siblings(self) -> None:
+        """Groups over one domain that read the same element of the same memory share a loop: the read is
+        done once."""
+        readers: dict[object, dict[Eqn, None]] = {}
+        for group in self.groups:
+            if group.style != "call":
+                for eqn in group.eqns:
+                    for root, at in self._elements(eqn, group):
+                        readers.setdefault((group.domain, root, at), {})[eqn] = None
+        for eqns in readers.values():
+            self._merge_among(dict.fromkeys(self.group_of[e] for e in eqns))
+
+    def _merge_among(self, groups: Iterable[Group]) -> None:
+        """Try each with the nearest ones before it: the steps of an unrolled loop all read its weights, and
+        to try each with each took 3 of 8 seconds for 80 steps."""
+        kept: list[Group] = []
+        for group in groups:
+            for other in reversed(kept[-_NEAREST:]):
+                if group not in self.groups:
+                    break
+                if other in self.groups and not self.try_merge(other, group):
+                    self.try_merge(group, other)
+            if group in self.groups:
+                kept.append(group)
+
+    def _elements(self, eqn: Eqn, group: Group) -> Iterable[tuple[Var, Coordinates]]:
+        """The elements of arrays of other groups that ``eqn`` reads at one loop position."""
+        place = place_of(eqn, group.domain, group.reduced)
+        assert place is not None
+        for root, at in self.reader.elements(eqn, place, len(group.domain)):
+            maker = self.reader.find(root)
+            if at and (maker is None or is_alias(maker) or self.group_of[maker] is not group):
+                yield root, at
+
+    def needed_outside(self, eqns: set[Eqn]) -> set[Var]:
+        """The results of ``eqns`` that others need."""
+        made = {v for e in eqns for v in e.outputs}
+        return {v for v in made if v in self.outputs or not self.users.get(v, set()) <= eqns}
+
+    def leads_to(self, a: Group, b: Group, skip_direct: bool) -> bool:
+        """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``."""
+        stack = [g for g in b.after if not (skip_direct and g is a)]
+        seen = set(stack)
+        while stack:
+            group = stack.pop()
+            if group is a:
+                return True
+            # a group that ends before ``a`` begins can read nothing of it
+            more = [g for g in group.after if g.last >= a.first and g not in seen]
+            seen.update(more)
+            stack += more
+        return False
+
+
+def _single(eqn: Eqn) -> Group:
+    if eqn.op.kind is not Kind.REDUCTION:
+        return Group([eqn], eqn.outputs[0].shape)
+    source = eqn.inputs[0]
+    assert isinstance(source, Var)
+    if eqn.op.scatter is not None:
+        return Group([eqn], source.shape, tuple(range(len(source.shape))), "scatter")
+    axes = eqn.statics["axis"]
+    last = len(source.shape) - 1
+    picks = eqn.op.identity is None  # argmax: two accumulators, which memory does not hold
+    return Group([eqn], source.shape, axes, "row" if last in axes or picks or not axes else "column")
+
+
+def _merged_space(a: Group, b: Group) -> tuple[tuple[int, ...], tuple[int, ...] | None, str] | None:
+    """The (domain, reduced axes, style) of ``a`` (producer) and ``b`` together, None if there is none."""
+    if "scatter" in (a.style, b.style) and not (a.style == "map" and a.domain == b.domain):
+        return None
+    if a.reduced is None:
+        return (a.domain, b.reduced, b.style) if a.domain == b.domain else None
+    if b.reduced is not None:
+        same = a.domain == b.domain and a.reduced == b.reduced and a.style == b.style
+        return (a.domain, a.reduced, a.style) if same else None
+    return (a.domain, a.reduced, a.style) if b.domain in (a.domain, a.kept) else None
+
+
+# -- may they? ---------------------------------------------------------------------------------------------
+
+
+def can_fuse(a: Group, b: Group, fuser: Fuser) -> bool:
+    """Legality: one loop nest can compute both, each value being read where it was just computed."""
+    return obstacle(a, b, fuser) is None
+
+
+def obstacle(a: Group, b: Group, fuser: Fuser) -> str | None:
+    """Why one loop nest cannot compute both, None where it can."""
+    if "call" in (a.style, b.style):
+        return "one of them is a library call"
+    merged = _merged_space(a, b)
+    if merged is None:
+        return "their loops run over other shapes"
+    if fuser.leads_to(b, a, False) or fuser.leads_to(a, b, True):
+        return "a third step must run between them"
+    domain, reduced, style = merged
+    inside = {v for e in (*a.eqns, *b.eqns) for v in e.outputs}
+    if style == "column" and not _sums_are_last(a, b, domain, fuser.reader):
+        return "sums over leading axes are known only after the loop"
+    if style == "scatter" and not fuser.needed_outside({*a.eqns, *b.eqns}).isdisjoint(
+        v for e in a.eqns for v in e.outputs
+    ):  # a scatter kernel stores nothing but its sums
+        return "others need a value that a scattering kernel would not store"
+    places = ((e, place_of(e, domain, reduced)) for e in b.eqns)
+    if not all(reads_in_place(e, at, inside, domain, reduced, fuser.reader) for e, at in places):
+        return "a value is read at another position than where it is computed"
+    return None
+
+
+def _sums_are_last(a: Group, b: Group, domain: tuple[int, ...], reader: Reader) -> bool:
+    """Whether nothing over the whole domain depends on a sum: a column kernel knows its sums only after
+    its one pass."""
+    late: set[Var] = set()
+    for eqn in sorted((*a.eqns, *b.eqns), key=reader.places.__getitem__):
+        sums = eqn.op.kind is Kind.REDUCTION
+        waits = not late.isdisjoint(reader.grouped_inputs(eqn))
+        if waits and (sums or eqn.outputs[0].shape == domain):
+            return False
+        if waits or sums:
+            late.update(eqn.outputs)
+    return True
+
+
+def reads_in_place(
+    eqn: Eqn, place: Coordinates | None, inside: set[Var], domain: tuple[int, ...],
+    reduced: tuple[int, ...] | None, reader: Reader,
+) -> bool:  # fmt: skip
+    """Whether each value of the group that ``eqn`` reads is read at the position where it is computed."""
+    if place is None or not inside.isdisjoint(reader.behind_numbers(reader.memory_inputs(eqn))):
+        return False
+    for root, at in reader.elements(eqn, place, len(domain)):
+        if root in inside and at != coordinates_of(root.shape, domain, reduced):
+            return False
+    return True
+
+
+# -- should they? ------------------------------------------------------------------------------------------
+
+
+def profit(a: Group, b: Group, fuser: Fuser) -> bool:
+    """Benefit: a value stays in a register instead of going through memory, unless the kernel would
+    need too many arrays."""
+    return drawback(a, b, fuser) is None
+
+
+def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
+    """Why fusing them would not pay, None where it does."""
+    if a.style == "column" and b.domain != a.domain:
+        sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
+        if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
+            return "the sums are results, in memory anyway"
+    eqns = {*a.eqns, *b.eqns}
+    if len(eqns) > MAX_EQNS:
+        return f"the kernel would have more than {MAX_EQNS} equations"
+    made = {v for e in eqns for v in e.outputs}
+    read = {v for e in eqns for v in fuser.reader.memory_of(e)} - made
+    if len(read) + len(fuser.needed_outside(eqns)) > MAX_ARRAYS:
+        return f"the kernel would need more than {MAX_ARRAYS} arrays"
+    return None
+
+
+# -- from groups to steps
+# --------------------------------------------------------------------------------------
+
+
+def _step(group: Group) -> Step:
+    if group.style != "call":
+        return Step("loop", tuple(group.eqns), group)
+    (eqn,) = group.eqns
+    blas = eqn.op.kind is Kind.CONTRACTION and eqn.outputs[0].dtype in (np.float32, np.float64)
+    return Step("gemm" if blas else "host", (eqn,))
+
+
+def _lonely(graph: Graph, fuser: Fuser, stored: set[Var]) -> list[Group]:
+    """Repeated equations whose results must be in memory too: each gets a group that stores it."""
+    return [
+        Group([e], e.outputs[0].shape, first=k, last=k)
+        for k, e in enumerate(graph.eqns)
+        if e not in fuser.group_of and not is_alias(e) and not stored.isdisjoint(e.outputs)
+    ]
+
+
+def _in_order(groups: list[Group], reader: Reader) -> list[Group]:
+    """Topological order of the groups by what they read from memory and, where that leaves a choice, by
+    place."""
+    writer = {v: g for g in groups for e in g.eqns for v in e.outputs}
+    groups = sorted(groups, key=lambda g: g.first)
+    waiting: dict[Group, int] = {}
+    followers: dict[Group, list[Group]] = {g: [] for g in groups}
+    for group in groups:
+        before = {writer[v] for e in group.eqns for v in reader.memory_of(e) if v in writer} - {group}
+        waiting[group] = len(before)
+        for b in before:
+            followers[b].append(group)
+    ready = [(g.first, k, g) for k, g in enumerate(groups) if not waiting[g]]
+    heapq.heapify(ready)
+    order: list[Group] = []
+    while ready:
+        *_, group = heapq.heappop(ready)
+        order.append(group)
+        for f in followers[group]:
+            waiting[f] -= 1
+            if not waiting[f]:
+                heapq.heappush(ready, (f.first, len(order), f))
+    assert len(order) == len(groups), "the groups wait for each other"
+    return order

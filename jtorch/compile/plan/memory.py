@@ -1,0 +1,298 @@
+"""Where everything lives and when it runs: in-place updates, the order of steps, the arena.
+
+Each variable gets a *place*: the memory of a graph input, a result that leaves the call, a gradient buffer of
+the plan, or an offset in the arena. Written-back outputs go straight into the memory they
+update where no reader of the old value comes later; otherwise they are computed aside and copied at the end.
+No memory that the caller sees is written before the last step that can fail.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from jtorch.compile.codegen.source import Kernel, write_kernel
+from jtorch.compile.graph.access import layout_of
+from jtorch.compile.graph.ir import Eqn, Graph, Var
+from jtorch.compile.graph.reads import is_checked, runs_in_loops
+from jtorch.compile.plan.fuse import Fused, Group, Step
+from jtorch.compile.plan.loops import Gather, Load, Nest, Store, build_nest
+from jtorch.core.op import BY_NAME
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Memory. ``kind`` is "input", "result", "grad" or "arena"; ``at`` a number, or bytes for the arena."""
+
+    kind: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What becomes of one output of the graph: "result", "grad", or "write" into input ``index``."""
+
+    kind: str
+    index: int
+
+
+@dataclass(eq=False)
+class Task:
+    """A step with everything known about it but its addresses."""
+
+    step: Step
+    reads: frozenset[Var]
+    writes: frozenset[Var]
+    nest: Nest | None = None
+    kernel: Kernel | None = None
+    visible: bool = False  # writes memory the caller sees
+    can_fail: bool = field(init=False)  # may stop with an error
+
+    def __post_init__(self) -> None:
+        """A library call, a checked index or an integer division may fail."""
+        if self.nest is None:
+            self.can_fail = self.step.kind == "host"
+        else:
+            checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
+            self.can_fail = checked or any(map(is_checked, self.step.eqns))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Tasks in order, a place for each variable in memory, and the size of the arena in bytes."""
+
+    fused: Fused
+    targets: tuple[Target, ...]
+    tasks: tuple[Task, ...]
+    places: dict[Var, Place]
+    arena_bytes: int
+
+
+def plan_memory(graph: Graph, fused: Fused, targets: Iterable[Target]) -> Plan:
+    """Give every variable its place and every step its turn."""
+    return _Planner(graph, fused, list(targets)).plan()
+
+
+class _Planner:
+    def __init__(self, graph: Graph, fused: Fused, targets: list[Target]) -> None:
+        self.graph = graph
+        self.fused = fused
+        self.targets = targets
+        self.places: dict[Var, Place] = {v: Place("input", k) for k, v in enumerate(graph.inputs)}
+        self.tasks: list[Task] = []
+        self.after: dict[Task, set[Task]] = {}
+        self.before: dict[Task, set[Task]] = {}
+        self.writer: dict[Var, Task] = {}
+        self.readers: dict[Var, set[Task]] = {}
+        for step in fused.steps:
+            self._add(step, fused)
+        self.failing = {t for t in self.tasks if t.can_fail}
+        self.before_failing = _closure(self.failing, self.after)
+
+    def plan(self) -> Plan:
+        self._place_outputs()
+        self._failures_first()
+        for task in self.tasks:
+            if task.nest is not None:
+                task.kernel = write_kernel(task.nest, lambda v: self.places.get(v, v))
+        order = self._ordered()
+        arena = self._allocate(order)
+        return Plan(self.fused, tuple(self.targets), tuple(order), self.places, arena)
+
+    # -- tasks -------------------------------------------------------------------------------------------
+
+    def _add(self, step: Step, fused: Fused) -> Task:
+        """The task of a step, which comes after those that make what it reads."""
+        task = _task(step, fused)
+        self.tasks.append(task)
+        self.after[task], self.before[task] = set(), set()
+        self.writer.update((v, task) for v in task.writes)
+        for var in task.reads:
+            self.readers.setdefault(var, set()).add(task)
+            if var in self.writer:
+                self._order([self.writer[var]], task)
+        return task
+
+    def _order(self, first: Iterable[Task], second: Task) -> None:
+        for task in first:
+            self.after[second].add(task)
+            self.before[task].add(second)
+
+    # -- outputs -----------------------------------------------------------------------------------------
+
+    def _place_outputs(self) -> None:
+        for atom, target in zip(self.graph.outputs, self.targets, strict=True):
+            assert isinstance(atom, Var)
+            if target.kind == "write":
+                old = self.graph.inputs[target.index]
+                if not self._write_in_place(atom, old):
+                    self._write_at_the_end(atom, self.places[old], self.readers.get(old, set()))
+            elif target.kind == "grad" and self.writer[atom] in self.before_failing:
+                self._write_at_the_end(atom, Place("grad", target.index), set())
+            else:
+                self.places[atom] = Place(target.kind, target.index)
+                self.writer[atom].visible |= target.kind == "grad"  # a step may write in place, too
+
+    def _write_in_place(self, var: Var, old: Var) -> bool:
+        """Let the step that makes ``var`` write it over ``old``, if nobody reads ``old`` later."""
+        task = self.writer[var]
+        if task in self.before_failing or (old in task.reads and not overwrites_safely(task, var, old)):
+            return False
+        readers = self.readers.get(old, set()) - {task}
+        if not readers.isdisjoint(_closure({task}, self.before)):
+            return False
+        self._order(readers, task)
+        self.places[var] = self.places[old]
+        task.visible = True
+        return True
+
+    def _write_at_the_end(self, var: Var, place: Place, readers: set[Task]) -> None:
+        """Copy ``var`` to ``place`` when everything that reads what is there now has run."""
+        out = Var(var.type, var.hint)
+        eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
+        looped = runs_in_loops(eqn)  # but not float16, which NumPy copies
+        step = Step("loop", (eqn,), Group([eqn], var.shape)) if looped else Step("host", (eqn,))
+        self.fused = replace(
+            self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
+            made_by={**self.fused.made_by, out: eqn},
+        )  # fmt: skip
+        # a number is copied too, not computed again: what it was made of may have changed by then
+        task = self._add(step, replace(self.fused, made_by={out: eqn}))
+        self._order(readers - {task}, task)
+        self.places[out] = place
+        task.visible = True
+
+    def _failures_first(self) -> None:
+        """What the caller sees changes only after the last step that can fail. No such step waits for a
+        visible one, so this makes no cycle."""
+        for task in self.tasks:
+            if task.visible:
+                self._order(self.failing - {task}, task)
+
+    # -- order ---------------------------------------------------------------------------------------------
+
+    def _ordered(self) -> list[Task]:
+        """Topological; hidden work first, then visible writes, equal kernels side by side."""
+        waiting = {t: len(self.after[t]) for t in self.tasks}
+        ready = _Ready(self.tasks)
+        for free in self.tasks:
+            if not waiting[free]:
+                ready.add(free)
+        order: list[Task] = []
+        while (task := ready.next(order[-1] if order else None)) is not None:
+            order.append(task)
+            for follower in self.before[task]:
+                waiting[follower] -= 1
+                if not waiting[follower]:
+                    ready.add(follower)
+        assert len(order) == len(self.tasks), "the schedule has a cycle"
+        return order
+
+    # -- the arena -----------------------------------------------------------------------------------------
+
+    def _allocate(self, order: list[Task]) -> int:
+        """Offsets for everything that has no place yet, reusing memory nobody reads any more."""
+        born: dict[Var, int] = {}
+        dies: dict[Var, int] = {}
+        for k, task in enumerate(order):
+            for var in task.writes:
+                if var not in self.places:
+                    born[var] = dies[var] = k
+            for var in task.reads:
+                if var in born:
+                    dies[var] = k
+        taken: list[tuple[int, int, int, int]] = []  # (offset, end, born, dies)
+        top = 0
+        for var in sorted(born, key=lambda v: (-v.type.nbytes, born[v])):
+            size = _padded(var.type.nbytes)
+            clashes = sorted(t for t in taken if t[2] <= dies[var] and born[var] <= t[3])
+            offset = _first_gap(clashes, size)
+            taken.append((offset, offset + size, born[var], dies[var]))
+            self.places[var] = Place("arena", offset)
+            top = max(top, offset + size)
+        return top
+
+
+def _task(step: Step, fused: Fused) -> Task:
+    if step.kind == "loop":
+        nest = build_nest(step, fused)
+        reads = {v.var for v in nest.values() if isinstance(v, (Load, Gather))}
+        writes = {s.var for s in nest.stores} | {s.var for s in nest.scatters}
+        if nest.style == "column":
+            writes |= {r.var for r in nest.reductions}
+        return Task(step, frozenset(reads - writes), frozenset(writes), nest)
+    (eqn,) = step.eqns
+    owners = [layout_of(a, fused.find) for a in eqn.inputs if isinstance(a, Var)]
+    return Task(step, frozenset(o.owner for o in owners if o), frozenset(eqn.outputs))
+
+
+def _closure(tasks: set[Task], edges: dict[Task, set[Task]]) -> set[Task]:
+    """``tasks`` and everything that can be reached from them."""
+    found = set(tasks)
+    stack = list(tasks)
+    while stack:
+        more = edges[stack.pop()] - found
+        found |= more
+        stack += more
+    return found
+
+
+class _Ready:
+    """Tasks whose turn has come, asked for by kernel and by place."""
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.place = {t: k for k, t in enumerate(tasks)}
+        self.tasks = tasks
+        self.queues: dict[str | bool, list[int]] = {True: [], False: []}
+        self.taken: set[int] = set()
+
+    def add(self, task: Task) -> None:
+        heapq.heappush(self.queues[task.visible], self.place[task])
+        if task.kernel is not None:
+            heapq.heappush(self.queues.setdefault(task.kernel.source, []), self.place[task])
+
+    def next(self, last: Task | None) -> Task | None:
+        """One that runs the kernel of ``last``, else a hidden one, else any; the earliest of them."""
+        same = [last.kernel.source] if last is not None and last.kernel is not None else []
+        names: list[str | bool] = [*same, False, True]
+        for name in names:
+            queue = self.queues[name]
+            while queue:
+                place = heapq.heappop(queue)
+                if place not in self.taken:
+                    self.taken.add(place)
+                    return self.tasks[place]
+        return None
+
+
+def _padded(nbytes: int) -> int:
+    return max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+
+
+def _first_gap(clashes: list[tuple[int, int, int, int]], size: int) -> int:
+    offset = 0
+    for start, end, _, _ in clashes:
+        if start - offset >= size:
+            break
+        offset = max(offset, end)
+    return offset
+
+
+def overwrites_safely(task: Task, var: Var, old: Var) -> bool:
+    """Whether a loop step may store ``var`` over ``old``, which it reads: each element is read only where it
+    is written, and not again in a later pass."""
+    nest = task.nest
+    if nest is None or nest.style in ("column", "scatter"):
+        return False
+    store: Store | None = next((s for s in nest.stores if s.var is var), None)
+    if store is None or (nest.style == "row" and store.value.stage != nest.last_stage):
+        return False
+    for value in nest.values():
+        if isinstance(value, Gather) and value.var is old:
+            return False
+        if isinstance(value, Load) and value.var is old and value.at != store.at:
+            return False
+    return True

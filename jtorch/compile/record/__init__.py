@@ -1,0 +1,1 @@
+"""Runs a function once on symbolic values. See README.md."""

@@ -1,0 +1,80 @@
+"""Data-dependent branches: ``if tensor:`` while a function is recorded.
+
+The recording takes the way that the elements of this call decide: what the condition depends on is evaluated
+with NumPy as far as the trace has come. The graph keeps the decision as an ``expect`` equation, a check like
+that of an index: where a later call decides otherwise the plan stops before it has written anything that the
+caller can see, and another plan is tried, or recorded. So a function has one plan per way through its
+branches, and a call costs one plan where it goes the way of the last one.
+
+A plan that ends without such a stop has gone its own way: each of its decisions was checked on values that
+all decisions before it make right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.interpret import read
+from jtorch.compile.graph.ir import Atom, Var
+from jtorch.compile.record.snapshot import value_now
+from jtorch.core.errors import CompileError, OtherBranch, user_source
+from jtorch.core.op import BY_NAME
+from jtorch.ops import xp
+from jtorch.ops.branching import OTHER_BRANCH
+
+_EXPECT, _CAST, _NOT = (BY_NAME[name] for name in ("expect", "cast", "logical_not"))
+_BOOL, _INT = np.dtype(np.bool_), np.dtype(np.int64)
+
+
+class Branches:
+    """The decisions of one recording, and the values they rest on."""
+
+    def __init__(self, tracer: Any) -> None:
+        self.tracer = tracer
+        self.checks: list[Atom] = []  # outputs of the graph that keep the checks alive
+        self._values: dict[Var, Any] = {}
+        self._inputs = self._eqns = 0  # how many were evaluated so far
+
+    def decide(self, condition: Any) -> bool:
+        """What a traced tensor of one element decides now; recorded as what this plan expects."""
+        tracer = self.tracer
+        tracer.only_now("branches on the elements of a tensor (use jtorch.where)")
+        if tracer.callees:  # another way would have to run them again
+            raise CompileError(
+                f"{user_source()}: a branch on the elements of a tensor after '{tracer.callees[-1].name}' "
+                "ran, which is disabled for compiling: call that after the branch, or use jtorch.where."
+            )
+        atom = tracer.read(condition)
+        outcome = bool(self.values_of([atom])[0])
+        table = tracer.table
+        truth = condition if atom.dtype == _BOOL else table[_CAST.index](condition, dtype=_BOOL)
+        holds = truth if outcome else table[_NOT.index](truth)
+        flat = table[BY_NAME["reshape"].index](holds, shape=())
+        self.checks.append(tracer.read(table[_EXPECT.index](table[_CAST.index](flat, dtype=_INT))))
+        return outcome
+
+    def know(self, variables: Sequence[Var], values: Sequence[np.ndarray]) -> None:
+        """What the newest equation gives: it is not to be evaluated again."""
+        self._values.update(zip(variables, values, strict=True))
+        self._eqns += 1
+
+    def values_of(self, atoms: Sequence[Atom]) -> list[np.ndarray]:
+        """The values of ``atoms`` for the arguments of this recording."""
+        for entry in self.tracer.inputs[self._inputs :]:
+            self._values[entry.var] = np.asarray(value_now(entry), entry.var.dtype)
+        for eqn in self.tracer.eqns[self._eqns :]:
+            out = eqn.op.body(xp, *(read(self._values, a) for a in eqn.inputs), **eqn.statics)
+            for var, value in zip(eqn.outputs, out if len(eqn.outputs) > 1 else (out,), strict=True):
+                self._values[var] = np.asarray(value).reshape(var.shape)
+        self._inputs, self._eqns = len(self.tracer.inputs), len(self.tracer.eqns)
+        return [read(self._values, atom) for atom in atoms]
+
+
+def is_other_branch(sentence: str) -> bool:
+    return sentence == OTHER_BRANCH
+
+
+__all__ = ["Branches", "OtherBranch", "is_other_branch"]

@@ -1,0 +1,389 @@
+"""``jtorch.compiler.disable``: a callee that runs eagerly at its place in a compiled function.
+
+It is one equation of the recording, a library call between two native segments: it gets tensors with the
+elements of this call and gives tensors of the shapes and dtypes it gave when it was recorded. All that
+happens in it is its own affair (prints, files, counters), as long as the compiled part does not rest on it;
+what it does behind the plan's back (gradients through it, writes into tensors that the plan uses, reads of
+tensors that the plan has changed by then, random draws from the plan's generator) is refused by name.
+
+Recording runs it once, and the first replay takes what it gave then: so each call of the compiled function
+runs it once.
+"""
+
+from __future__ import annotations
+
+import gc
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Atom, Type
+from jtorch.compile.observe.guards import PLAIN, test_of
+from jtorch.compile.observe.observer import quietly
+from jtorch.compile.observe.reach import reached
+from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.record.tree import flatten, unflatten
+from jtorch.core import op as op_module
+from jtorch.core import watch
+from jtorch.core.errors import CompileError, Source, noting, user_source
+from jtorch.core.op import Context, Kind, Op
+from jtorch.eager.evaluate import EAGER, Eager
+from jtorch.eager.tensor import Tensor, wrap
+
+_TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
+_logged: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged", default=None)
+
+
+@contextmanager
+def one_recording() -> Iterator[None]:
+    """What disabled callees give while recording inside is what the replay after it takes."""
+    before = _logged.get()
+    try:
+        _logged.set(None)
+        yield
+    finally:
+        _logged.set(before)
+
+
+def hand_over(log: list[Any]) -> None:
+    """A recording is done: what its callees gave is what they give in the replay after it."""
+    _logged.set([first for first, _ in log] or None)
+
+
+class Callee:
+    """One call of a disabled function: ``fixed`` are its arguments other than tensors and numbers that change
+    from call to call; those are the equation's inputs, in the order of ``places``."""
+
+    def __init__(
+        self, function: Callable, name: str, source: Source, fixed: list[Any], structure: Any
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.source = source
+        self.structure = structure
+        self.fixed = [_held(value) for value in fixed]
+        self.places: list[tuple[int, bool | None]] = []  # (leaf, requires grad; None for a number)
+        self.grad = op_module.CONTEXT.get().grad
+        self.first: list[np.ndarray] = []  # what it gave when it was recorded
+        self.result: Any = None  # the structure of that
+        self.guard = _Guard(self)
+        self.reads_hold: Callable[[], bool] = lambda: True
+
+    def error(self, does: str, way_out: str) -> CompileError:
+        return CompileError(
+            f"{self.source}: '{self.name}', which is disabled for compiling and called here by a compiled "
+            f"function, {does}. {way_out}"
+        )
+
+    def run(self, values: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
+        """Call the function with these inputs: (its tensors' elements, the structure around them)."""
+        leaves = [self._release(held) for held in self.fixed]
+        tensors = []
+        for (k, needs_grad), value in zip(self.places, values, strict=True):
+            if needs_grad is None:
+                leaves[k] = value.item()
+                continue
+            array = np.array(value)
+            array.flags.writeable = False
+            tensor = leaves[k] = wrap(array)
+            tensor._requires_grad = needs_grad
+            tensors.append(tensor)
+        args, kwargs = unflatten(self.structure, leaves)
+        epoch = watch.structure[0]
+        before = op_module.CONTEXT.get()
+        try:  # before the change: Ctrl-C may come right after it
+            op_module.CONTEXT.set(Context(self.guard, self.grad))
+            with noting() as refused:
+                returned = self.function(*args, **kwargs)
+        finally:
+            op_module.CONTEXT.set(before)
+        if refused:  # which it caught
+            raise refused[0]
+        self._check_arguments(tensors, (args, kwargs), leaves)
+        if watch.structure[0] != epoch and not watch.is_as_before(epoch):
+            raise self.error(
+                "changes a module, an optimizer or a mode", "Do that before or after the compiled function."
+            )
+        if not self.reads_hold():
+            raise self.error(
+                "changes something that the compiled function reads", "Pass it in and return the new one."
+            )
+        return self._results(returned, tensors)
+
+    def _release(self, held: Any) -> Any:
+        value = held() if isinstance(held, weakref.ref) else held
+        if value is None and isinstance(held, weakref.ref):
+            raise self.error(
+                "is passed an object that the compiled function makes, which a recording would not do again",
+                "Make it outside, or inside the callee.",
+            )
+        return value
+
+    def _check_arguments(self, tensors: list[Tensor], tree: Any, leaves: list[Any]) -> None:
+        now, structure = flatten(tree)
+        if structure != self.structure or any(a is not b for a, b in zip(now, leaves, strict=True)):
+            raise self.error("changes a list or dict among its arguments", "Return what is new instead.")
+        if any(t._grad is not None for t in tensors):
+            raise self.error(
+                "calls backward() on what it is passed",
+                "Call backward() in the compiled function, or on what is detached.",
+            )
+
+    def _results(self, returned: Any, tensors: list[Tensor]) -> tuple[list[np.ndarray], Any]:
+        leaves, structure = flatten(returned)
+        found: list[np.ndarray] = []
+        for leaf in leaves:
+            if leaf is None:
+                continue
+            if not isinstance(leaf, Tensor):
+                raise self.error(
+                    f"returns a {type(leaf).__name__}, which may be another at each call",
+                    "Return tensors or None.",
+                )
+            if leaf._requires_grad:
+                raise self.error(
+                    "gives a tensor that requires grad, and gradients do not go through it",
+                    "Run it under jtorch.no_grad(), .detach() what it is passed, or write it as a custom "
+                    "Function.",
+                )
+            if any(np.may_share_memory(leaf._data, t._data) for t in tensors):
+                raise self.error("returns its argument or a view of it", "Return its .clone().")
+            found.append(np.array(leaf._data, order="C"))
+        return found, (structure, tuple(leaf is None for leaf in leaves))
+
+    def body(self, xp: Any, *inputs: np.ndarray, **statics: Any) -> Any:
+        """What a replay runs: the callee, or what it gave while this call was recorded."""
+        log = _logged.get()
+        if log:
+            found = log.pop(0)
+        else:
+            found, structure = self.run([np.asarray(v) for v in inputs[: len(self.places)]])
+            types = [(a.dtype, a.shape) for a in found]
+            expected = [(a.dtype, a.shape) for a in self.first]
+            if structure != self.result or types != expected:
+                raise self.error(
+                    f"gave {_told(self.first)} when it was recorded and now {_told(found)}",
+                    "Give the same shapes and dtypes at each call, or leave the caller uncompiled.",
+                )
+        return (_TOKEN, *found) if found else _TOKEN
+
+
+def _told(arrays: list[np.ndarray]) -> str:
+    return ", ".join(str(Type(a.dtype, a.shape)) for a in arrays) or "no tensors"
+
+
+def _held(value: Any) -> Any:
+    """``value`` without keeping it alive, where it is an object: one that dies with the recording was made by
+    it."""
+    if isinstance(value, (*PLAIN, np.dtype, types.ModuleType)) or value is None:
+        return value
+    try:
+        return weakref.WeakMethod(value) if isinstance(value, types.MethodType) else weakref.ref(value)
+    except TypeError:
+        raise CompileError(
+            f"{user_source()}: a disabled function is passed a {type(value).__name__}, of which nobody can "
+            "tell whether it is the same at each call: pass tensors, numbers, strings or objects."
+        ) from None
+
+
+class _Guard(Eager):
+    """The evaluator of a callee: eager mode that looks at which memory is touched."""
+
+    def __init__(self, callee: Callee) -> None:
+        super().__init__()
+        self.callee = callee
+        self.table = [self._looking(run) for run in EAGER.table]
+        self.stale: list[np.ndarray] = []  # what the plan has written by then, in the program's order
+        self.used: list[np.ndarray] = []  # what the plan reads or writes
+        self.grads: set[int] = set()  # tensors whose gradients the plan works on
+        self.generators: set[int] = set()
+        self.written: list[np.ndarray] = []
+        self.asked: list[Any] = []
+        self.drawn: list[Any] = []
+
+    def _looking(self, run: Callable) -> Callable:
+        def looked(*values: Any, **statics: Any) -> Any:
+            for value in values:
+                self._look(value)
+            return run(*values, **statics)
+
+        return looked
+
+    def _look(self, value: Any) -> None:
+        if isinstance(value, (tuple, list)):
+            for part in value:
+                self._look(part)
+        elif isinstance(value, np.ndarray) and any(np.may_share_memory(value, a) for a in self.stale):
+            raise self.callee.error(
+                "reads a tensor that the compiled function has changed by then, which is written when the "
+                "call ends",
+                "Pass it as an argument.",
+            )
+
+    def write(self, tensor: Any, value: Any) -> None:
+        if not tensor._data.flags.writeable:
+            raise self.callee.error("changes its argument in place", "Return the new tensor instead.")
+        self.check_written(tensor._data)
+        self.written.append(tensor._data)
+        super().write(tensor, value)
+
+    def check_written(self, array: np.ndarray) -> None:
+        if any(np.may_share_memory(array, a) for a in self.used):
+            raise self.callee.error(
+                "changes a tensor that the compiled function uses, too", "Change it in the compiled function."
+            )
+
+    def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
+        self._look(value)
+        return super().concrete(value, wanted_by)
+
+    def get_grad(self, tensor: Any) -> Any:
+        self.check_grad(tensor)
+        self.asked.append(tensor)
+        return super().get_grad(tensor)
+
+    def set_grad(self, tensor: Any, grad: Any) -> None:
+        self.check_grad(tensor)
+        self.asked.append(tensor)
+        super().set_grad(tensor, grad)
+
+    def check_grad(self, tensor: Any) -> None:
+        if id(tensor) in self.grads:
+            raise self.callee.error(
+                "uses the gradient of a tensor that the compiled function gives one",
+                "Pass it as an argument.",
+            )
+
+    def next_call(self, generator: Any) -> tuple[int, int]:
+        self.check_drawn(generator)
+        self.drawn.append(generator)
+        return super().next_call(generator)
+
+    def check_drawn(self, generator: Any) -> None:
+        if id(generator) in self.generators:
+            raise self.callee.error(
+                "draws from the random generator that the compiled function draws from, too",
+                "Give one of them a generator of its own, or draw outside.",
+            )
+
+
+# -- recording -----------------------------------------------------------------------------------------------
+
+
+def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Run ``function`` on the values of this recording, and append its equation."""
+    tracer.only_now("calls a function that is disabled for compiling")
+    leaves, structure = flatten((args, kwargs))
+    traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
+    fixed = [None if k in traced else v for k, v in enumerate(leaves)]
+    callee = Callee(function, name, user_source(), fixed, structure)
+    if (written := reached((function, fixed), tracer.written_places())) is not None:
+        raise callee.error(
+            f"can reach {written.label()}, which the compiled function has written by then and a replay "
+            "writes when the call ends",
+            "Write it after the call, or pass the callee what it needs.",
+        )
+    atoms: list[Atom] = []
+    for k, value in traced.items():
+        number = isinstance(value, Scalar)
+        callee.places.append((k, None if number else value.requires_grad and callee.grad))
+        atoms.append(value.var if number else tracer.read(tracer.lift(value._data)))
+    guard = callee.guard
+    guard.stale = [e.array for e in tracer.arrays.values() if e.written]
+    guard.used = [e.array for e in tracer.arrays.values()]
+    guard.grads = set(tracer.grads)
+    guard.generators = set(tracer.generators)
+    values = tracer.branches.values_of(atoms)
+    place = len(tracer.callees)
+    if place < len(tracer.log):  # recorded before, for these very arguments
+        callee.first, callee.result = tracer.log[place]
+    else:
+        # not watched: what it reads and changes is its own affair
+        try:
+            callee.first, callee.result = quietly(callee.run)([np.asarray(v) for v in values])
+        except Exception as error:
+            tracer.raised.append((callee, error))
+            raise
+        tracer.log.append((callee.first, callee.result))
+    after = [*tracer.branches.checks]  # branches and calls before this one come first at each replay
+    op = _op_of(callee)
+    key = tuple((type(v).__name__, repr(v) if isinstance(v, PLAIN) else id(v)) for v in fixed)
+    outputs = tracer.emit(op, [*atoms, *after], {"call": place, "arguments": key})
+    tracer.branches.know(outputs, [_TOKEN, *callee.first])
+    tracer.branches.checks.append(outputs[0])
+    tracer.callees.append(callee)
+    return _rebuilt(tracer, callee, outputs[1:])
+
+
+def _rebuilt(tracer: Any, callee: Callee, outputs: tuple) -> Any:
+    structure, absent = callee.result
+    given = iter(outputs)
+    leaves: list[Any] = []
+    for none in absent:
+        if none:
+            leaves.append(None)
+            continue
+        sym = tracer.fresh(next(given))
+        sym.storage.lent = callee.name
+        leaves.append(wrap(sym))
+    return unflatten(structure, leaves)
+
+
+def _op_of(callee: Callee) -> Op:
+    def body(xp, *inputs, call, arguments):
+        return callee.body(xp, *inputs)
+
+    shapes = ((), *(a.shape for a in callee.first))
+    dtypes = (_TOKEN.dtype, *(a.dtype for a in callee.first))
+    one = len(shapes) == 1
+    return Op(
+        Kind.OPAQUE,
+        body,
+        name=callee.name.rpartition(".")[2].strip("<>"),
+        n_outputs=len(shapes),
+        shape=lambda *_, **__: shapes[0] if one else shapes,
+        dtype=lambda *_: dtypes[0] if one else dtypes,
+        differentiable=False,
+        public=None,
+    )
+
+
+def finish(tracer: Any, reads: list[Any]) -> None:
+    """The function has returned: check what its callees did against all of it, and fit them for replays."""
+    for callee, error in tracer.raised:
+        raise callee.error(
+            f"raises {type(error).__name__}, which the compiled function catches", "Catch it in the callee."
+        ) from error
+    if not tracer.callees:
+        return
+    if any(isinstance(h, weakref.ref) for c in tracer.callees for h in c.fixed):
+        gc.collect()  # an object in a cycle outlives the recording that made it
+    guarded = [read for read in reads if read.guarded]
+    for callee in tracer.callees:
+        for held in callee.fixed:
+            callee._release(held)
+        guard = callee.guard
+        guard.used = [e.array for e in tracer.arrays.values() if e.argument is None]
+        guard.stale = [a for a in guard.stale if any(a is u for u in guard.used)]
+        guard.grads, guard.generators = set(tracer.grads), set(tracer.generators)
+        for array in guard.written:
+            guard.check_written(array)
+        for tensor in guard.asked:
+            guard.check_grad(tensor)
+        for generator in guard.drawn:
+            guard.check_drawn(generator)
+        guard.written, guard.asked, guard.drawn = _Forgetful(), _Forgetful(), _Forgetful()
+        if guarded:
+            callee.reads_hold = test_of(guarded)
+
+
+class _Forgetful(list):
+    """What replays do is checked as it happens: nothing needs to be kept."""
+
+    def append(self, item: Any) -> None:
+        pass

@@ -1,0 +1,430 @@
+"""One recorded run of a function: its graph, where inputs come from, and what it changes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Graph, Var
+from jtorch.compile.graph.passes import unread_checks
+from jtorch.compile.observe import probe
+from jtorch.compile.observe.effects import STATIC, Counting, Place
+from jtorch.compile.observe.guards import ArrayRead, ItemRead, Read
+from jtorch.compile.observe.library import see_module
+from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
+from jtorch.compile.observe.questions import ArgumentReached, TensorRead
+from jtorch.compile.observe.texts import check_kept
+from jtorch.compile.record import callees
+from jtorch.compile.record.inputs import Input, ScalarInput
+from jtorch.compile.record.items import Digits
+from jtorch.compile.record.later import Later, way_back
+from jtorch.compile.record.results import Result, grads_of_made, results_of, with_plain_keys
+from jtorch.compile.record.tape import Tape, differentiate_whole, tape_of
+from jtorch.compile.record.trace import Effects, Tracer
+from jtorch.compile.record.tree import flatten, unflatten
+from jtorch.core import op as op_module
+from jtorch.core import watch
+from jtorch.core.errors import CompileError, user_source
+from jtorch.core.op import Context
+from jtorch.eager import shortcuts
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
+from jtorch.eager.saved_hooks import leave_all
+from jtorch.eager.tensor import Tensor
+from jtorch.eager.unusual import WATCHERS
+from jtorch.nn.module import Module
+
+
+@dataclass
+class Capture:
+    """What tracing found. Where results are differentiated outside, ``graph`` is the joint graph:
+    it also takes
+    cotangents of those results and returns gradients of ``leaves``."""
+
+    name: str
+    graph: Graph
+    inputs: list[Input]
+    effects: Effects
+    results: list[Result]
+    structure: Any
+    plain: list[Read]  # what the function read outside
+    n_results: int  # graph outputs that are results, before the effects
+    leaves: list[Tensor] = field(default_factory=list)  # to differentiate for, in a backward outside
+    own_leaves: dict[int, int] = field(default_factory=dict)  # those it made: which result each is, or -1
+    cotangents: list[Var] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
+    differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
+    tape: Tape | None = None  # how those hang together
+    later: Later | None = None  # what a backward outside finds there
+    places: dict[int, int] = field(default_factory=dict)  # id of an argument as it was traced -> its place
+    traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
+    toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
+    fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
+    written: list[Place] = field(default_factory=list)  # what is written outside after a replay
+    constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
+    sets_grads: bool = False  # whether tensors among the results get a ``grad``
+    error: Exception | None = None  # what the function raised; the rest is what it had done before
+    questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
+    calls_out: bool = False  # whether it runs functions that are disabled for compiling
+    journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
+    epoch: int = 0  # of ``watch.structure``, when it began
+
+    def open(self, returned: Any) -> tuple[list[Any], Any]:
+        """Leaves and structure of what a call returned, where outside containers count as leaves."""
+        same = {id(r.value) for r in self.results if r.kind == "same"}
+        return flatten(returned, lambda value: id(value) in same)
+
+
+def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
+    """Run ``function`` once on traced values."""
+    shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
+    fixed: frozenset[int] = frozenset()
+    counts: dict[Any, Place] = {}
+    digits: set[Any] = set()  # places of numbers that the function counts on, and must know
+    log: list[Any] = []
+    epoch = watch.structure[0]
+    for _ in range(_ATTEMPTS):
+        observer, made = Observer(name), None
+        try:
+            made = _capture(function, leaves, structure, context, observer, fixed, counts, digits, log)
+            callees.hand_over(log)
+            made.epoch = epoch
+            return made
+        except ArgumentReached as found:  # the function also holds this argument: record with it as captured
+            array = leaves[found.place]._data
+            fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
+        except Counting as found:
+            counts[found.place.identity] = found.place
+        except Digits as found:
+            digits |= {place.identity for place in found.places}
+            counts = {identity: place for identity, place in counts.items() if identity not in digits}
+        finally:
+            if made is None:  # the next attempt, or the caller, finds everything as it was
+                observer.noted.undo()
+                observer.journal.undo(observer.effects.known)
+    raise CompileError(
+        f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
+        "makes them. Make them outside, or call their class in the function itself."
+    )
+
+
+_ATTEMPTS = 250  # each finds an argument or a number more
+
+
+def _capture(
+    function: Callable, leaves: list[Any], structure: Any, context: Context, observer: Observer,
+    fixed: frozenset[int], counts: dict[Any, Place], digits: set[Any], log: list[Any],
+) -> Capture:  # fmt: skip
+    name = observer.name
+    tracer = Tracer(name)
+    tracer.log, tracer.plain_effects = log, observer.effects
+    probe.check()
+    traced = _traced_arguments(tracer, leaves, fixed)
+    arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
+    args, kwargs = unflatten(structure, arguments)
+    observer.start(function, leaves, (args, kwargs))
+    observer.places, observer.versions_before = tracer.places, tracer.versions
+    observer.effects.plain, tracer.observer = digits, observer
+    if isinstance(function, Module):
+        see_module(observer, None, function)
+    with _taken_back(tracer, observer) as changed:
+        for place in counts.values():
+            observer.effects.replace(place, tracer.number(place))
+        op_module.CONTEXT.set(context.replace(evaluator=tracer))
+        watch.moved.set(tracer.moved)
+        watch.journal.set(observer.journal)
+        with observer.observing():
+            returned, error = _called(function, args, kwargs, leaves, name)
+            observer.obey()
+            if error is None:
+                observer.noted.check(name)
+            else:
+                returned = _held_by(observer, error)
+            _check_mode(context, name)
+            _check_containers((args, kwargs), structure, arguments, observer)
+            made = _recorded(tracer, observer, returned)
+    made.error, made.calls_out = error, bool(tracer.callees)
+    made.effects.advances, made.journal = tracer.advances, observer.journal
+    made.places, made.fixed = tracer.places, fixed
+    made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
+    _check_generators(tracer)
+    for problem in changed:
+        raise CompileError(problem)
+    _check_arguments(made.effects, made.traced, leaves, name)
+    made.plain = [r for r in observer.reads.values() if not _is_followed(tracer, r)]
+    made.plain += tracer.options
+    check_reads(made.plain, name)
+    callees.finish(tracer, made.plain)
+    _check_scalars(tracer, name)
+    STATIC.update((id(r.container), r.key) for r in made.plain if not r.guarded and isinstance(r, ItemRead))
+    made.toggled = {
+        tracer.places[id(t)]: t._requires_grad
+        for k, t in made.traced.items()
+        if t._requires_grad is not leaves[k]._requires_grad
+    }
+    return made
+
+
+def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
+    """The function has ended, and all it changed is as it left it: its graph, and what comes of it."""
+    written = observer.effects
+    grads = grads_of_made(tracer, flatten((returned, written.computed), observer.is_itself)[0])
+    whole = (returned, written.computed, grads) if written.computed or grads else returned
+    outs, structure = flatten(whole, observer.is_itself)
+    structure = with_plain_keys(structure)
+    check_kept([*outs, *written.constants], tracer.name)
+    observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
+    results, atoms, alive = results_of(tracer, observer, outs)
+    atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
+    found = later = None
+    if alive:
+        with way_back(tracer, observer, alive) as later:
+            found = differentiate_whole(tracer, outs, results)
+    tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
+    graph, effects = quietly(tracer.finish)(atoms)
+    gradients = () if found is None else found[2]
+    if unread := unread_checks(graph.replace(outputs=(*graph.outputs, *filter(None, gradients)))):
+        atoms += unread
+        graph, effects = quietly(tracer.finish)(atoms)
+    made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
+    _check_arrays(observer, tracer.name, [e.array for e in effects.writes])
+    made.questions, made.written, made.constants = observer.questions, written.places, written.constants
+    made.sets_grads = bool(grads)
+    if found is not None:
+        made.leaves, made.cotangents, gradients = found
+        made.wanted = [k for k, g in enumerate(gradients) if g is not None]
+        places = {id(out): k for k, out in reversed([*enumerate(outs)])}
+        made.own_leaves = {
+            k: places.get(id(t), -1) for k, t in enumerate(made.leaves) if tracer.made(t)
+        }
+        made.graph = graph.replace(
+            inputs=(*graph.inputs, *made.cotangents),
+            outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
+        )
+        made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
+        made.tape, made.later = tape, later
+    return made
+
+
+@contextmanager
+def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
+    """What is changed inside is as it was afterwards: each part, also where taking back another one fails.
+    The list gets a sentence for what the program may not change."""
+    problems: list[str] = []
+    with ExitStack() as last:  # the first comes last
+        last.callback(_undo_graphs, tracer, problems)
+        last.callback(_undo_versions, tracer)
+        last.callback(_undo_seeds, tracer, problems)
+        last.callback(observer.effects.undo)
+        last.callback(setattr, tracer, "written_places", tracer.written_places)
+        tracer.written_places = lambda: observer.effects.places
+        last.callback(WATCHERS.remove, tracer.graphs.note)
+        WATCHERS.append(tracer.graphs.note)
+        last.callback(watch.journal.set, watch.journal.get())
+        last.callback(watch.moved.set, watch.moved.get())
+        last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
+        last.callback(setattr, tracer, "observer", None)  # which holds what the function made
+        last.callback(setattr, tracer, "open", False)
+        yield problems
+
+
+def _is_followed(tracer: Tracer, read: Read) -> bool:
+    """Whether the plan notices by itself when what was read changes: it computes with that tensor."""
+    return isinstance(read, TensorRead) and id(read.container._data) in tracer.arrays
+
+
+def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) -> dict[int, Any]:
+    """The leaves that the function sees as something else while traced: tensors as stand-ins, floats.
+
+    Stand-ins are tensors of their own over arrays of their own, so that a use of the very tensor that
+    was passed, found by another way than the arguments, is noticed.
+    """
+    traced: dict[int, Any] = {}
+    arrays: dict[int, np.ndarray] = {}
+    first: dict[int, int] = {}
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and k not in fixed:
+            same = first.setdefault(id(leaf), k)
+            if same != k:
+                traced[k] = traced[same]
+                continue
+            array = arrays.setdefault(id(leaf._data), leaf._data.view())
+            traced[k] = _stand_in(leaf, array)
+            tracer.places[id(traced[k])] = k
+            entry = tracer.lift(array).storage.source
+            if entry.argument is None:
+                entry.argument = k
+        elif leaf.__class__ is float:
+            traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
+        elif isinstance(leaf, np.ndarray):
+            raise CompileError(
+                f"{user_source()}: '{tracer.name}' got a NumPy array as an argument, which compiled code "
+                "cannot follow: pass jtorch.from_numpy(array)."
+            )
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, Tensor) and k not in fixed:
+            tracer.argument_arrays[id(leaf._data)] = k
+            tracer.argument_tensors[id(leaf)] = k
+    return traced
+
+
+def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
+    """``leaf`` while traced: off its outside graph, which is not this function's to walk."""
+    twin = object.__new__(type(leaf))
+    twin.hold(array, leaf._requires_grad)
+    twin._cell, twin._base, twin._hooks = leaf._cell, leaf._base, leaf._hooks
+    twin._how = None
+    twin._grad = EAGER.get_grad(leaf)
+    if leaf._node is not None:
+        twin._base = twin._hooks = None
+    return twin
+
+
+def _called(
+    function: Callable, args: Any, kwargs: Any, leaves: list[Any], name: str
+) -> tuple[Any, Exception | None]:
+    """(what the function returned, what it raised)"""
+    try:
+        return function(*args, **kwargs), None
+    except (CompileError, MemoryError):  # of these nobody can tell what was done
+        raise
+    except Exception as error:
+        _explain(error, leaves, name)
+        return None, error
+
+
+def _held_by(observer: Observer, error: Exception) -> Any:
+    """What an exception holds, if anything that was computed is part of it: results like others."""
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        if observer.holds_traced((cause.args, vars(cause))):
+            raise CompileError(
+                f"'{observer.name}' raises {type(error).__name__} from {type(cause).__name__}, which holds "
+                "what it computed. Raise it without that, or return the tensor and raise outside."
+            )
+        cause = cause.__cause__ or cause.__context__
+    held = error.args, dict(vars(error))
+    return held if observer.holds_traced(held) else None
+
+
+def _explain(error: Exception, leaves: list[Any], name: str) -> None:
+    """Raise a CompileError for what is an error of the recording alone."""
+    if isinstance(error, RuntimeError):
+        if str(error) in (LEAF, VIEW_OF_LEAF) and any(isinstance(a, Tensor) and a._node for a in leaves):
+            raise CompileError(
+                f"{error} In a compiled function an argument that was computed outside counts as a leaf, "
+                "too: change its clone() and return that, or change it outside."
+            ) from error
+        if str(error) == UNKNOWN_VIEW and any(isinstance(a, Tensor) and a._base is not None for a in leaves):
+            raise CompileError(
+                f"'{name}' writes a value that requires grad into an argument that is a view, whose graph "
+                "would end with the recording. Write its .detach(), or into a clone() that it returns."
+            ) from error
+
+
+def _check_mode(context: Context, name: str) -> None:
+    now = op_module.CONTEXT.get()
+    if (now.grad, now.inference) != (context.grad, context.inference):
+        raise CompileError(
+            f"'{name}' leaves gradients switched {'on' if now.grad else 'off'} for what follows it, which a "
+            "recording would not: use set_grad_enabled() as a context manager, or call it outside."
+        )
+    if leave_all():
+        raise CompileError(
+            f"'{name}' enters saved_tensors_hooks, or their opposite, and does not leave it, which a "
+            "recording would not: use it as a context manager, or enter it outside."
+        )
+
+
+def _check_generators(tracer: Tracer) -> None:
+    """A generator that nobody outside holds was made by the function, anew at each eager call."""
+    for entry in tracer.generators.values():
+        # held by the input, its two counters, the effects, and the argument of getrefcount
+        if sys.getrefcount(entry.generator) <= 5:
+            raise CompileError(
+                f"'{tracer.name}' makes a random generator, which a recording would not do again: make it "
+                "outside, or pass it in."
+            )
+
+
+def _check_arrays(observer: Observer, name: str, written: list[np.ndarray]) -> None:
+    """Raise where elements of a NumPy array were read that are those of a tensor the function writes."""
+    for read in observer.reads.values():
+        if isinstance(read, ArrayRead) and any(np.may_share_memory(read.container, w) for w in written):
+            raise CompileError(
+                f"{read.source}: '{name}' reads elements of a NumPy array that shares memory with a tensor "
+                "which it changes in place, and a recording does not see when. Read the tensor."
+            )
+
+
+def _check_containers(tree: Any, structure: Any, arguments: list[Any], observer: Observer) -> None:
+    leaves, now = flatten(tree)
+    same = now == structure and len(leaves) == len(arguments)
+    if not same or any(a is not b for a, b in zip(leaves, arguments, strict=True)):
+        where = "".join(f"{source}: " for source in observer.given_changed[:1])
+        raise CompileError(
+            f"{where}'{observer.name}' changes a list, dict or dataclass among its arguments, which a "
+            "recording would not. Return what is new instead."
+        )
+
+
+def _undo_seeds(tracer: Tracer, problems: list[str]) -> None:
+    for generator, position in tracer.moved.values():
+        generator.move_to(position)
+        problems.append(
+            f"'{tracer.name}' seeds a random generator or sets its state, which a recording would not do "
+            "again: call manual_seed, set_rng_state and fork_rng outside."
+        )
+    tracer.moved.clear()
+
+
+def _undo_versions(tracer: Tracer) -> None:
+    for cell, version in tracer.versions.values():
+        tracer.advances[id(cell)] = int(cell[0]) - version
+        cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
+
+
+def _undo_graphs(tracer: Tracer, problems: list[str]) -> None:
+    for entry in tracer.arrays.values():
+        for tensor, node, index in reversed(entry.holders):
+            if tensor._node is not node:
+                tensor._node, tensor._index, tensor._requires_grad = node, index, node is not None
+                problems.append(
+                    f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
+                    "graph would end with the recording. Write its .detach(), or return it."
+                )
+
+
+def _check_arguments(
+    effects: Effects, traced: dict[int, Tensor], leaves: list[Any], name: str
+) -> None:
+    """What the function did to its tensor arguments, other than to their elements, must be known here."""
+    for tensor, _ in effects.grads:
+        if any(t is tensor and leaves[k]._node is not None for k, t in traced.items()):
+            raise CompileError(
+                f"backward() inside '{name}' reaches an argument that was computed outside, whose "
+                "graph is not part of the function. Call backward() outside, or pass the tensor detached."
+            )
+    for k, twin in traced.items():
+        leaf = leaves[k]
+        if leaf._node is None and (
+            twin._hooks is not leaf._hooks or twin._data.__class__ is not np.ndarray
+        ):
+            raise CompileError(
+                f"'{name}' changes the data or the hooks of argument {k}, which a recording would not. Do it "
+                "before the call, or work on x.detach()."
+            )
+
+
+def _check_scalars(tracer: Tracer, name: str) -> None:
+    for entry in tracer.inputs:
+        if isinstance(entry, ScalarInput) and entry.changed():
+            raise CompileError(
+                f"'{name}' changes {'.'.join(map(str, entry.path))!r} of an optimizer that it steps, which a "
+                "recording would not. Call the scheduler outside."
+            )

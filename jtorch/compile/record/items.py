@@ -1,0 +1,272 @@
+"""What ``.item()`` gives while a function is recorded: a number that only a replay knows.
+
+It may leave the function (as a result, each call's own Python number), be added up, scaled and compared, and
+meet tensors, which costs no recording per value. Sums and products are equations in float64 or int64, as
+Python computes; a comparison is a data-dependent branch, as ``if tensor:`` is. What needs the digits now
+(``float()``, ``int()``, ``print``, f-strings, sizes) is an error.
+
+So is a number outside that the function counts on. Where the digits of such a one are needed the function is
+recorded once more, with that number as a plain one, which is guarded (``Digits``).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.scalar import Scalar
+from jtorch.core.errors import CompileError, Restart, user_source
+from jtorch.core.op import BY_NAME, Kind, Op
+
+_CAST, _EQ, _MUL, _DIV, _SUM = (BY_NAME[name] for name in ("cast", "eq", "mul", "div", "sum"))
+_FLOOR, _REST, _POW = (BY_NAME[name] for name in ("floor_divide", "remainder", "pow"))
+_ARITHMETIC = (BY_NAME["add"], BY_NAME["sub"], BY_NAME["neg"], _MUL, _DIV)
+_FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
+
+
+class Digits(Restart):
+    """The numbers at ``places``, which the function counts on, must be known: record it with plain ones."""
+
+    def __init__(self, places: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.places = places
+
+
+class Item(Scalar):
+    """The element of a traced tensor as a number: ``var`` has no axes and is float64, int64 or bool.
+
+    It is the variable of when ``.item()`` was called: what is written into the tensor later does not show.
+    """
+
+    __slots__ = ("bound", "places")
+
+    def __init__(self, tracer: Any, var: Any, bound: int = 2**63, places: tuple[Any, ...] = ()) -> None:
+        super().__init__(tracer, var, float("nan"), ())
+        self.bound = bound  # of the magnitude of an integer, as far as it is known
+        self.places = places  # of the numbers outside that it was computed from, if from nothing else
+
+    @property
+    def as_runtime_scalar(self) -> Any:
+        return {"f": 1.0, "i": 1, "b": True}[self.var.dtype.kind]
+
+    @property
+    def sym(self) -> Any:
+        """The same as a traced array."""
+        return self.tracer.fresh(self.var)
+
+    def refuse(self, wanted_by: str) -> BaseException:
+        self.tracer.check_open(self)
+        if self.places:
+            return Digits(self.places)
+        return CompileError(
+            f"{user_source()}: {wanted_by} needs the number that .item() gives, which is not known while a "
+            "function is compiled. Keep it a tensor (jtorch.where for a choice), or return it and print, "
+            "round or use it as a size outside; it may also be returned, added up, scaled and compared here."
+        )
+
+    def __float__(self) -> float:
+        raise self.refuse("float()")
+
+    def __int__(self) -> int:
+        raise self.refuse("int()")
+
+    def __index__(self) -> int:
+        raise self.refuse("a size or an index")
+
+    def __iter__(self) -> Any:
+        """Where a size or a tuple of sizes is taken, what is no ``int`` is opened."""
+        raise self.refuse("a size or an index")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        raise self.refuse("round()")
+
+    def __format__(self, spec: str) -> str:
+        raise self.refuse("a text")
+
+    def __repr__(self) -> str:
+        raise self.refuse("a text")
+
+    def __hash__(self) -> int:
+        raise self.refuse("a key")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self.refuse("NumPy")
+
+    def __abs__(self) -> Any:
+        scalar: Any = self
+        if self.var.dtype == _BOOL:
+            return scalar + 0
+        return scalar if scalar > 0 else 0 - scalar  # -0.0, too
+
+    def __pos__(self) -> Any:
+        scalar: Any = self
+        return scalar + 0 if self.var.dtype == _BOOL else scalar
+
+    def _bits(self, *_: Any) -> Any:
+        """``n << 1``, ``n & 1``, ``~n``"""
+        if self.var.dtype == _FLOAT:
+            return NotImplemented
+        raise self.refuse("arithmetic of bits")
+
+    __lshift__ = __rshift__ = __and__ = __or__ = __xor__ = __invert__ = _bits
+    __rlshift__ = __rrshift__ = __rand__ = __ror__ = __rxor__ = _bits
+
+    def __bool__(self) -> bool:
+        return self.tracer.branches.decide(self.sym)
+
+    def _compare(self, test: Callable, other: Any) -> bool:
+        if not isinstance(other, (int, float, np.integer, np.floating, np.bool_, Scalar)):
+            return bool(test(float(self), other))  # which is refused
+        mine, others = _alike(self.tracer, (self, other), exact=True)
+        return self.tracer.branches.decide(self.tracer.record(BY_NAME[_TESTS[test]], mine, others))
+
+
+_TESTS = {
+    operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt",
+    operator.ge: "ge",
+}  # fmt: skip
+
+
+def item_of(sym: Any) -> Item:
+    """``sym``, which has one element, as a number: float64, int64 or bool, as Python's are."""
+    tracer = sym.tracer
+    tracer.check_open(sym)
+    if sym.dtype == np.uint64:
+        raise CompileError(f"{user_source()}: item() of uint64 may be more than int64 holds: cast it first.")
+    dtype = _FLOAT if sym.dtype.kind == "f" else _BOOL if sym.dtype == _BOOL else _INT
+    flat = tracer.record(BY_NAME["reshape"], sym, shape=())
+    bound = _bound(tracer, tracer.read(sym)) if dtype != _FLOAT else 0
+    var = tracer.read(flat if dtype == sym.dtype else tracer.record(_CAST, flat, dtype=dtype))
+    return Item(tracer, var, bound)
+
+
+def _bound(tracer: Any, var: Any) -> int:
+    """A bound of the magnitude of integers, from their dtype and what they were counted from."""
+    factor = 1
+    made_by = {out: eqn for eqn in tracer.eqns[-_NEAR:] for out in eqn.outputs}
+    while var.dtype.itemsize == 8 and var in made_by:
+        eqn = made_by[var]
+        if eqn.op is _SUM:
+            factor *= max(1, eqn.inputs[0].type.size // max(1, var.type.size))
+        elif eqn.op is not _CAST and eqn.op.kind is not Kind.VIEW:
+            break
+        var = eqn.inputs[0]
+    if var.dtype.kind == "f":
+        return 2**63
+    return factor if var.dtype == _BOOL else factor * (np.iinfo(var.dtype).max + 1)
+
+
+_NEAR = 16  # equations that are looked at
+
+
+def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
+    """An op among numbers, at least one of which is an ``Item``: again one."""
+    found = [v for v in values if isinstance(v, Item)]
+    item = next((v for v in found if not v.places), found[0])
+    places = tuple(p for v in found for p in v.places) if item.places else ()
+    floats = any(map(_is_float, values))
+    if op in (_FLOOR, _REST) and not floats and type(values[1]) is int and values[1]:
+        bound = _within(tracer, values[0], _ROOM) if op is _FLOOR else abs(values[1])
+        made = tracer.record(op, _operand(tracer, values[0], False), values[1])
+        return Item(tracer, tracer.read(made), bound, places)
+    if op is _POW and type(values[0]) is float and values[0] > 0.0 and not _is_float(values[1]):
+        return _power(tracer, values[0], values[1], places)
+    if op not in _ARITHMETIC:
+        raise item.refuse(f"'{op.name}' of numbers")
+    if op is _MUL and not floats:
+        return _product(tracer, item, values, places)
+    if op is _DIV:
+        operands = [_operand(tracer, v, True, exact=not floats) for v in values]
+        by = operands[1]
+        if by == 0.0 if isinstance(by, float) else tracer.branches.decide(tracer.record(_EQ, by, 0.0)):
+            operator.truediv(*((1.0, 0.0) if floats else (1, 0)))  # raises, in the words of this Python
+        return Item(tracer, tracer.read(tracer.record(op, *operands)), places=places)
+    bound = 0 if floats else sum(_within(tracer, v, _ROOM) for v in values)
+    operands = [_operand(tracer, v, floats) for v in values]
+    return Item(tracer, tracer.read(tracer.record(op, *operands)), bound, places)
+
+
+def _power(tracer: Any, base: float, exponent: Item, places: tuple) -> Item:
+    """A positive float to the power of an integer, which Python computes as floats: ``0.9 ** step``."""
+    made = tracer.record(_POW, base, _operand(tracer, exponent, True, exact=True))
+    if not tracer.branches.decide(tracer.record(BY_NAME["isfinite"], made)):
+        raise exponent.refuse("a power that overflows")
+    return Item(tracer, tracer.read(made), places=places)
+
+
+def _product(tracer: Any, item: Item, values: tuple, places: tuple) -> Item:
+    """A product of integers, of which Python's have no bound: their sizes are looked at.
+
+    Raises CompileError where they are not known to fit.
+    """
+    known = [abs(int(v)) for v in values if not isinstance(v, Item)]
+    if not item.places:
+        raise item.refuse("a product of integers, which has no bound in Python,")
+    limit = _ROOM // max(1, known[0]) if known else _ROOT
+    if limit < _ROOT:
+        raise item.refuse("a product with a large integer")
+    bounds = [_within(tracer, v, limit) for v in values]
+    operands = [_operand(tracer, v, False) for v in values]
+    return Item(tracer, tracer.read(tracer.record(_MUL, *operands)), bounds[0] * bounds[1], places)
+
+
+def _within(tracer: Any, value: Any, limit: int) -> int:
+    """A bound of an integer, which is looked at where it may be more than ``limit``: Python's have no bound.
+
+    Raises CompileError where it is more.
+    """
+    if not isinstance(value, Item):
+        if abs(value) > limit:
+            raise CompileError(
+                f"{user_source()}: {value} is too large for arithmetic with .item() in a compiled function: "
+                "do that with what it returns."
+            )
+        return abs(value)
+    if value.bound <= limit:
+        return value.bound
+    if tracer.callees:
+        raise value.refuse("arithmetic of large integers after a call that is disabled for compiling")
+    size = tracer.record(BY_NAME["abs"], value.sym)
+    for number, test in ((limit, "le"), (0, "ge")):  # abs() of the least int64 is negative
+        if not tracer.branches.decide(tracer.record(BY_NAME[test], size, number)):
+            raise value.refuse(f"an integer of more than {limit}")
+    value.bound = limit
+    return limit
+
+
+_ROOT = 2**30  # two of them multiplied are in this room
+_ROOM = 2**61  # two of them added, and negated, are still int64
+_EXACT = 2**53  # integers up to here are floats
+
+
+def _alike(tracer: Any, values: tuple, exact: bool = False) -> list[Any]:
+    """Numbers of one Python type: traced arrays for those that change from call to call."""
+    floats = any(map(_is_float, values))
+    return [_operand(tracer, v, floats, exact) for v in values]
+
+
+def _is_float(value: Any) -> bool:
+    if isinstance(value, Item):
+        return value.var.dtype == _FLOAT
+    return isinstance(value, (float, np.floating, Scalar))
+
+
+def _operand(tracer: Any, value: Any, floats: bool, exact: bool = False) -> Any:
+    """One operand, as a float or an int; ``exact`` where Python compares or divides integers as they are."""
+    dtype = _FLOAT if floats else _INT
+    if isinstance(value, Item):
+        if floats and exact and value.var.dtype == _INT:
+            _within(tracer, value, _EXACT)
+        return value.sym if value.var.dtype == dtype else tracer.record(_CAST, value.sym, dtype=dtype)
+    if isinstance(value, Scalar):
+        return tracer.fresh(value.var)
+    if isinstance(value, (int, np.integer, np.bool_)):
+        value = int(value)
+        if not floats:
+            _within(tracer, value, 2**63 - 1)
+        elif exact and int(float(value)) != value:
+            _within(tracer, value, _EXACT)
+    return float(value) if floats else value

@@ -1,0 +1,173 @@
+"""What the way back finds outside, where ``backward()`` comes later than the call that it goes back through.
+
+``backward`` of a custom ``Function``, hooks and the second run of a checkpoint find in eager mode what is
+there when somebody goes backward. A recording runs them when the call is recorded. So what they read is noted
+apart, and must be the same when the pass comes; tensors that they alone use are read when it comes; and what
+a later pass would have to do by itself (draw random numbers, write, branch) is an error: ``Tracer.only_now``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.access import is_alias
+from jtorch.compile.graph.ir import Eqn, Var
+from jtorch.compile.observe.changes import facts_of
+from jtorch.compile.observe.guards import ArrayRead, AttributeRead, Read, test_of
+from jtorch.compile.observe.library import see_module
+from jtorch.compile.observe.observer import Observer, became
+from jtorch.compile.record.tape import nodes_under
+from jtorch.compile.record.trace import Tracer
+from jtorch.core import dtypes
+from jtorch.core.errors import CompileError, Source
+from jtorch.eager.function import FunctionNode
+from jtorch.eager.tensor import Tensor
+from jtorch.nn.module import Module
+
+
+@dataclass
+class Later:
+    """What the way back through the function ``name`` has found."""
+
+    name: str
+    reads: list[Read] = field(default_factory=list)
+    modules: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)  # with what they held
+    tensors: list[tuple[Tensor, np.ndarray]] = field(default_factory=list)  # that it uses, with their memory
+    alone: set[Var] = field(default_factory=set)  # the inputs that nothing else uses
+    shared: list[Tensor] = field(default_factory=list)  # tensors that the function uses before, too
+    _hold: Callable[[], bool] | None = None
+    _dtype: Any = field(default_factory=dtypes.get_default_dtype)
+
+    def check(self) -> None:
+        """Raise CompileError where something is another one than when the call was recorded."""
+        if self._hold is None:
+            self._hold = test_of(self.reads)
+        if not self._hold():
+            for read in self.reads:
+                if not read.holds():
+                    self._refuse(f"{read.label()} ({became(read)})", read.source)
+        for module, before in self.modules:
+            now = facts_of(module)
+            if now != before:
+                names = [n for n in {**before, **now} if before.get(n) != now.get(n)]
+                self._refuse(f"{names[0].lstrip('_')!r} of a {type(module).__name__}")
+        for tensor, array in self.tensors:
+            if tensor._data is not array:
+                self._refuse(f"the memory of a tensor of shape {tuple(array.shape)} (.data was set)")
+        if self._dtype is not dtypes.get_default_dtype():
+            self._refuse("the default dtype")
+
+    def _refuse(self, what: str, source: Source | None = None) -> None:
+        raise CompileError(
+            f"{f'{source}: ' if source else ''}on the way back through '{self.name}' something has changed "
+            f"since the call: {what}. Its gradient was recorded with what was there then. Keep it on ctx in "
+            "forward, or call backward() inside."
+        )
+
+
+@contextmanager
+def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator[Later]:
+    """Within this block the way back from ``outs`` is recorded. Raises CompileError for what cannot be put
+    off."""
+    found, before = Later(tracer.name), _Before(tracer, observer, outs)
+    reads, modules, questions = observer.reads, observer.modules, observer.questions
+    observer.reads, observer.modules, observer.questions = {}, {}, {}
+    observer.on_the_way_back = tracer.on_the_way_back = True
+    try:
+        _see_functions(observer, outs)
+        yield found
+        asked = bool(observer.questions)
+    finally:
+        new_reads, new_modules = observer.reads, observer.modules
+        observer.reads, observer.modules = {**new_reads, **reads}, {**new_modules, **modules}
+        observer.questions = questions
+        observer.on_the_way_back = tracer.on_the_way_back = False
+    if asked or before.is_changed():
+        raise CompileError(
+            f"on the way back through '{tracer.name}' backward of a custom Function, a hook or the second "
+            f"run of a checkpoint {'asks something of an argument' if asked else 'changes what is outside'}, "
+            "which belongs to the backward() that comes later, outside. Call backward() inside; or do it in "
+            "forward, and keep on ctx what is needed."
+        )
+    if tracer.ran_again:  # what the first run read, the second one reads, too
+        for function in tracer.ran_again:
+            if isinstance(owner := getattr(function, "__self__", function), Module):
+                see_module(observer, None, owner)
+        new_reads, new_modules = observer.reads, observer.modules
+    found.reads = list(new_reads.values())
+    found.modules = [(m, facts_of(m)) for m in new_modules.values()]
+    _sort_tensors(found, tracer, before)
+
+
+def _see_functions(observer: Observer, outs: list[Tensor]) -> None:
+    """``backward`` of a Function may be replaced; between calls the class tells of that."""
+    for out in outs:
+        for node in nodes_under(out._node) if out._node is not None else ():
+            if isinstance(node, FunctionNode):
+                cls: Any = node.function
+                observer.read(AttributeRead, None, cls, "backward", cls.backward, guarded=False)
+
+
+class _Before:
+    """How far the recording was when the way back began."""
+
+    def __init__(self, tracer: Tracer, observer: Observer, outs: list[Tensor]) -> None:
+        self.tracer, self.observer = tracer, observer
+        self.inputs, self.eqns = len(tracer.inputs), len(tracer.eqns)
+        self._storages = [tracer.lift(out._data).storage for out in outs]
+        self._done = self._count()
+
+    def _count(self) -> list[int]:
+        written, changed = len(self.observer.effects.written), self.observer.journal.count()
+        return [written, changed, *(storage.version for storage in self._storages)]
+
+    def is_changed(self) -> bool:
+        self.observer.noted.check(self.tracer.name)
+        return self._count() != self._done
+
+
+def _sort_tensors(found: Later, tracer: Tracer, before: _Before) -> None:
+    """What the way back uses of tensors and arrays outside: alone, or as the function before it does."""
+    new = {e.var for e in tracer.inputs[before.inputs :]}
+    captured = [e for e in tracer.arrays.values() if e.argument is None]
+    used = _used(tracer.eqns, before.eqns, {e.sym.storage.current for e in captured})
+    found.alone = {e.var for e in captured if e.var in new}
+    by_memory = {id(e.array): e for e in captured if e.var in new or e.sym.storage.current in used}
+    tensors = [t for t in _tensors_in(found) if id(t._data) in by_memory]
+    found.tensors = [(t, t._data) for t in tensors]
+    found.shared = [t for t in tensors if by_memory[id(t._data)].var not in new]
+    arrays = [r.container for r in found.reads if isinstance(r, ArrayRead)]
+    arrays += [r.value for r in found.reads if isinstance(r.value, np.ndarray)]
+    for entry in by_memory.values():
+        if entry.var not in new and any(np.may_share_memory(entry.array, a) for a in arrays):
+            raise CompileError(
+                f"'{tracer.name}' uses a NumPy array of shape {entry.array.shape} on the way back, too, "
+                "which comes later and may find other elements: keep a tensor of them on ctx in forward."
+            )
+
+
+def _used(eqns: list[Eqn], start: int, variables: set[Any]) -> set[Any]:
+    """Those of ``variables`` that equations from number ``start`` on read, views of them included."""
+    origin = {v: v for v in variables}
+    used = set()
+    for k, eqn in enumerate(eqns):
+        for atom in eqn.inputs:
+            if k >= start and atom in origin:
+                used.add(origin[atom])
+        if is_alias(eqn) and eqn.inputs[0] in origin:
+            origin.update(dict.fromkeys(eqn.outputs, origin[eqn.inputs[0]]))
+    return used
+
+
+def _tensors_in(found: Later) -> Iterable[Tensor]:
+    """The tensors outside that the way back came upon."""
+    values = [part for r in found.reads for part in (r.value if isinstance(r.value, tuple) else (r.value,))]
+    for module, _ in found.modules:
+        values += [*module._parameters.values(), *module._buffers.values()]
+    known = {id(t): t for t in values if isinstance(t, Tensor) and t._data.__class__ is np.ndarray}
+    return known.values()

@@ -1,0 +1,128 @@
+"""What a plan can touch outside, copied, so that one call can be run twice from the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.record.inputs import (
+    ArrayInput,
+    ConstantInput,
+    CounterInput,
+    GradInput,
+    Input,
+    NumberInput,
+    ScalarInput,
+)
+from jtorch.core.generator import default_generator
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.tensor import Tensor
+
+_TAPE = ("_node", "_index", "_requires_grad", "_base")
+
+
+class Snapshot:
+    """The parameters, buffers, optimizer state, gradients, arguments and generators before one call."""
+
+    def __init__(self, plan: Any, leaves: list[Any]) -> None:
+        capture = plan.capture
+        self.arrays = _arrays(capture.inputs, leaves)
+        self.before = [np.array(a) for a in self.arrays]
+        self.tensors = _tensors(capture, leaves)
+        self.grads = [(t, t._grad, _grad_array(t)) for t in self.tensors]
+        self.grads_before = [None if g is None else np.array(g) for _, _, g in self.grads]
+        self.tape = [(t, [getattr(t, name) for name in _TAPE]) for t in self.tensors]
+        drawn = {id(g): g for g, _ in capture.effects.draws} | {id(default_generator): default_generator}
+        self.generators = [(g, g.position()) for g in drawn.values()]
+        self.plain = [place.snapshot() for place in {p.identity: p for p in capture.written}.values()]
+
+    def restore(self) -> None:
+        """Make everything what it was. Version counters stay where they got to."""
+        for array, before in zip(self.arrays, self.before, strict=True):
+            if array.flags.writeable:
+                array[...] = before
+        for (tensor, grad, memory), elements in zip(self.grads, self.grads_before, strict=True):
+            EAGER.set_grad(tensor, grad)
+            now = _grad_array(tensor)  # a plan's gradient moves to other memory while this one is kept
+            for place in (memory, now):
+                if place is not None and elements is not None:
+                    place[...] = elements
+        for tensor, facts in self.tape:
+            for name, value in zip(_TAPE, facts, strict=True):
+                setattr(tensor, name, value)
+        for generator, position in self.generators:
+            generator.move_to(position)
+        for put_back in self.plain:
+            put_back()
+
+    def effects(self) -> list[np.ndarray | None]:
+        """What is there now: arrays, then gradients, then the generators' positions."""
+        found: list[np.ndarray | None] = [np.array(a) for a in self.arrays]
+        for tensor in self.tensors:
+            grad = _grad_array(tensor)
+            found.append(None if grad is None else np.array(grad))
+        return found + [np.array(g.position(), np.uint64) for g, _ in self.generators]
+
+    def names(self, name_of: Any) -> list[str]:
+        """What to call the entries of ``effects``; ``name_of`` knows tensors by their arrays."""
+        names = [name_of(a) for a in self.arrays]
+        names += [f"the gradient of {name_of(t._data)}" for t in self.tensors]
+        return names + ["the random generator's position"] * len(self.generators)
+
+
+def _arrays(inputs: Iterable[Input], leaves: list[Any]) -> list[np.ndarray]:
+    found = {id(e.array): e.array for e in inputs if isinstance(e, ArrayInput) and e.argument is None}
+    found |= {id(leaf._data): leaf._data for leaf in leaves if isinstance(leaf, Tensor)}
+    return list(found.values())
+
+
+def _tensors(capture: Any, leaves: list[Any]) -> list[Tensor]:
+    """Those whose gradient or place on the tape a call may change; arguments as they are in this call."""
+    inputs = [e.tensor for e in capture.inputs if isinstance(e, GradInput)]
+    reached = [*inputs, *(t for t, _ in capture.effects.grads), *capture.leaves]
+    found = [leaves[capture.places[id(t)]] if id(t) in capture.places else t for t in reached]
+    found += [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    return list({id(t): t for t in found}.values())
+
+
+def _grad_array(tensor: Tensor) -> np.ndarray | None:
+    grad = EAGER.get_grad(tensor)
+    return None if grad is None else grad._data
+
+
+def graph_arguments(inputs: Iterable[Input], leaves: list[Any]) -> list[np.ndarray]:
+    """What the inputs of a plan's graph are now, for a call with ``leaves``."""
+    return [np.array(_value(entry, leaves), entry.var.dtype, order="C") for entry in inputs]
+
+
+def _value(entry: Input, leaves: list[Any]) -> Any:
+    if isinstance(entry, ArrayInput):
+        return entry.array if entry.argument is None else leaves[entry.argument]._data
+    if isinstance(entry, ConstantInput):
+        return entry.array
+    if isinstance(entry, ScalarInput):
+        if entry.argument is not None:
+            return leaves[entry.argument]
+        return ScalarInput.of(entry.container, entry.path).value
+    if isinstance(entry, GradInput):
+        tensor = entry.tensor if entry.argument is None else leaves[entry.argument]
+        grad = _grad_array(tensor) if entry.present else None
+        return np.zeros(entry.var.shape) if grad is None else grad
+    if isinstance(entry, NumberInput):
+        return entry.place.get()
+    assert isinstance(entry, CounterInput)
+    return getattr(entry.generator, entry.attribute)
+
+
+def value_now(entry: Input) -> Any:
+    """What an input of a recording that is under way holds: its arguments stand for themselves."""
+    if isinstance(entry, ArrayInput):
+        return entry.array
+    if isinstance(entry, (ScalarInput, NumberInput)):
+        return entry.value
+    if isinstance(entry, GradInput):
+        grad = _grad_array(entry.tensor) if entry.present else None
+        return np.zeros(entry.var.shape) if grad is None else grad
+    return _value(entry, [])

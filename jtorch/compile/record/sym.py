@@ -1,0 +1,156 @@
+"""Traced arrays: what stands in a Tensor's place of memory while a function is recorded.
+
+A ``Sym`` behaves like an array, aliasing included: it names a ``Storage`` and the chain of views
+from it. Arithmetic on it, and on runtime scalars, records itself with the tracer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Atom, Type
+from jtorch.compile.observe.scalar import Scalar, operand_of
+from jtorch.compile.record.inputs import ArrayInput
+from jtorch.compile.record.items import item_of
+from jtorch.core.errors import CompileError, user_source
+from jtorch.core.op import BY_NAME
+from jtorch.core.strides import contiguous_strides
+
+if TYPE_CHECKING:
+    from jtorch.compile.record.trace import Tracer
+
+
+class Storage:
+    """Memory while tracing: the variable that holds its content now."""
+
+    __slots__ = ("current", "lent", "picked", "source", "version")
+
+    def __init__(self, current: Atom, source: ArrayInput | None = None) -> None:
+        self.current = current
+        self.version = 0
+        self.source = source  # the outside array this memory is, if any
+        self.lent = ""  # the disabled callee that gave it, and may hold it still
+        self.picked: Any = None  # of which tensor it is a view in eager mode: see ``picks``
+
+
+class Flags:
+    """The part of ``ndarray.flags`` that Tensor asks for."""
+
+    __slots__ = ("c_contiguous",)
+
+    def __init__(self, c_contiguous: bool) -> None:
+        self.c_contiguous = c_contiguous
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    return all(n == 1 or s == e for n, s, e in zip(shape, strides, contiguous_strides(shape), strict=True))
+
+
+_ELEMENTS = (
+    "needs the elements of a tensor, which are not known while a function is compiled. Compute with tensors "
+    "instead (jtorch.where for a choice), return the tensor and ask for its elements outside, or leave this "
+    "function uncompiled."
+)
+_PLACE = (
+    "asks where a tensor lies in memory, which is another place at each call of a compiled function. Ask it "
+    "outside and pass the answer in; whether two names are one tensor is asked by `is`."
+)
+_COPY = (
+    "of a tensor is not recorded. Take x.clone() inside (x.detach().clone() for a copy without its graph), "
+    "or copy it outside."
+)
+_REFUSED = {
+    **dict.fromkeys(("data_ptr()", "storage_offset()", "untyped_storage()", "is_shared()"), _PLACE),
+    **dict.fromkeys(("copy()", "deepcopy()", "pickle"), _COPY),
+}
+
+
+class Sym:
+    """A traced array: a storage seen through a chain of views."""
+
+    __slots__ = (
+        "chain", "dtype", "element_strides", "in_order", "known", "offset", "shape", "storage", "tracer",
+    )  # fmt: skip
+    __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
+    base = None  # what ndarrays say whose memory they share: here the storage does
+
+    def __init__(
+        self, tracer: Tracer, storage: Storage, type: Type, chain: tuple = (), strides: Any = None,
+        offset: int = 0,
+    ) -> None:  # fmt: skip
+        self.tracer = tracer
+        self.storage = storage
+        self.chain = chain
+        self.dtype = type.dtype
+        self.shape = type.shape
+        self.offset = offset  # in elements, from where the storage begins
+        self.element_strides = contiguous_strides(type.shape) if strides is None else strides
+        self.in_order = strides is None or tuple(strides) == contiguous_strides(type.shape)
+        self.known: tuple[int, Atom] | None = None  # (storage version, variable) of the last read
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return Type(self.dtype, self.shape).size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(s * self.dtype.itemsize for s in self.element_strides)
+
+    @property
+    def flags(self) -> Flags:
+        return Flags(self.in_order or _is_contiguous(self.shape, self.element_strides))
+
+    @property
+    def leaked(self) -> bool:
+        """Whether the recording that this value belongs to is over."""
+        return not self.tracer.open
+
+    def concrete(self, wanted_by: str) -> Any:
+        self.tracer.check_open(self)
+        if wanted_by == "item()":  # which is asked of what this gives
+            return self
+        if wanted_by == "bool()":  # of more than one element it is an error whatever they are
+            return np.asarray(self.tracer.branches.decide(self)) if self.size == 1 else np.empty(self.shape)
+        raise CompileError(f"{user_source()}: {wanted_by} {_REFUSED.get(wanted_by, _ELEMENTS)}")
+
+    def item(self) -> Any:
+        """The one element, as a number that a replay knows."""
+        return item_of(self)
+
+    def __bool__(self) -> bool:
+        return self.concrete("bool()")
+
+    def __float__(self) -> float:
+        return self.concrete("float()")
+
+
+def _operator(name: str, reflected: bool = False) -> Any:
+    op = BY_NAME[name]
+
+    def operator(self: Any, *other: Any) -> Any:
+        if other and hasattr(other[0], "_data"):  # a Tensor knows what to do with a traced value
+            return NotImplemented
+        if other and isinstance(self, Scalar):
+            other = (operand_of(self, other[0]),)
+            if other[0] is NotImplemented:
+                return NotImplemented
+        return self.tracer.record(op, *((*other, self) if reflected else (self, *other)))
+
+    return operator
+
+
+_cls: Any
+for _cls in (Sym, Scalar):
+    for _symbol, _name in {
+        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+        "mod": "remainder", "pow": "pow",
+    }.items():  # fmt: skip
+        setattr(_cls, f"__{_symbol}__", _operator(_name))
+        setattr(_cls, f"__r{_symbol}__", _operator(_name, reflected=True))
+    _cls.__neg__ = _operator("neg")

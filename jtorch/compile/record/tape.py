@@ -1,0 +1,155 @@
+"""The tape of a recording under its results, for one node that stands for all of it on the tape outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jtorch.compile.graph.ir import Atom, Eqn, Graph, Type, Var
+from jtorch.compile.record.trace import Tracer
+from jtorch.core.errors import CompileError
+from jtorch.eager import engine
+from jtorch.eager.node import BACKWARD_TWICE, Node
+from jtorch.eager.tensor import Tensor, wrap
+
+INNER = (
+    "the gradient of a result of the compiled function '{name}' from which another of its results was "
+    "computed: of what lies between them nothing is known outside. Compute the second outside, or the "
+    "gradient inside."
+)
+
+
+@dataclass(frozen=True)
+class Tape:
+    """Of each result with a graph: ``rivals`` are those that a backward pass from it spends, itself among
+    them if it saves anything; ``inner`` are the results that others are computed from, ``retaining`` those
+    of which the function asked for the gradient with ``retain_grad()``."""
+
+    rivals: tuple[frozenset[int], ...]
+    inner: frozenset[int]
+    retaining: frozenset[int]
+
+
+def tape_of(outs: Sequence[Tensor], name: str) -> Tape:
+    """How the results ``outs`` of the function ``name`` hang together. Raises CompileError where it called
+    ``retain_grad()`` for a gradient that nobody outside could give."""
+    under = [nodes_under(t._node) for t in outs]
+    spent = [{n for n in nodes if n.frees and n.saved} for nodes in under]
+    rivals = tuple(frozenset(j for j, other in enumerate(spent) if mine & other) for mine in spent)
+    inner = frozenset(
+        j for j, t in enumerate(outs)
+        if any(t._node in nodes and outs[i]._node is not t._node for i, nodes in enumerate(under))
+    )  # fmt: skip
+    retaining = frozenset(j for j, t in enumerate(outs) if t.retains_grad)
+    if retaining & inner:
+        raise CompileError(f"retain_grad() inside '{name}' asks for {INNER.format(name=name)}")
+    return Tape(rivals, inner, retaining)
+
+
+def nodes_under(node: Any) -> set[Any]:
+    found = {node}
+    stack = [node]
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None and isinstance(edge[0], Node) and edge[0] not in found:
+                found.add(edge[0])
+                stack.append(edge[0])
+    return found
+
+
+def reached_from(graph: Graph, atoms: Sequence[Atom], variables: Sequence[Var]) -> list[frozenset[int]]:
+    """For each of ``atoms`` the numbers of the ``variables`` that it is computed from."""
+    made_by = {v: e for e in graph.eqns for v in e.outputs}
+    numbers = {v: k for k, v in enumerate(variables)}
+    found = []
+    for atom in atoms:
+        seen: set[Eqn] = set()
+        reached, stack = set(), [atom]
+        while stack:
+            atom = stack.pop()
+            if isinstance(atom, Var) and atom in numbers:
+                reached.add(numbers[atom])
+            eqn = made_by.get(atom) if isinstance(atom, Var) else None
+            if eqn is not None and eqn not in seen:
+                seen.add(eqn)
+                stack += eqn.inputs
+        found.append(frozenset(reached))
+    return found
+
+
+def is_freed(node: Any) -> bool:
+    """Whether ``backward()`` already went through the graph under ``node``: a second pass is an error."""
+    seen: set[Any] = set()
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, Node) and found not in seen:
+            if found.is_released:
+                return True
+            seen.add(found)
+            stack += [e[0] for e in found.edges if e is not None]
+    return False
+
+
+def differentiate_whole(tracer: Tracer, outs: list[Any], results: Sequence[Any]) -> Any:
+    """Record the backward pass of the results that have a graph.
+
+    One whose graph needs what the function changed in place since, or is freed, is an error only when
+    somebody goes backward from it.
+    """
+    alive = [k for k, r in enumerate(results) if r.requires_grad]
+    try:
+        return _differentiate(tracer, [outs[k] for k in alive])
+    except RuntimeError as error:
+        if isinstance(error, CompileError) or not any(told in str(error) for told in _BROKEN):
+            raise
+    for k in alive:
+        try:
+            _differentiate(tracer, [outs[k]])
+        except RuntimeError as error:
+            results[k].requires_grad, results[k].broken = False, str(error)
+    whole = [outs[k] for k in alive if results[k].requires_grad]
+    return _differentiate(tracer, whole) if whole else None
+
+
+_BROKEN = ("has been modified by an inplace operation", BACKWARD_TWICE)
+
+
+def _differentiate(
+    tracer: Tracer, outputs: list[Tensor]
+) -> tuple[list[Tensor], list[Var], list[Atom | None]]:
+    """Record the backward pass of ``outputs`` for a ``backward()`` that comes from outside."""
+    leaves = _leaves_under(outputs)
+    cotangents = []
+    for out in outputs:
+        if out._node is not None:
+            tracer.walk(nodes_under(out._node))  # those that lead to no leaf, too
+        var = Var(Type(out._data.dtype, tuple(out._data.shape)), "g")
+        cotangents.append(var)
+    seeds = [wrap(tracer.fresh(v)) for v in cotangents]
+    run = engine.Run(False, True)
+    tracer.several_results = len(outputs) > 1
+    hooks = [t._hooks for t in leaves]
+    try:
+        for t in leaves:  # the engine outside runs them, on what this pass gives
+            t._hooks = None
+        found = run.play(outputs, seeds, leaves)
+    finally:
+        for t, h in zip(leaves, hooks, strict=True):
+            t._hooks = h
+    return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found]
+
+
+def _leaves_under(outputs: list[Tensor]) -> list[Tensor]:
+    found: dict[int, Tensor] = {}
+    seen: set[Node] = set()
+    stack: list[Any] = [t._node or t for t in outputs]
+    while stack:
+        target = stack.pop()
+        if isinstance(target, Tensor):
+            found[id(target)] = target
+        elif target not in seen:
+            seen.add(target)
+            stack += [e[0] for e in target.edges if e is not None]
+    return list(found.values())

@@ -1,0 +1,637 @@
+"""The tracer: an evaluator that records ops instead of computing them.
+
+Eager mode runs unchanged on traced values (``Sym``), so the tape, the engine, the modules and the
+optimizers are captured with no code of their own. What the step touches is discovered: the first touch of
+an outside array makes it an input, each in-place change becomes an output that is written back.
+
+Reading a ``Sym`` gives the IR variable that holds its value now; writing it replaces its storage's
+variable, through the views. So in-place programs become pure graphs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
+from jtorch.compile.observe import effects as plain_state
+from jtorch.compile.observe.guards import ItemRead, Read
+from jtorch.compile.observe.observer import quietly
+from jtorch.compile.observe.questions import ArgumentReached
+from jtorch.compile.observe.scalar import Scalar, check_arithmetic, expect_real
+from jtorch.compile.observe.texts import check_text
+from jtorch.compile.record import items
+from jtorch.compile.record.apart import apart, overlap, owners
+from jtorch.compile.record.branches import Branches
+from jtorch.compile.record.graphs import Graphs, check_uses_gradient
+from jtorch.compile.record.inputs import (
+    LARGEST,
+    ArrayInput,
+    ConstantInput,
+    GeneratorInput,
+    GradInput,
+    Input,
+    NumberInput,
+    ScalarInput,
+)
+from jtorch.compile.record.items import Item
+from jtorch.compile.record.layouts import order_of, order_of_copy
+from jtorch.compile.record.leaks import leaked
+from jtorch.compile.record.operands import check_operands
+from jtorch.compile.record.picks import Pick, check_tape
+from jtorch.compile.record.snapshot import value_now
+from jtorch.compile.record.sym import Storage, Sym
+from jtorch.core import op as op_module
+from jtorch.core.errors import CompileError, user_source
+from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.views import living
+from jtorch.ops import xp
+from jtorch.ops.slicing import OVERLAPPING
+
+_CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsqueeze"]
+_PERMUTE = BY_NAME["permute"]
+
+
+@dataclass
+class Effects:
+    """What replaying the graph must do besides computing: filled by ``Tracer.finish``."""
+
+    writes: list[ArrayInput] = field(default_factory=list)  # outside arrays that get new content
+    grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
+    grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
+    shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
+    advances: dict[int, int] = field(default_factory=dict)  # id of a version cell -> how far a call moves it
+    draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
+
+
+class Tracer(Evaluator):
+    """Records one run of a function. ``eqns`` and ``inputs`` grow; ``graph`` closes it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.table = [self._recorder(op) for op in TABLE]
+        self.xp = _Namespace(self)
+        self.eqns: list[Eqn] = []
+        self.inputs: list[Input] = []
+        self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
+        self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
+        self.generators: dict[int, GeneratorInput] = {}
+        self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
+        self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
+        self.argument_tensors: dict[int, int] = {}  # and for the very tensors
+        self.moved: dict[int, tuple[Any, tuple[int, int]]] = {}  # seeded generators, and where they were
+        self.scalars: dict[Any, Scalar] = {}
+        self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
+        self.advances: dict[int, int] = {}  # id of such a cell -> by how much it moved on
+        self.options: list[Read] = []  # flags that decided what was recorded
+        self.branches = Branches(self)
+        self.graphs = Graphs(self)
+        self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
+        self.written_places: Callable[[], list[Any]] = list  # what was written outside so far
+        self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
+        self.raised: list[Any] = []  # those that raised an error, with the error
+        self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``
+        self.several_results = False  # whether a later backward() may come from some of them alone
+        self.ran_again: list[Callable] = []  # what checkpoints ran then
+        self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
+        self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
+        self.open = True
+        self.observer: Any = None  # who watches the recording, if anybody does
+
+    # -- recording -------------------------------------------------------------------------------------
+
+    def _recorder(self, op: Op) -> Any:
+        if op.kind is Kind.COMPOSITE:
+            return quietly(functools.partial(self._run_composite, op))
+        return quietly(functools.partial(self.record, op))
+
+    def _run_composite(self, op: Op, *values: Any, **statics: Any) -> Any:
+        return op.body(self.xp, *map(self.lift, values), **statics)
+
+    runs_nodes = False
+    reads_elements = False
+
+    def walk(self, targets: Iterable[Any]) -> None:
+        self.graphs.walk(targets)
+
+    def backward(self, node: Any, xp: Any, g: Any) -> Any:
+        """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
+        recorded, too."""
+        if node.foreign:
+            start = len(self.eqns)
+            found = node.backward(xp, g)
+            if self.several_results:
+                check_uses_gradient(self, node, g, found, self.eqns[start:])
+            return found
+        return quietly(node.vjp)(xp, g, *map(self.lift, node.check_saved()))
+
+    def record(self, op: Op, *values: Any, **statics: Any) -> Any:
+        """Append the equation of a primitive and return its traced result."""
+        self.check_open(*values)
+        statics = {k: _normal(v) for k, v in (_defaults(op) | statics).items()}
+        if op.kind is Kind.VIEW and op.aliases:
+            return self._view(op, self.lift(values[0]), statics)
+        if op.kind is Kind.ELEMENTWISE:
+            values = tuple(map(self._number_or_lift, values))
+            if op.beside_numbers is not None:
+                found = op.beside_numbers(self.xp, *values)
+                if found is not None:
+                    return found
+            scalars = [v for v in values if isinstance(v, Scalar)]
+            numbers = scalars and op.dtype != "static" and not any(isinstance(v, Sym) for v in values)
+            if numbers and any(isinstance(v, Item) for v in scalars):
+                return items.arithmetic(self, op, values)
+            check_operands(op, values, statics)
+            atoms = self._broadcast(op, values, statics)
+            if numbers:
+                return self._arithmetic(op, values, atoms)
+        else:
+            atoms = [self.read(self.lift(v)) for v in values]
+        if statics.get("keepdims"):  # one form in the graph: reduce, then put the axes back
+            kept = self.record(op, *values, **statics | {"keepdims": False})
+            return self.record(_UNSQUEEZE, kept, axes=statics["axis"])
+        outputs = self.emit(op, atoms, statics)
+        made = tuple(self._laid_out(op, v, values, statics) for v in outputs)
+        return made if op.n_outputs > 1 else made[0]
+
+    def _laid_out(self, op: Op, var: Var, values: tuple, statics: dict[str, Any]) -> Sym:
+        """A result as traced memory, in the order in which eager mode has it: see ``layouts``."""
+        along_axes = op.kind is Kind.REDUCTION and "axis" in statics
+        if op.layout == "rows" or (op.kind is Kind.REDUCTION and not along_axes):
+            return self.fresh(var)
+        operands = [v for v in map(self.lift, values) if isinstance(v, Sym)]
+        if all(v.in_order for v in operands):
+            return self.fresh(var)
+        reduced = statics["axis"] if along_axes else ()
+        shape = operands[0].shape if along_axes else var.shape
+        if op.layout == "copy":
+            order = order_of_copy(operands[0].element_strides)
+        else:
+            order = order_of([(v.shape, v.element_strides) for v in operands], shape, reduced)
+        if order is None:
+            return self.fresh(var)
+        stored = self.fresh(self.emit(_PERMUTE, [var], {"axes": order})[0])
+        made = self._view(_PERMUTE, stored, {"axes": tuple(np.argsort(order).tolist())})
+        made.known = (0, var)
+        return made
+
+    def _arithmetic(self, op: Op, values: tuple, atoms: list[Atom]) -> Any:
+        """An op among runtime scalars and numbers: again a runtime scalar."""
+        check_arithmetic(op.name, *values, *[None] * (2 - len(values)))
+        (var,) = self.emit(op, atoms, {})
+        scalars = [v for v in values if isinstance(v, Scalar)]
+        origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
+        value = op.body(xp, *(v.value if isinstance(v, Scalar) else v for v in values))
+        made = Scalar(self, var, float(value), origins)
+        expect_real(self, op.name, values, made)
+        return made
+
+    def emit(self, op: Op, atoms: Sequence[Atom], statics: dict[str, Any]) -> tuple[Var, ...]:
+        outputs = tuple(Var(t) for t in types_of(op, atoms, statics))
+        for v in outputs:
+            check_dtype(v.dtype)
+        self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
+        return outputs
+
+    def fresh(self, var: Atom) -> Sym:
+        """A variable as traced memory of its own."""
+        assert isinstance(var, Var)
+        return Sym(self, Storage(var), var.type)
+
+    def check_open(self, *values: Any) -> None:
+        if not self.open:
+            raise leaked(self, values)
+
+    # -- arguments of elementwise equations --------------------------------------------------------------
+
+    def _number_or_lift(self, value: Any) -> Any:
+        return value if isinstance(value, (bool, int, float, Scalar)) else self.lift(value)
+
+    def _broadcast(self, op: Op, values: tuple, statics: dict[str, Any]) -> list[Atom]:
+        """Arguments as atoms of one dtype, each of the result's shape or without axes."""
+        arrays = [v for v in values if isinstance(v, Sym)]
+        shape = statics.get("shape") or np.broadcast_shapes(*(a.shape for a in arrays))
+        dtype = self._common_dtype(op, arrays, values, statics)
+        atoms: list[Atom] = []
+        for k, value in enumerate(values):
+            wanted = None if op.dtype == "where" and k == 0 else dtype
+            # a number that a pattern repeats (zeros, the seed gradient) is part of the program's structure
+            atom = self._typed(value, wanted, static=op.dtype == "static")
+            if isinstance(atom, Var) and atom.shape not in (shape, ()):
+                (atom,) = self.emit(_EXPAND, [atom], {"shape": tuple(shape)})
+            atoms.append(atom)
+        return atoms
+
+    def _common_dtype(self, op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.dtype | None:
+        if op.dtype == "static":  # cast, full, uniform...: each argument keeps its own
+            return None if arrays else statics.get("dtype")
+        own = arrays[1:] if op.dtype == "where" and isinstance(values[0], Sym) else arrays
+        if not own:
+            return np.dtype(np.float64)
+        dtype = own[0].dtype
+        if op.dtype not in ("logical", "index") and any(a.dtype != dtype for a in own):
+            raise AssertionError(f"{op.name}: a body mixes {[str(a.dtype) for a in own]}; cast first")
+        return None if op.dtype in ("logical", "index") else dtype
+
+    def _typed(self, value: Any, dtype: np.dtype | None, static: bool = False) -> Atom:
+        if isinstance(value, Sym):
+            return self.read(value)
+        if isinstance(value, Scalar):
+            if value.tracer is not self:
+                raise leaked(value.tracer, (value,))
+            if dtype is None or dtype == value.var.dtype:
+                return value.var
+            return self.emit(_CAST, [value.var], {"dtype": dtype})[0]
+        if dtype is None:
+            kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
+            dtype = np.dtype(kind)
+        return Literal(dtype.type(value).item(), dtype, static)
+
+    # -- reading and writing traced memory -----------------------------------------------------------------
+
+    def lift(self, value: Any) -> Any:
+        """An outside array as a traced one (making it an input), anything else as it is."""
+        if isinstance(value, np.ndarray):
+            found = self.arrays.get(id(value))
+            if found is None:
+                found = self._touch(value)
+            return found.sym
+        if isinstance(value, (tuple, list)):
+            return tuple(map(self.lift, value))
+        if isinstance(value, np.generic):
+            return self.new(np.asarray(value))
+        return value
+
+    def _touch(self, array: np.ndarray) -> ArrayInput:
+        if id(array) in self.argument_arrays:
+            raise ArgumentReached(self.argument_arrays[id(array)])
+        check_dtype(array.dtype)
+        entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
+        for other in self.arrays.values():
+            if array.size and other.array.size and overlap(other.array, array):
+                if other.written:  # what was written is not what this tensor would be read as
+                    raise CompileError(OVERLAP.format(source=user_source()))
+                entry.overlaps.append(other)
+                other.overlaps.append(entry)
+        self.arrays[id(array)] = entry
+        self.inputs.append(entry)
+        strides = tuple(s // array.dtype.itemsize for s in array.strides)
+        entry.sym = Sym(self, Storage(entry.var, entry), entry.var.type, strides=strides)
+        return entry
+
+    def read(self, sym: Any) -> Atom:
+        """The variable that holds the value of ``sym`` now."""
+        if isinstance(sym, (bool, int, float, Scalar)):
+            return self._typed(sym, None)
+        if sym.tracer is not self:  # kept from another recording
+            raise leaked(sym.tracer, (sym,))
+        storage = sym.storage
+        if storage.picked is not None:
+            storage.picked.check()
+        if sym.known is not None and sym.known[0] == storage.version:
+            return sym.known[1]
+        atom = storage.current
+        for op, statics in sym.chain:
+            (atom,) = self.emit(op, [atom], statics)
+        sym.known = (storage.version, atom)
+        return atom
+
+    def _view(self, op: Op, sym: Sym, statics: dict[str, Any]) -> Sym:
+        var = Var(Type(sym.dtype, sym.shape))
+        (type,) = types_of(op, [var], statics)
+        assert op.affine is not None
+        moved = op.affine(sym.shape, sym.element_strides, **statics)
+        if moved is None:  # a reshape that must copy: new memory
+            return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
+        chain = (*sym.chain, (op, statics))
+        strides = op.strides(sym.shape, sym.element_strides, **statics) if op.strides else moved[1]
+        return Sym(self, sym.storage, type, chain, tuple(strides), sym.offset + int(moved[0]))
+
+    def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
+        tensor._data.storage.picked = Pick(self, of, indices, axes)
+
+    def write(self, tensor: Any, value: Any) -> None:
+        sym = self.lift(tensor._data)
+        storage: Storage = sym.storage
+        if storage.picked is not None:
+            storage.picked.check()
+            self.written_picks.append((tensor, user_source()))
+        if storage.lent:
+            raise CompileError(
+                f"{user_source()}: a tensor that '{storage.lent}' gave, which is disabled for compiling, is "
+                "changed in place, and nobody can tell who holds it still: change its .clone()."
+            )
+        if storage.source is not None:
+            self.only_now("changes a tensor in place")
+            if storage.source.overlaps:
+                raise CompileError(OVERLAP.format(source=user_source()))
+            if not storage.source.array.flags.writeable:
+                raise ValueError("assignment destination is read-only")
+            storage.source.written = True
+            storage.source.cells[id(tensor._cell)] = tensor._cell
+            self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
+            # the write may move all of them on the tape
+            for held in (tensor, tensor._base, *living(tensor if tensor._base is None else tensor._base)):
+                if held is not None and held._data.__class__ is np.ndarray:
+                    storage.source.holders.append((held, held._node, held._index))
+        atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
+        if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
+            raise AssertionError(f"written value {atom} does not fit {sym.shape}")
+        storage.current = self._written_through(storage.current, sym.chain, atom)
+        storage.version += 1
+        if storage.picked is not None:
+            storage.picked.write(self.fresh(storage.current))
+
+    def _written_through(self, base: Atom, chain: tuple, value: Atom) -> Atom:
+        """``base`` with ``value`` written through the views of ``chain``."""
+        if not chain:
+            return value
+        (op, statics), rest = chain[0], chain[1:]
+        if op.put is None:
+            raise RuntimeError(OVERLAPPING)
+        if rest:
+            (inner,) = self.emit(op, [base], statics)
+            value = self._written_through(inner, rest, value)
+        assert isinstance(base, Var) and isinstance(value, Var)
+        result = op.put(self.xp, self.fresh(base), self.fresh(value), **statics)
+        return self.read(result)
+
+    # -- the evaluator's other duties ------------------------------------------------------------------------
+
+    def as_value(self, value: Any) -> Any:
+        return self.lift(value)
+
+    def new(self, array: np.ndarray) -> Any:
+        entry = ConstantInput(Var(Type(array.dtype, array.shape)), np.array(array, order="C"))
+        self.inputs.append(entry)
+        return self.fresh(entry.var)
+
+    def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
+        return self.lift(value).concrete(wanted_by)
+
+    def check_text(self) -> None:
+        if self.open and self.observer is not None:
+            check_text(self.observer)
+
+    def own(self, value: Any, given: set[int]) -> Any:
+        return self.fresh(self.read(self.lift(value)))
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        before = op_module.CONTEXT.get()
+        try:  # before the change: Ctrl-C may come right after it
+            op_module.CONTEXT.set(before.replace(evaluator=EAGER))
+            yield
+        finally:
+            op_module.CONTEXT.set(before)
+
+    def scalar(self, container: Any, key: Any) -> Any:
+        value = container
+        for k in key if isinstance(key, tuple) else (key,):
+            value = value[k]
+        if hasattr(value, "_data") and self._is_written(value._data):
+            return value.item()  # computed by the function itself
+        with self.outside():  # a rate that is a tensor of one element is read at once
+            entry = ScalarInput.of(container, key)
+        return self.runtime_scalar(entry)
+
+    def _is_written(self, data: Any) -> bool:
+        """Whether a tensor over ``data`` has other elements than at the beginning of the call."""
+        if not isinstance(data, np.ndarray):
+            return True
+        return any(e.written and np.may_share_memory(e.array, data) for e in self.arrays.values())
+
+    def option(self, container: Any, key: Any) -> Any:
+        if (id(container), key) not in self.plain_effects.known:
+            self.options.append(ItemRead(container, key, container[key]))
+        return container[key]
+
+    def keep(self, container: Any, key: Any, value: Any) -> None:
+        self.plain_effects.write(plain_state.Place(container, key), value)
+        container[key] = value
+
+    def refuse(self, what: str, way_out: str) -> None:
+        does = f"'{self.name}' {what}, which a recording would do once"
+        raise CompileError(f"{user_source()}: {does}. {way_out}")
+
+    def only_now(self, does: str) -> None:
+        """Raise CompileError for what follows where a backward() would do it that comes later."""
+        if self.on_the_way_back:
+            raise CompileError(
+                f"{user_source()}: on the way back through '{self.name}' backward of a custom Function, a "
+                f"hook or the second run of a checkpoint {does}. That belongs to the backward() that comes "
+                "later, outside. Call backward() inside; or do it in forward, and keep on ctx what is needed."
+            )
+
+    def runs_again(self, function: Callable) -> None:
+        if self.on_the_way_back:
+            self.ran_again.append(function)
+
+    def runtime_scalar(self, entry: ScalarInput) -> Scalar:
+        self.only_now("reads a number that is another one at each call")
+        found = self.scalars.get(entry.identity)
+        if found is None:
+            self.inputs.append(entry)
+            found = Scalar(self, entry.var, entry.value, (entry,))
+            self.scalars[entry.identity] = found
+        return found
+
+    def number(self, place: Any) -> Item:
+        """The number at ``place`` as one that changes from call to call."""
+        self.only_now("reads a number that is another one at each call")
+        value = place.get()
+        if abs(value) > LARGEST and isinstance(value, int):
+            raise CompileError(
+                f"'{self.name}' counts on from {value}, which is too large for compiled code "
+                "(more than 2**61): keep it outside."
+            )
+        entry = NumberInput(place, value)
+        self.inputs.append(entry)
+        return Item(self, entry.var, LARGEST, (place,))
+
+    def made(self, tensor: Any) -> bool:
+        """Whether the function made ``tensor``: over traced memory or an argument's (``x.detach()``)."""
+        if tensor._data.__class__ is not np.ndarray:
+            return True
+        entry = self.arrays.get(id(tensor._data))
+        return entry is not None and entry.argument is not None and id(tensor) not in self.places
+
+    def _check_stranger(self, tensor: Any) -> None:
+        if id(tensor) in self.argument_tensors:
+            raise ArgumentReached(self.argument_tensors[id(tensor)])
+
+    def window(self, value: Any) -> tuple[Any, int]:
+        sym = self.lift(value)
+        return sym.storage, sym.offset * sym.dtype.itemsize
+
+    def rebinding(self, tensor: Any) -> None:
+        if tensor._data.__class__ is np.ndarray:
+            raise CompileError(
+                f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "
+                "resize_(), an out= of another shape), which a recording would not do again: change its "
+                "elements by copy_(), or do it outside."
+            )
+
+    def get_grad(self, tensor: Any) -> Any:
+        self._check_stranger(tensor)
+        if not self.made(tensor):
+            self.only_now("asks for the gradient of a tensor")
+        found = self.grads.get(id(tensor))
+        if found is None:
+            # a tensor that the function makes starts without a gradient
+            at_entry = None if self.made(tensor) else self._grad_at_entry(tensor)
+            found = self.grads[id(tensor)] = (tensor, at_entry, at_entry)
+        return found[2]
+
+    def _grad_at_entry(self, tensor: Any) -> Any:
+        from jtorch.eager.tensor import wrap
+
+        grad = EAGER.get_grad(tensor)
+        entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None, self.places.get(id(tensor)))
+        self.inputs.append(entry)
+        if grad is None:
+            return None
+        entry.sym = self.fresh(entry.var)
+        return wrap(entry.sym)
+
+    def set_grad(self, tensor: Any, grad: Any) -> None:
+        self._check_stranger(tensor)
+        if not self.made(tensor):
+            self.only_now("sets the gradient of a tensor")
+        at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
+        self.grads[id(tensor)] = (tensor, at_entry, grad)
+
+    def add_to_grad(self, before: Any, g: Any) -> Any:
+        data = before._data
+        if data.dtype is not g.dtype or tuple(data.shape) != tuple(g.shape):
+            return None
+        self.write(before, self.lift(data) + g)
+        before._cell[0] += 1
+        return before
+
+    def next_call(self, generator: Any) -> tuple[Any, Any]:
+        self.only_now("draws random numbers")
+        entry = self.generators.get(id(generator))
+        if entry is None:
+            entry = self.generators[id(generator)] = GeneratorInput(generator)
+            self.inputs += [entry.seed, entry.call]
+        entry.drawn += 1
+        call = self.fresh(entry.call.var)
+        if entry.drawn > 1:
+            call = self.record(BY_NAME["add"], call, entry.drawn - 1)
+        return self.fresh(entry.seed.var), call
+
+    # -- the result ------------------------------------------------------------------------------------------
+
+    def finish(self, results: Sequence[Atom]) -> tuple[Graph, Effects]:
+        """Close the trace: the graph of ``results`` and of every effect, in that order."""
+        check_tape(self.written_picks)
+        self.open = False
+        effects = Effects()
+        outputs = list(results)
+        for entry in self.inputs:
+            if isinstance(entry, ArrayInput) and entry.written:
+                effects.writes.append(entry)
+                outputs.append(entry.sym.storage.current)
+        for entry in self.inputs:
+            if isinstance(entry, GradInput) and entry.written:
+                self._check_apart(entry)
+                entry.advances = int(self.grads[id(entry.tensor)][1]._cell[0])
+                effects.grad_writes.append(entry)
+                outputs.append(entry.sym.storage.current)
+        for tensor, at_entry, now in self.grads.values():
+            if now is at_entry or self.made(tensor):
+                continue
+            if now is not None and self._stays(now):
+                effects.shared_grads.append((tensor, now))
+                continue
+            if now is not None:
+                self._check_own(now, [g for t, _, g in self.grads.values() if not self.made(t)])
+            atom = None if now is None else self.read(self.lift(now._data))
+            effects.grads.append((tensor, atom))
+            if atom is not None:
+                outputs.append(atom)
+        effects.draws = [(g.generator, g.drawn) for g in self.generators.values()]
+        graph = Graph(self.name, tuple(i.var for i in self.inputs), tuple(self.eqns), tuple(outputs))
+        return graph, effects
+
+    def _check_own(self, grad: Any, grads: list[Any]) -> None:
+        """Raise where memory that the function made is the gradient of two tensors."""
+        storage = self.lift(grad._data).storage
+        if sum(g is not None and getattr(g._data, "storage", None) is storage for g in grads) > 1:
+            raise CompileError(
+                f"'{self.name}' makes one tensor of shape {tuple(grad.shape)} the gradient of two, of which "
+                "a replay would make two tensors. Give each a .clone() of its own."
+            )
+
+    def _check_apart(self, written: GradInput) -> None:
+        """Raise where a gradient that changes in place is memory of another input's, too."""
+        inputs = [e for e in self.inputs if isinstance(e, (ArrayInput, GradInput)) and e is not written]
+        if not apart((value_now(written),), owners(value_now(e) for e in inputs)):
+            raise CompileError(
+                f"{user_source()}: '{self.name}' adds to the gradient of a tensor of shape "
+                f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when "
+                "which sees the sum. Read it as the tensor's .grad, or give the gradient memory of its own."
+            )
+
+    def _stays(self, tensor: Any) -> bool:
+        """Whether ``tensor`` is there after the call: an argument, or one from outside."""
+        if id(tensor) in self.places:
+            return True
+        entry = self.arrays.get(id(tensor._data))
+        return tensor._data.__class__ is np.ndarray and (entry is None or entry.argument is None)
+
+
+OVERLAP = (
+    "{source}: a tensor is changed in place whose memory overlaps another tensor that this function uses. "
+    "Pass one of them and take the other as a view of it inside."
+)
+
+
+def check_dtype(dtype: np.dtype) -> None:
+    """Raise for the dtypes that kernels don't know: complex numbers and bfloat16."""
+    if dtype.kind in "cV":
+        raise CompileError(
+            f"{user_source()}: compiled code has no {dtype} tensors yet: leave this function uncompiled, or "
+            "compute in float32."
+        )
+
+
+UNREAD = object()  # what a gradient was at entry when nobody asked
+
+
+def tensor_type(tensor: Any) -> Type:
+    return Type(tensor._data.dtype, tuple(tensor._data.shape))
+
+
+class _Namespace:
+    """``xp`` while tracing: each primitive records itself."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        for op in TABLE:
+            if op.kind is not Kind.COMPOSITE:
+                setattr(self, op.name, tracer.table[op.index])
+
+
+def _defaults(op: Op) -> dict[str, Any]:
+    return {k: v for k, v in op.statics.items() if v is not inspect.Parameter.empty}
+
+
+def _normal(value: Any) -> Any:
+    """Static metadata in one form: NumPy's dtypes, tuples of ints."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_normal(v) for v in value)
+    if hasattr(value, "numpy") and hasattr(value, "is_floating_point"):
+        return value.numpy
+    if isinstance(value, str) and value in np.sctypeDict:
+        return np.dtype(value)
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return np.dtype(value)
+    return value.__index__() if isinstance(value, (np.integer, Item)) else value

@@ -1,0 +1,1 @@
+"""Runs plans, and calls of compiled functions. See README.md."""

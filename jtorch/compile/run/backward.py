@@ -1,0 +1,216 @@
+"""A compiled forward whose results eager code differentiates: one node on the tape.
+
+The backward pass was recorded together with the forward one and cut off from it; it is compiled
+when the first ``backward()`` reaches the node. What it reads of the forward pass leaves the arena
+as arrays of their own, since the function may be called many times before anybody goes backward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Literal, Type, Var
+from jtorch.compile.graph.passes import Fuel, optimise
+from jtorch.compile.graph.split import Split, split, without
+from jtorch.compile.pipeline import Program, compile_graph
+from jtorch.compile.plan.memory import Place, Target
+from jtorch.compile.record.capture import Capture
+from jtorch.compile.record.inputs import ArrayInput
+from jtorch.compile.record.tape import INNER, reached_from
+from jtorch.compile.timings import Timings
+from jtorch.core import config
+from jtorch.core.errors import CompileError, user_source
+from jtorch.eager.node import BACKWARD_TWICE, Node
+from jtorch.eager.tensor import Tensor
+
+
+class CompiledFunctionBackward(Node):
+    """The node of one call of a compiled function."""
+
+    __slots__ = ("last", "owner", "spent")
+    foreign = True
+    frees = True
+    materializes = False
+
+    def __init__(self, owner: Backward, edges: Any, saved: Any, versions: Any, metadata: Any) -> None:
+        super().__init__(edges, saved, versions, metadata)
+        self.owner = owner
+        self.last: frozenset[int] = frozenset()  # the results that the latest pass came from
+        self.spent: frozenset[int] = frozenset()  # those whose part of the graph is freed
+
+    def backward(self, xp: Any, g: Any) -> Any:
+        arrays = self.check_saved()
+        gradients = g if isinstance(g, list) else [g]
+        self.last = frozenset(k for k, part in enumerate(gradients) if part is not None)
+        if self.last & self.spent:
+            raise RuntimeError(BACKWARD_TWICE)
+        return self.owner.run(arrays, gradients)
+
+    def refuse(self, name: str) -> None:
+        """A pass inside the compiled function ``name`` is about to reach this."""
+        owner = self.owner.name
+        call = "an earlier call of it" if name == owner else f"a call of '{owner}' outside"
+        raise CompileError(
+            f"{user_source()}: '{name}' uses a tensor that {call} gave, with its graph, from where it is "
+            "kept: a recording ends with its call and can't go on through that graph. Pass the tensor as an "
+            "argument and return the new one (backward() outside then goes through all calls), or keep its "
+            ".detach()."
+        )
+
+    def release(self) -> None:
+        """Free what no later pass can ask for: results that share nothing go backward one after another."""
+        rivals = self.owner.tape.rivals
+        self.spent = self.spent.union(*(rivals[k] for k in self.last))
+        if len(self.spent) == len(rivals):
+            super().release()
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        raise NotImplementedError(
+            f"create_graph=True through the compiled function '{self.owner.name}': its backward pass is not "
+            "recorded on the tape. Call the function uncompiled where higher derivatives are needed."
+        )
+
+    def _saved_of(self, cell: Any) -> tuple[Any, str]:
+        k = next(k for k in range(0, len(self.versions), 2) if self.versions[k] is cell) // 2
+        return self.owner.watched[k], self.name()
+
+
+class InnerResult(Node):
+    """Above the node of a call, for a result that another result of the call was computed from."""
+
+    __slots__ = ()
+    frees = False
+    inner = True
+
+    @staticmethod
+    def vjp(xp: Any, g: Any) -> Any:
+        return g
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return g
+
+    def register_prehook(self, hook: Any) -> Any:
+        (edge,) = self.edges
+        raise CompileError(INNER.format(name=edge[0].owner.name if edge is not None else ""))
+
+    register_tensor_hook = register_prehook
+
+
+class Backward:
+    """The backward pass of one capture."""
+
+    def __init__(self, capture: Capture, leaves: list[Any], interpreted: bool = False) -> None:
+        self.interpreted = interpreted
+        self.name = capture.name
+        self.capture = capture
+        self.results = capture.differentiable
+        self.programs: dict[frozenset[int], Program] = {}  # by the results that a pass does not come from
+        self.timings = Timings()
+        self.arguments = self._leaf_arguments(capture)
+        assert capture.tape is not None and capture.later is not None
+        self.tape, self.later = capture.tape, capture.later
+        gradients = capture.graph.outputs[len(capture.graph.outputs) - len(capture.wanted) :]
+        self.reached = reached_from(capture.graph, gradients, capture.cotangents)
+        self.split = self._cut(capture)
+        self.n_saved = len(self.split.saved)
+        self.types = [_type(a) for a in self.split.backward.outputs]
+        by_var = {e.var: e for e in capture.inputs}
+        self.passed = [by_var[v] for v in self.split.passed]
+        entries = [e for e in self.passed if e.var not in self.later.alone]
+        self.watched: list[Any] = [e.var for e in entries] + [t._data for t in self.later.shared]
+
+    def _leaf_arguments(self, capture: Capture) -> list[int | None]:
+        """For each leaf the argument it is, None for a captured one."""
+        return [capture.places.get(id(t)) for t in capture.leaves]
+
+    def _cut(self, capture: Capture) -> Split:
+        joint = capture.graph
+        if not self.interpreted:
+            joint = optimise(joint, Fuel(int(config.get("FUEL"))))
+        known = {id(t._data) for t in capture.leaves}
+        passable = {
+            e.var
+            for e in capture.inputs
+            if isinstance(e, ArrayInput)
+            and not e.written
+            and (e.argument is not None or id(e.array) in known or e.var in self.later.alone)
+        }
+        return split(joint, len(joint.outputs) - len(capture.wanted), capture.cotangents, passable)
+
+    # -- each call -----------------------------------------------------------------------------------------
+
+    def attach(self, leaves: tuple, results: list[Any], saved: list[np.ndarray]) -> None:
+        """Hang one node on the tape for a call's results."""
+        edges = tuple(self._edge(k, leaves, results) for k in range(len(self.capture.leaves)))
+        arrays, versions = [], []
+        for entry in self.passed:
+            assert isinstance(entry, ArrayInput)
+            if entry.var in self.later.alone:  # its elements count as they are when the pass comes
+                arrays.append(entry.array)
+                continue
+            tensor = leaves[entry.argument] if entry.argument is not None else self._captured(entry)
+            arrays.append(tensor._data)
+            versions += [tensor._cell, tensor._cell[0] + 0]
+        versions += [part for t in self.later.shared for part in (t._cell, t._cell[0] + 0)]
+        outs = [results[k] for k in self.results]
+        metadata: Any = [(t._data.shape, t._data.dtype) for t in outs]
+        node = CompiledFunctionBackward(
+            self, edges, (*arrays, *saved), tuple(versions), metadata if len(outs) > 1 else metadata[0]
+        )
+        for k, t in enumerate(outs):
+            t._node, t._index, t._requires_grad = node, k, True
+            if k in self.tape.inner:
+                t._node, t._index = InnerResult(((node, k),), (), (), (t._data.shape, t._data.dtype)), 0
+            if k in self.tape.retaining:
+                t.retain_grad()
+
+    def _edge(self, k: int, leaves: tuple, results: list[Any]) -> Any:
+        own = self.capture.own_leaves.get(k)
+        if own is not None:  # a leaf that each call makes; nobody sees one that is no result
+            return None if own < 0 else (results[own], 0)
+        argument = self.arguments[k]
+        tensor = self.capture.leaves[k] if argument is None else leaves[argument]
+        return (tensor._node or tensor, tensor._index)
+
+    def _captured(self, entry: ArrayInput) -> Tensor:
+        return next(t for t in self.capture.leaves if t._data is entry.array)
+
+    def run(self, arrays: tuple, given: list[np.ndarray | None]) -> tuple:
+        """The leaves' gradients, None where none flows."""
+        self.later.check()
+        types = [v.type for v in self.capture.cotangents]
+        pairs = zip(given, types, strict=True)
+        gradients = [np.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
+        absent = frozenset(k for k, g in enumerate(given) if g is None)
+        program = self.programs.get(absent)
+        if program is None:
+            program = self.programs[absent] = self._compile(absent)
+        inputs = [np.ascontiguousarray(a) for a in (*arrays, *gradients)]
+        outs = [np.empty(t.shape, t.dtype) for t in self.types]
+        replay = program.replay
+        with replay.alone:  # until the error has its name
+            status = replay.run(*inputs, *outs)
+            if status:
+                raise RuntimeError(replay.status_text(status)[0])
+        found: list[Any] = [None] * len(self.capture.leaves)
+        for k, out, by in zip(self.capture.wanted, outs, self.reached, strict=True):
+            if by - absent or not by:
+                found[k] = out
+        return tuple(found)
+
+    def _compile(self, absent: frozenset[int]) -> Program:
+        graph = without(self.split.backward, self.capture.cotangents, absent)
+        n = len(graph.inputs)
+        dynamic = {Place("input", k): k for k in range(n)}
+        dynamic |= {Place("result", k): n + k for k in range(len(graph.outputs))}
+        targets = [Target("result", k) for k in range(len(graph.outputs))]
+        return compile_graph(
+            graph, targets, {}, dynamic, n + len(targets), {}, self.timings, interpreted=self.interpreted
+        )
+
+
+def _type(atom: Var | Literal) -> Type:
+    return atom.type if isinstance(atom, Var) else Type(atom.dtype, ())
+

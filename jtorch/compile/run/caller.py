@@ -1,0 +1,580 @@
+"""The way in: one generated function per plan that checks the guards, marshals, replays and wraps.
+
+It is source text, made for exactly these arguments, because a loop over guard objects would cost more than a
+small step does. For a step of two tensors it reads
+
+    def call(leaves):
+        context = CONTEXT.get()
+        if not (context.evaluator is EAGER and context.mode == 1 and not SAVED_HOOKS.get()
+                and WATCH[0] == plan.epoch): return MISS
+        a0, a1 = leaves
+        ...
+        try:
+            if not (...): return MISS  # what was read outside
+        except GONE: return MISS
+        r0 = empty((), f32)
+        stopped = None
+        try:
+            status = run(d0, d1, r0, s0)
+            if not status: clock.count += 1
+        except BaseException as error:
+            if replay.ended == clock.count: stop(error)
+            status, stopped = 0, error
+            clock.count += 1
+        if status: fail(status)
+        returned = wrap(r0)
+        if stopped is not None: raise stopped
+        return returned
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.effects import finisher
+from jtorch.compile.observe.guards import GONE, PLAIN, same, tests_of
+from jtorch.compile.record.apart import FOREIGN, apart, overlap, owner, owners
+from jtorch.compile.record.branches import is_other_branch
+from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
+from jtorch.compile.record.tree import unflatten
+from jtorch.compile.run.values import alike, counts_by_value
+from jtorch.core import op as op_module
+from jtorch.core import watch
+from jtorch.core.errors import CompileError, FailedCheck, OtherBranch
+from jtorch.core.op import Context
+from jtorch.eager import tensor as tensors
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.node import Node
+from jtorch.eager.saved_hooks import IN_FORCE
+from jtorch.eager.tensor import Tensor, wrap
+
+MISS = object()  # the answer of a plan whose guards don't hold
+
+_SIGNS = {
+    operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
+    operator.ge: ">=",
+}  # fmt: skip
+
+
+def make(plan: Any, leaves: list[Any], context: Context) -> Callable[[tuple], Any]:
+    """The function ``call(leaves)`` of a plan."""
+    writer = _Caller(plan, leaves, context)
+    text = writer.source()
+    exec(compile(text, "<jtorch call>", "exec"), writer.names)
+    call = writer.names["call"]
+    call.source = text
+    return call
+
+
+class _Caller:
+    def __init__(self, plan: Any, leaves: list[Any], context: Context) -> None:
+        self.plan = plan
+        self.leaves = leaves
+        self.context = context
+        self.lines: list[str] = []
+        self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
+        self.late: list[str] = []  # what follows the replay: writing staged copies back
+        self.counts: Counter[str] = Counter()  # of names, by their prefix
+        self.names: dict[str, Any] = {
+            "CONTEXT": op_module.CONTEXT, "SAVED_HOOKS": IN_FORCE, "EAGER": EAGER,
+            "WATCH": watch.structure, "MISS": MISS,
+            "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
+            "empty": np.empty, "run": plan.replay.run,
+            "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
+            "stop": lambda error: stop(plan, error),
+            "replay": plan.replay, "give_back": give_back,
+            "in_order": in_order, "unflatten": unflatten, "structure": plan.capture.structure,
+        }  # fmt: skip
+
+    def source(self) -> str:
+        self._guards()
+        self.add("# marshal")  # these comments are where ``stats`` looks at the clock
+        arguments = [self._argument(entry) for entry in self.plan.wiring.order]
+        self._gradients_apart()
+        self.add("# kernels")
+        guards, self.lines = self.lines, []
+        self._run(f"run({', '.join(arguments)})")
+        self.add("# wrap")
+        self._after()
+        self.add(f"returned = {self._returned()}")
+        self.add("if stopped is not None: raise stopped")
+        self.add("return returned")
+        if self.plan.wiring.counters or not self.plan.replay.is_atomic:  # Ctrl-C may come as it lets go, too
+            self.lines = ["with replay.alone:", *(f"    {line}" for line in self.lines)]
+        self.lines = guards + self.lines
+        return "def call(leaves):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
+
+    def _run(self, call: str) -> None:
+        """The replay, and what puts back gradients and generators where it fails. Ctrl-C that comes when it
+        has ended, before its status is known, is kept until all that follows it is done.
+
+        What is more than one native call belongs to one thread at a time: the words of scalars and counters,
+        the arena, the error.
+        """
+        lines, undo = self._draws()
+        tries = [f"status = {call}", "if not status: clock.count += 1"]
+        if self.plan.gradients.slots:
+            # right before the call: no other thread comes in between and takes a gradient
+            lines.insert(0, "before = ()")
+            tries.insert(0, "while gradients.stale: before = (*gradients.refresh(), *before)")
+            undo.insert(0, "gradients.restore(before)")
+        lines += ["stopped = None", "try:", *(f"    {line}" for line in tries)]
+        lines += ["except BaseException as error:", "    if replay.ended == clock.count:"]
+        lines += [f"        {line}" for line in (*undo, "stop(error)")]
+        lines += ["    status, stopped = 0, error", "    clock.count += 1"]
+        lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
+        self.lines += lines
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+
+    def miss_unless(self, test: str) -> None:
+        self.add(f"if not ({test}): return MISS")
+
+    def name(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}{self.counts[prefix]}"
+        self.counts[prefix] += 1
+        self.names[name] = value
+        return name
+
+    # -- guards --------------------------------------------------------------------------------------------
+
+    def _guards(self) -> None:
+        self.add("context = CONTEXT.get()")
+        self.miss_unless(
+            f"context.evaluator is EAGER and context.mode == {self.context.mode} and not SAVED_HOOKS.get() "
+            "and WATCH[0] == plan.epoch"
+        )
+        n = len(self.leaves)
+        self.miss_unless(f"len(leaves) == {n}")
+        if n:
+            self.add(f"{''.join(f'a{k}, ' for k in range(n))}= leaves")
+        first: dict[int, int] = {}
+        for k, leaf in enumerate(self.leaves):
+            if isinstance(leaf, Tensor):
+                self._tensor_guard(k, leaf)
+                same = first.setdefault(id(leaf._data), k)
+                if same != k:
+                    one = "is" if leaf is self.leaves[same] else "is not"
+                    self.miss_unless(f"d{k} is d{same} and a{k} {one} a{same}")
+            elif leaf.__class__ is float:
+                self.miss_unless(f"a{k}.__class__ is float")
+            else:
+                self._static_guard(k, leaf)
+        for question in self.plan.capture.questions.values():
+            self.miss_unless(question(self.name))
+        guarded = [read for read in self.plan.capture.plain if read.guarded]
+        if guarded:
+            self.names["GONE"] = GONE
+            tests = tests_of(guarded, self.names)
+            self.lines += ["try:", f"    if not ({tests}): return MISS  # what was read outside"]
+            self.lines += ["except GONE: return MISS"]
+        self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
+        self._grad_guards()
+
+    def tensor(self, tensor: Any) -> str:
+        """The expression for a tensor of the recording: an argument of this call, or a captured one."""
+        place = self.plan.capture.places.get(id(tensor))
+        return self.name("t", tensor) if place is None else f"a{place}"
+
+    def _grad_guards(self) -> None:
+        """Gradients are where they were; tensors that get one are not the same where they were not."""
+        capture = self.plan.capture
+        owners = {id(t): t for t, _ in (*capture.effects.grads, *capture.effects.shared_grads)}
+        for entry in capture.inputs:
+            if isinstance(entry, GradInput):
+                owners[id(entry.tensor)] = entry.tensor
+                tensor = self.tensor(entry.tensor)
+                self.miss_unless(f"{tensor}._grad is {'not ' if entry.present else ''}None")
+        places = sorted(capture.places[k] for k in owners if k in capture.places)
+        captured = frozenset(k for k in owners if k not in capture.places)
+        for tensor in owners.values():
+            if id(tensor) in captured and tensor._hooks:
+                self.miss_unless(f"{self.tensor(tensor)}._hooks == {self.name('H', dict(tensor._hooks))}")
+        for k in places:
+            if captured:
+                self.miss_unless(f"id(a{k}) not in {self.name('T', captured)}")
+            for other in places:
+                if other < k:
+                    self.miss_unless(f"a{k} is not a{other}")
+
+    def _tensor_guard(self, k: int, leaf: Tensor) -> None:
+        data = leaf._data
+        cls, dtype = self.name("C", type(leaf)), self.name("D", data.dtype)
+        self.miss_unless(f"a{k}.__class__ is {cls}")
+        self.add(f"d{k} = a{k}._data")
+        if k in self.plan.capture.fixed:
+            self.miss_unless(f"a{k} is {self.name('V', leaf)} and d{k} is {self.name('k', data)}")
+        if leaf._requires_grad and leaf._node is None:
+            same = f"== {self.name('H', dict(leaf._hooks))}" if leaf._hooks else "in (None, {})"
+            self.miss_unless(f"a{k}._hooks {same}")
+        is_leaf = f" and (a{k}._node is None) is {leaf._node is None}" if leaf._requires_grad else ""
+        self.miss_unless(
+            f"d{k}.shape == {data.shape} and (d{k}.dtype is {dtype} or d{k}.dtype == {dtype}) and "
+            f"d{k}.strides == {data.strides} and a{k}._requires_grad is {leaf._requires_grad}{is_leaf}"
+        )
+
+    def _static_guard(self, k: int, leaf: Any) -> None:
+        value = self.name("V", leaf)
+        if leaf.__class__ in (bool, int, str, bytes, type(None)):
+            cls = self.name("C", type(leaf))
+            self.miss_unless(f"a{k}.__class__ is {cls} and a{k} == {value}")
+        elif counts_by_value(leaf):
+            self.names["alike"] = alike
+            self.miss_unless(f"a{k} is {value} or alike(a{k}, {value})")
+        elif isinstance(leaf, PLAIN):  # of a user's class
+            self.names["same"] = same
+            self.miss_unless(f"a{k} is {value} or same(a{k}, {value})")
+        else:
+            self.miss_unless(f"a{k} is {value}")
+
+    def _overlap_guard(self, tensors: list[int]) -> None:
+        """Arguments must not lie in memory that the plan writes, nor written ones in memory that it reads."""
+        writes = self.plan.capture.effects.writes
+        tensors = [k for k in tensors if k not in self.plan.capture.fixed]
+        if not writes or not tensors:
+            return
+        written = sorted({e.argument for e in writes if e.argument is not None})
+        captured = [e for e in self.plan.capture.inputs if isinstance(e, ArrayInput) and e.argument is None]
+        self._apart(tensors, [e.array for e in captured if e.written])
+        self._apart(written, [e.array for e in captured])
+        for w in written:
+            self.miss_unless(f"d{w}.flags.writeable")
+            for k in tensors:
+                if k != w and self.leaves[k]._data is not self.leaves[w]._data:
+                    self.names["near"], self.names["overlap"] = np.may_share_memory, overlap
+                    self.miss_unless(f"not near(d{k}, d{w}) or not overlap(d{k}, d{w})")
+
+    def _apart(self, places: list[int], arrays: list[np.ndarray]) -> None:
+        """Guard that these arguments share no memory with ``arrays``: by owners, which costs next to nothing,
+        and by address where the owner is one of them or not known."""
+        if not places or not arrays:
+            return
+        self.names["owner"] = owner
+        known = self.name("owners", frozenset({id(owner(a)) for a in arrays} | {id(FOREIGN)}))
+        apart = self.name("apart", lambda d: not any(overlap(d, a) for a in arrays))
+        if any(owner(a) is FOREIGN for a in arrays):
+            for k in places:
+                self.miss_unless(f"{apart}(d{k})")
+            return
+        for k in places:
+            owned = f"id(d{k} if d{k}.base is None else owner(d{k})) not in {known}"
+            self.miss_unless(f"{owned} or {apart}(d{k})")
+
+    # -- marshalling ---------------------------------------------------------------------------------------
+
+    def _argument(self, entry: Any) -> str:
+        """The expression of one argument of the executor, after the lines that it needs."""
+        if isinstance(entry, tuple):
+            index = entry[1]
+            type = self._output_type(index)
+            dtype = self.name("D", type.dtype)
+            self.add(f"r{index} = empty({type.shape}, {dtype})")
+            return f"r{index}"
+        if isinstance(entry, ScalarInput):
+            return self._scalar(entry)
+        if isinstance(entry, GradInput):
+            return self._grad(entry)
+        if isinstance(entry, NumberInput):
+            return self._number(entry)
+        assert isinstance(entry, ArrayInput)
+        if entry.argument is None:
+            return self._staged(self.name("k", entry.array), entry)
+        k = entry.argument
+        array = self.leaves[k]._data
+        return f"d{k}" if array.flags.c_contiguous else self._staged(f"d{k}", entry)
+
+    def _staged(self, source: str, entry: ArrayInput) -> str:
+        staged = self.name("o", None)
+        self.add(f"{staged} = in_order({source})")
+        self.plan.wiring.keep.append(entry.array)
+        if entry.written:
+            self.late.append(f"{source}[...] = {staged}")
+        return staged
+
+    def _output_type(self, index: int) -> Any:
+        targets = self.plan.program.graph.outputs
+        if index < self.plan.capture.n_results:
+            return targets[index].type
+        place = {(t.kind, t.index): k for k, t in enumerate(self.plan.targets)}
+        return targets[place[("result", index)]].type
+
+    def _scalar(self, entry: ScalarInput) -> str:
+        if entry.argument is not None:
+            value = f"a{entry.argument}"
+        else:
+            value = self.name("s", None)
+            container = self.name("h", entry.container)
+            self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}")
+            self.add(f"if {value}.__class__ is not float: {value} = float({value})")
+        for test, other, outcome in dict.fromkeys(entry.guards):
+            if test is math.copysign:
+                self.names["copysign"] = math.copysign
+                self.miss_unless(f"copysign(1.0, {value}) == {other}")
+                continue
+            holds = f"{value} {_SIGNS[test]} {_number(other)}"
+            self.miss_unless(holds if outcome else f"not {holds}")
+        return value
+
+    def _number(self, entry: NumberInput) -> str:
+        value, array = self.name("v", None), self.name("n", None)
+        self.add(f"{value} = {self.name('h', entry.place.get)}()")
+        small = "" if entry.kind is float else f" and {-LARGEST} <= {value} <= {LARGEST}"
+        self.miss_unless(f"{value}.__class__ is {entry.kind.__name__}{small}")
+        self.names["as_array"] = np.array
+        self.add(f"{array} = as_array({value}, {self.name('D', entry.var.dtype)})")
+        return array
+
+    def _grad(self, entry: GradInput) -> str:
+        value = self.name("q", None)
+        if not entry.present:
+            self.add(f"{value} = empty({entry.var.shape}, {self.name('D', entry.var.dtype)})")
+            return value
+        grad = self.gradients[id(entry)] = self.name("p", None)
+        self.add(f"{grad} = {self.tensor(entry.tensor)}.grad")
+        self.add(f"{value} = in_order({grad}._data)")
+        dtype = self.name("D", entry.var.dtype)
+        self.miss_unless(f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}")
+        return value
+
+    def _gradients_apart(self) -> None:
+        """Gradients that are changed in place share no memory with what else goes in."""
+        inputs = self.plan.capture.inputs
+        written = {id(entry) for entry, _ in self.plan.grad_writes}
+        if not written:
+            return
+        names = "".join(f"{self.gradients[k]}._data, " for k in written)
+        others = [f"{n}._data" for k, n in self.gradients.items() if k not in written]
+        arrays = [e for e in inputs if isinstance(e, ArrayInput)]
+        others += [f"d{k}" for k in sorted({e.argument for e in arrays if e.argument is not None})]
+        self.names["apart"] = apart
+        captured = self.name("A", owners(e.array for e in arrays if e.argument is None))
+        self.miss_unless(f"apart(({names}), {captured}, ({''.join(f'{o}, ' for o in others)}))")
+
+    def _draws(self) -> tuple[list[str], list[str]]:
+        """(lines that hand the generators' positions over and move them on, lines that take that back)."""
+        lines, undo = [], []
+        for word, entry in self.plan.wiring.counters:
+            if entry.attribute != "call":
+                array, generator = self.name("w", word), self.name("G", entry.generator)
+                lines.append(f"{array}[0] = {generator}.{entry.attribute}")
+        drawn = {id(generator): count for generator, count in self.plan.capture.effects.draws}
+        for word, entry in self.plan.wiring.counters:
+            if entry.attribute == "call":
+                array, generator = self.name("w", word), self.name("G", entry.generator)
+                call, count = self.name("n", None), drawn[id(entry.generator)]
+                lines.append(f"{array}[0] = {call} = {generator}.call")
+                lines.append(f"{generator}.call = {call} + {count}")
+                undo.append(f"give_back({generator}, {call}, {count})")
+        return lines, undo
+
+    # -- afterwards ------------------------------------------------------------------------------------------
+
+    def _after(self) -> None:
+        for line in self.late:
+            self.add(line)
+        advances = self.plan.capture.effects.advances
+        cells = {c for entry in self.plan.capture.effects.writes for c in entry.cells}
+        for tensor in {id(t): t for t in self.plan.capture.traced.values()}.values():
+            if id(tensor._cell) in cells:
+                self.add(f"{self.tensor(tensor)}._cell[0] += {advances[id(tensor._cell)]}")
+        for entry, index in self.plan.grad_writes:
+            grad = self.gradients[id(entry)]
+            self.add(f"{grad}._data[...] = r{index}")
+            self.add(f"{grad}._cell[0] += {entry.advances}")
+        for k, flag in self.plan.capture.toggled.items():
+            self.add(f"a{k}.requires_grad_({flag})")
+        for tensor, grad in self.plan.capture.effects.shared_grads:
+            self.add(f"{self.tensor(tensor)}.grad = {self.tensor(grad)}")
+        for k, index in self.plan.grad_outputs:
+            self.add(f"a{k}.grad = wrap(r{index})")
+        for tensor in self.plan.cleared:
+            self.add(f"{self.tensor(tensor)}.grad = None")
+
+    def _returned(self) -> str:
+        results = self.plan.capture.results
+        if [r.kind for r in results] == ["tensor"]:
+            values = [self._result(results[0])]
+        else:
+            values = [f"y{k}" for k in range(len(results))]
+            for k in sorted(range(len(results)), key=lambda k: _LATE.get(results[k].kind, 0)):
+                self.add(f"y{k} = {self._result(results[k])}")
+        if self.plan.backward is not None:
+            n = self.plan.first_saved
+            self.names["attach"] = self.plan.backward.attach
+            arrays = "".join(f"r{k}, " for k in range(n, n + self.plan.backward.n_saved))
+            tensors = "".join(f"{v}, " for v in values)
+            self.add(f"results = [{tensors}]")
+            self.add(f"attach(leaves, results, [{arrays}])")
+            return self._finished("unflatten(structure, results)")
+        if self.plan.capture.structure == "*":
+            return self._finished(values[0])
+        return self._finished(f"unflatten(structure, [{', '.join(values)}])")
+
+    def _finished(self, returned: str) -> str:
+        """What is returned, once what the function writes outside is written."""
+        capture = self.plan.capture
+        if not capture.written and not capture.sets_grads:
+            return returned
+        finish = finisher(capture.written, capture.constants, capture.sets_grads)
+        return f"{self.name('finish', finish)}({returned})"
+
+    def _result(self, result: Any) -> str:
+        if result.kind != "tensor" or not result.version:
+            return self._unchanged(result)
+        made = self.name("f", None)
+        self.add(f"{made} = {self._unchanged(result)}")
+        self.add(f"{made}._cell[0] = {result.version}")
+        return made
+
+    def _unchanged(self, result: Any) -> str:
+        """The result as if it had never been changed in place."""
+        if not result.broken:
+            return self._plain(result)
+        if result.kind != "tensor" or result.retains_grad:
+            self.names["broken"] = broken
+            sentence = self.name("m", result.broken)
+            return f"broken({self._plain(result)}, {sentence}, {result.retains_grad})"
+        type = self._output_type(result.index)  # a loss, mostly: one node serves all calls
+        node = self.name("N", BrokenGraph((), (result.broken,), (), (type.shape, type.dtype)))
+        made = self.name("f", None)
+        self.add(f"{made} = {self._plain(result)}")
+        self.add(f"{made}._node, {made}._requires_grad = {node}, True")
+        return made
+
+    def _plain(self, result: Any) -> str:
+        if result.kind == "tensor" and result.is_leaf and result.cls is not Tensor:
+            self.names["of_class"] = of_class
+            return f"of_class(leaf(r{result.index}), {self.name('C', result.cls)})"
+        if result.kind == "tensor":
+            return f"leaf(r{result.index})" if result.is_leaf else f"wrap(r{result.index})"
+        if result.kind == "copy":
+            self.names["deepcopy"] = copy.deepcopy
+            return f"deepcopy({self.name('V', copy.deepcopy(result.value))})"
+        if result.kind == "argument":
+            return f"a{result.index}"
+        if result.kind == "again":
+            return f"y{result.index}"
+        if result.kind == "grad":
+            return f"{self.tensor(result.value)}.grad"
+        if result.kind == "part":
+            results = self.plan.capture.results
+            found = (f"y{k}" for k, r in enumerate(results) if (r.kind, r.index) == ("tensor", result.index))
+            whole = next(found, None)
+            if whole is None:  # of which only parts are results
+                whole = f"b{result.index}"
+                line = f"{whole} = wrap(r{result.index})"
+                if line not in self.lines:
+                    self.add(line)
+                    if result.version:
+                        self.add(f"{whole}._cell[0] = {result.version}")
+            self.names["view"] = view_of_array
+            base = whole if result.chain else None
+            return f"view(r{result.index}, {self.name('c', result.chain)}, {whole}._cell, {base})"
+        if result.kind == "number":
+            return f"r{result.index}.item()"
+        if result.kind == "view":
+            self.names["view"] = view_of_array
+            entry = result.source
+            based = result.value._base is not None
+            if entry.argument is not None:
+                k = entry.argument
+                shared = any(result.value._cell is t._cell for t in self.plan.capture.traced.values())
+                array, cell, base = f"d{k}", f"a{k}._cell" if shared else "[0]", f"a{k}" if based else None
+            else:
+                array, cell = self.name("k", entry.array), self.name("v", result.value._cell)
+                base = self.tensor(result.value._base) if based else None
+            made = f"view({array}, {self.name('c', result.chain)}, {cell}, {base}, {result.is_leaf})"
+            if result.cls is Tensor:
+                return made
+            self.names["of_class"] = of_class
+            return f"of_class({made}, {self.name('C', result.cls)})"
+        return self.name("V", result.value)
+
+
+_LATE = {"part": 1, "again": 2}  # results that name others come after those
+
+
+def view_of_array(
+    array: np.ndarray, chain: tuple, cell: list, base: Any, requires_grad: bool = False
+) -> Tensor:
+    """Memory through a chain of views: a result that aliases ``base``, whose version it shares."""
+    for op, statics in chain:
+        array = op.body(EAGER.xp, array, **statics)
+    out = wrap(array)
+    out._cell, out._base, out._how = cell, base, None
+    out._requires_grad = requires_grad
+    return out
+
+
+def in_order(array: np.ndarray) -> np.ndarray:
+    """Row by row; unlike ``np.ascontiguousarray`` without an axis where there was none."""
+    return np.asarray(array, order="C")
+
+
+def of_class(tensor: Tensor, cls: type) -> Tensor:
+    """``tensor`` as one of a class of the same layout, e.g. a Parameter."""
+    tensor.__class__ = cls
+    return tensor
+
+
+def broken(tensor: Tensor, sentence: str, retains_grad: bool) -> Tensor:
+    """A result from which nobody can go backward."""
+    tensor._node = BrokenGraph((), (sentence,), (), (tensor._data.shape, tensor._data.dtype))
+    tensor._requires_grad = True
+    if retains_grad:
+        tensor.retain_grad()
+    return tensor
+
+
+class BrokenGraph(Node):
+    """The graph of a result that needs a value which the compiled function changed in place since."""
+
+    __slots__ = ()
+
+    def backward(self, xp: Any, g: Any) -> Any:
+        raise RuntimeError(self.saved[0])
+
+    backward_on_tensors = backward
+
+    def refuse(self, name: str) -> None:
+        """A pass inside the compiled function ``name`` is about to reach this: the same error."""
+        raise RuntimeError(self.saved[0])
+
+
+def _number(value: float) -> str:
+    return repr(value) if np.isfinite(value) else f"float('{value}')"
+
+
+def give_back(generator: Any, call: int, drawn: int) -> None:
+    """Undo the draws of a replay that failed, unless another thread drew since."""
+    if generator.call == call + drawn:
+        generator.call = call
+
+
+def fail(plan: Any, status: int) -> None:
+    """Raise the error that a kernel reported."""
+    sentence, source = plan.replay.status_text(status)
+    if is_other_branch(sentence):
+        raise OtherBranch
+    where = f" (at {source})" if source is not None else ""
+    kind = IndexError if "index" in sentence else RuntimeError
+    stop(plan, kind(f"{sentence}{where}"))
+
+
+def stop(plan: Any, error: BaseException) -> None:
+    """Raise what ended a replay that wrote nothing: as ``FailedCheck`` where the function itself may run now.
+
+    Not where a disabled callee has run already: it would again. Nor for what eager mode has no part in.
+    """
+    ours = isinstance(error, (OtherBranch, CompileError, MemoryError))
+    if isinstance(error, Exception) and not ours and not plan.capture.calls_out:
+        raise FailedCheck(error) from None
+    raise error

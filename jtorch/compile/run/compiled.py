@@ -1,0 +1,321 @@
+"""One compiled capture: its program, its state, and the guards under which it may be replayed."""
+
+from __future__ import annotations
+
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Var, text
+from jtorch.compile.observe.guards import PLAIN, same
+from jtorch.compile.observe.observer import Question
+from jtorch.compile.pipeline import Program, address_of, compile_graph
+from jtorch.compile.plan.memory import Place, Target
+from jtorch.compile.record.capture import Capture
+from jtorch.compile.record.inputs import (
+    ArrayInput,
+    ConstantInput,
+    CounterInput,
+    GradInput,
+    Input,
+    NumberInput,
+    ScalarInput,
+)
+from jtorch.compile.run import caller
+from jtorch.compile.run.backward import Backward
+from jtorch.compile.run.state import Clock, Gradients, follow
+from jtorch.compile.run.values import alike, counts_by_value
+from jtorch.compile.timings import Timings
+from jtorch.core import watch
+from jtorch.core.op import Context
+from jtorch.eager.tensor import Tensor
+
+
+class Wiring:
+    """Where the inputs and outputs of a capture come from and go to, as the executor sees them."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.fixed: dict[Place, int] = {}
+        self.dynamic: dict[Place, int] = {}
+        self.numbers: dict[int, int] = {}  # executor argument -> address of a runtime scalar
+        self.keep: list[Any] = []  # arrays whose addresses are in use
+        self.order: list[Any] = []  # what each executor argument is: an input, or ("result", index)
+        self.counters: list[tuple[np.ndarray, CounterInput]] = []
+        for k, entry in enumerate(capture.inputs):
+            self._place(Place("input", k), entry)
+
+    def _place(self, place: Place, entry: Input) -> None:
+        if isinstance(entry, ArrayInput) and entry.argument is None and _in_order(entry.array):
+            self._fix(place, entry.array)
+        elif isinstance(entry, (ArrayInput, GradInput, NumberInput)):
+            self._bring(place, entry)
+        elif isinstance(entry, ConstantInput):
+            self._fix(place, entry.array)
+        elif isinstance(entry, ScalarInput):
+            word = np.zeros((), np.float64)
+            self._fix(place, word)
+            self.numbers[len(self.order)] = address_of(word)
+            self.order.append(entry)
+        elif isinstance(entry, CounterInput):
+            counter = np.zeros(1, np.uint64)
+            self._fix(place, counter)
+            self.counters.append((counter, entry))
+
+    def _fix(self, place: Place, array: np.ndarray) -> None:
+        self.keep.append(array)
+        self.fixed[place] = address_of(array)
+
+    def _bring(self, place: Place, entry: Any) -> None:
+        self.dynamic[place] = len(self.order)
+        self.order.append(entry)
+
+    def add_result(self, index: int) -> Place:
+        place = Place("result", index)
+        self._bring(place, ("result", index))
+        return place
+
+
+def _in_order(array: np.ndarray) -> bool:
+    return bool(array.flags.c_contiguous) and bool(array.flags.aligned)
+
+
+class CompiledPlan:
+    """A capture made executable. ``call(leaves)`` runs it, or answers ``caller.MISS``."""
+
+    used = -1  # when a call last took the long way to it
+    once = False  # whether it holds for one call only
+    settled: Any = None  # the modes that its recording set and found set already
+    facts: Any = None  # the situation it was recorded in, in words: see ``situation.py``
+
+    def __init__(
+        self, capture: Capture, leaves: list[Any], context: Context, timings: Timings,
+        interpreted: bool = False,
+    ) -> None:  # fmt: skip
+        self.capture = capture
+        self.timings = timings
+        self.gradients = Gradients()
+        self.clock = Clock()
+        self.wiring = Wiring(capture)
+        self.grad_outputs: list[tuple[Any, Any]] = []  # (argument tensor's position, result index)
+        self.grad_writes: list[tuple[GradInput, int]] = []  # gradients changed in place, result index
+        self.cleared: list[Any] = []  # tensors whose grad the function leaves None
+        # for a capture whose results are differentiated outside
+        self.backward = Backward(capture, leaves, interpreted) if capture.differentiable else None
+        self.targets = self._targets()
+        graph = capture.graph if self.backward is None else self.backward.split.forward
+        self.program: Program = compile_graph(
+            graph, self.targets, self.wiring.fixed, self.wiring.dynamic, len(self.wiring.order),
+            self.wiring.numbers, timings, interpreted=interpreted,
+        )  # fmt: skip
+        self.replay = self.program.replay
+        self.gradients.move = lambda k, address: self.replay.move(Place("grad", k), address)
+        self._follow_versions()
+        self._watch()
+        self.statics = _statics(leaves)
+        self.epoch = _epoch_of(capture)
+        self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
+        self.clock.stop_with(self.call)
+
+    def _targets(self) -> list[Target]:
+        capture, targets = self.capture, []
+        for k in range(capture.n_results):
+            self.wiring.add_result(k)
+            targets.append(Target("result", k))
+        index_of = {id(e): k for k, e in enumerate(capture.inputs)}
+        targets += [Target("write", index_of[id(e)]) for e in capture.effects.writes]
+        self.n_results = capture.n_results
+        for entry in capture.effects.grad_writes:
+            self.grad_writes.append((entry, self._add_result(targets)))
+        for tensor, atom in capture.effects.grads:
+            if atom is None:
+                self.cleared.append(tensor)
+            elif id(tensor) in capture.places:  # an argument's grad: another tensor at each call
+                self.grad_outputs.append((capture.places[id(tensor)], self._add_result(targets)))
+            else:
+                targets.append(self._grad_target(tensor, atom))
+        self.first_saved = self.n_results
+        for _ in range(self.backward.n_saved if self.backward else 0):
+            self._add_result(targets)
+        return targets
+
+    def _add_result(self, targets: list[Target]) -> int:
+        """One more output that the executor writes to fresh memory; its number among those."""
+        index = self.n_results
+        self.wiring.add_result(index)
+        targets.append(Target("result", index))
+        self.n_results += 1
+        return index
+
+    def _grad_target(self, tensor: Any, atom: Any) -> Target:
+        slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
+        self.wiring.fixed[Place("grad", slot.index)] = address_of(slot.buffer)
+        return Target("grad", slot.index)
+
+    def _follow_versions(self) -> None:
+        for entry in self.capture.effects.writes:
+            if entry.argument is None:
+                for cell in entry.cells.values():
+                    follow(cell, self.clock, self.capture.effects.advances[id(cell)])
+
+    def _watch(self) -> None:
+        for entry in self.capture.inputs:
+            if isinstance(entry, ArrayInput) and entry.argument is None:
+                key = id(entry.array)
+                watch.captured[key] = watch.captured.get(key, 0) + 1
+                weakref.finalize(self, _unwatch, key)
+
+    # -- being asked ----------------------------------------------------------------------------------------
+
+    def accepts_again(self, capture: Capture, leaves: list[Any], context: Context) -> bool:
+        """After something outside changed: whether this plan still is what recording gives. If so it is
+        stamped again."""
+        if self.epoch == watch.structure[0] or not self.same_program(capture):
+            return False
+        if not all(map(_same_static, self.statics, _statics(leaves))):
+            return False
+        before, self.epoch = self.epoch, _epoch_of(capture)
+        call = caller.make(self, leaves, context)
+        if call.source != self.call.source:  # type: ignore[attr-defined]
+            self.epoch = before
+            return False
+        return True
+
+    def is_as_before(self) -> bool:
+        """Whether what was changed outside since is as it was. If so the plan is stamped again."""
+        now = watch.structure[0]
+        if self.epoch == now or not watch.is_as_before(self.epoch):
+            return False
+        self.epoch = now
+        return True
+
+    def holds_for_one_call(self, capture: Capture) -> None:
+        """Note in ``once`` whether ``capture``, a recording of this plan, has left modules in modes, or
+        tensors with a ``requires_grad``, that it did not find: recorded again, it may be another program.
+        """
+        made = {id(result.value) for result in capture.results}
+        flags, moved = capture.journal.finish(made | capture.places.keys())
+        if not moved:
+            self.settled = flags
+        self.once = moved and flags != self.settled
+
+    def same_program(self, capture: Capture) -> bool:
+        """Whether a new recording is this plan's own program over the same memory."""
+        mine, other = self.capture, capture
+        if len(mine.inputs) != len(other.inputs) or text(mine.graph, False) != text(other.graph, False):
+            return False
+        pairs = zip(mine.inputs, other.inputs, strict=True)
+        return all(_identity(a) == _identity(b) for a, b in pairs) and _facts(mine) == _facts(other)
+
+
+_NEVER = -1  # no epoch of ``watch.structure``
+
+
+def _epoch_of(capture: Capture) -> int:
+    """The epoch for which ``capture`` holds: none where another thread has changed something since it began,
+    for nobody knows what of that the function saw."""
+    now = watch.structure[0]
+    return now if watch.own_since(capture.epoch) else _NEVER
+
+
+def _facts(capture: Capture) -> tuple:
+    """What else than inputs and graph a plan is made from, in a form that compares."""
+
+    def named(tensor: Any) -> Any:
+        return capture.places.get(id(tensor), ("tensor", id(tensor)))
+
+    inputs = {id(e): k for k, e in enumerate(capture.inputs)}
+    effects = capture.effects
+    return (
+        capture.structure,
+        [(key, *_question_facts(question)) for key, question in capture.questions.items()],
+        [(type(place), place.identity) for place in capture.written],
+        [*map(_compared, capture.constants)],
+        (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
+        [(named(t), a is None) for t, a in effects.grads],
+        [(named(t), named(grad)) for t, grad in effects.shared_grads],
+        [[inputs[id(e)] for e in entries] for entries in (effects.writes, effects.grad_writes)],
+        [(id(g), n) for g, n in effects.draws],
+        [[effects.advances[c] for c in entry.cells] for entry in effects.writes],
+        [entry.advances for entry in effects.grad_writes],
+        [named(t) for t in capture.leaves],
+        [read.facts() for read in capture.plain],
+        [_result_facts(r, inputs, named) for r in capture.results],
+    )
+
+
+def _result_facts(result: Any, inputs: dict[int, int], named: Callable[[Any], Any]) -> tuple:
+    source = inputs[id(result.source)] if result.source is not None else None
+    compared = {"same": _compared, "copy": _content, "grad": named}.get(result.kind, lambda _: None)
+    value = compared(result.value)
+    chain = str([(op.name, statics) for op, statics in result.chain])
+    form = (
+        result.requires_grad, result.is_leaf, result.cls, result.broken, result.retains_grad, result.version,
+    )  # fmt: skip
+    return result.kind, result.index, value, form, source, chain
+
+
+def _question_facts(question: Question) -> tuple:
+    """A question's text, and what it compares with."""
+    named: list[Any] = []
+
+    def name(prefix: str, value: Any) -> str:
+        named.append(_compared(value))
+        return prefix
+
+    return question(name), named
+
+
+def _compared(value: Any) -> Any:
+    return (type(value), repr(value)) if isinstance(value, PLAIN) else id(value)
+
+
+def _content(value: Any) -> Any:
+    try:
+        return pickle.dumps(value)
+    except Exception:  # whatever a class says that cannot be pickled
+        return id(value)
+
+
+def _statics(leaves: list[Any]) -> list[Any]:
+    """The arguments that guards compare with themselves."""
+    return [None if isinstance(a, Tensor) or a.__class__ is float else a for a in leaves]
+
+
+def _same_static(a: Any, b: Any) -> bool:
+    return a is b or (
+        a.__class__ is b.__class__
+        and ((isinstance(a, PLAIN) and same(a, b)) or (counts_by_value(a) and alike(b, a)))
+    )
+
+
+def _unwatch(key: int) -> None:
+    watch.captured[key] = watch.captured.get(key, 1) - 1
+    if not watch.captured[key]:
+        del watch.captured[key]
+
+
+def _identity(entry: Input) -> Any:
+    if isinstance(entry, ArrayInput):
+        if entry.argument is not None:
+            return ("argument", entry.argument)
+        return ("array", id(entry.array))
+    if isinstance(entry, ScalarInput):
+        return ("scalar", entry.identity, tuple(entry.guards))
+    if isinstance(entry, GradInput):
+        who = id(entry.tensor) if entry.argument is None else ("argument", entry.argument)
+        return ("grad", who, entry.present)
+    if isinstance(entry, ConstantInput):
+        return ("constant", entry.array.tobytes())
+    if isinstance(entry, NumberInput):
+        return ("number", entry.place.identity, entry.kind)
+    assert isinstance(entry, CounterInput)
+    return ("counter", id(entry.generator), entry.attribute)
+
+
+def _type_of(tensor: Any) -> Any:
+    from jtorch.compile.record.trace import tensor_type
+
+    return tensor_type(tensor)

@@ -1,0 +1,66 @@
+"""Running a plan's graph equation by equation, as it was recorded: ``mode="interpret"``.
+
+No pass, no fusion, no memory plan and no kernel takes part, so what is wrong here is wrong in the recording.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.interpret import interpret
+from jtorch.compile.graph.ir import Graph, Var
+from jtorch.compile.plan.memory import Place, Plan
+from jtorch.compile.run.host import array_at
+from jtorch.compile.run.runner import Runner
+
+
+class Interpreted(Runner):
+    """The same duties as ``Replay``, by NumPy. ``graph`` has the outputs of the plan's, in their order."""
+
+    compiled = 0
+
+    def __init__(
+        self, graph: Graph, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int],
+        numbers: dict[int, int],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.graph = graph
+        self.plan = plan
+        self.fixed = fixed
+        self.dynamic = dynamic
+        self.numbers = numbers
+        self.kernels = {t.kernel.source: t.kernel for t in plan.tasks if t.kernel is not None}
+
+    def move(self, place: Place, address: int) -> None:
+        self.fixed[place] = address
+
+    def run(self, *arguments: Any) -> int:
+        with self.alone:
+            self._run(arguments)
+            self._ended += 1
+        return 0
+
+    def _run(self, arguments: Sequence[Any]) -> None:
+        for k, address in self.numbers.items():
+            ctypes.c_double.from_address(address).value = arguments[k]
+        places = (Place("input", k) for k in range(len(self.graph.inputs)))
+        values = [
+            np.array(self._array(p, v, arguments)) for p, v in zip(places, self.graph.inputs, strict=True)
+        ]
+        outs = interpret(self.graph, values)
+        for var, target, value in zip(self.plan.fused.graph.outputs, self.plan.targets, outs, strict=True):
+            assert isinstance(var, Var)
+            kind = "input" if target.kind == "write" else target.kind
+            self._array(Place(kind, target.index), var, arguments)[...] = value
+
+    def _array(self, place: Place, var: Var, arguments: Sequence[Any]) -> np.ndarray:
+        address = self.fixed.get(place)
+        return array_at(address, var) if address is not None else arguments[self.dynamic[place]]
+
+    def status_text(self, status: int) -> tuple[str, Any]:
+        """NumPy's own errors are raised; there is no status but 0."""
+        raise AssertionError(f"the interpreter gave status {status}")

@@ -1,0 +1,286 @@
+"""A plan made executable: addresses, argument blocks, the instruction table, and the call.
+
+The table is a list of rows (kernel address, argument block address); runs of equal kernels are one
+row with a repeat count. Everything of fixed address is filled in once; what changes from call to
+call (arguments, results, runtime scalars) is patched by the executor itself. Where a step has no
+kernel (a library call), the table ends and another one begins after a call to the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.codegen.source import Kernel, Number, Pointer
+from jtorch.compile.graph.access import layout_of
+from jtorch.compile.graph.finalise import blas_operand
+from jtorch.compile.graph.ir import Literal, Var, short
+from jtorch.compile.plan.memory import Place, Plan, Task
+from jtorch.compile.run import arena
+from jtorch.compile.run.host import array_at, view_of
+from jtorch.compile.run.runner import Runner
+from jtorch.native import blas, cache
+from jtorch.native.executor import Executor, Patch, layout_is_known
+from jtorch.ops import xp
+
+_GEMM_WORDS = blas.THREADED_WORDS
+
+
+class Addresses:
+    """The address of every place. Fixed ones are numbers; the others are filled in by patches."""
+
+    def __init__(self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int]) -> None:
+        self.plan = plan
+        self.fixed = fixed
+        self.dynamic = dynamic  # place -> which argument of the executor it comes with
+        self.memory, self.arena = arena.allocate(max(plan.arena_bytes, 64))
+
+    def of(self, place: Place) -> int | None:
+        """The fixed address, None where an argument of the call brings it."""
+        if place.kind == "arena":
+            return self.arena + place.at
+        return self.fixed.get(place)
+
+
+class Replay(Runner):
+    """One plan, ready to run. ``run(*arguments)`` returns a status; see ``status_text``."""
+
+    def __init__(
+        self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int], n_arguments: int,
+        numbers: dict[int, int],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.plan = plan
+        # runtime scalars: argument -> the word in memory that kernels read it from
+        self.words = numbers
+        self.numbers = [Patch(argument=k, destination=address, offset=0) for k, address in numbers.items()]
+        self.addresses = Addresses(plan, fixed, dynamic)
+        self.n_arguments = n_arguments
+        self.kernels = _unique_kernels(plan)
+        self.compiled = self._build_kernels()
+        self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
+        self.segments: list[Any] = []
+        self._make_segments()
+        self.run: Callable[..., int] = self._entry()
+
+    # -- building ------------------------------------------------------------------------------------------
+
+    def _build_kernels(self) -> int:
+        before = cache.counters.compiled
+        built = cache.get_or_build_many([(k.source, k.entry) for k in self.kernels.values()])
+        found = zip(self.kernels, built, strict=True)
+        self.kernel_address = {source: b.address for source, b in found}
+        return cache.counters.compiled - before
+
+    def _make_segments(self) -> None:
+        pending: list[Task] = []
+        for task in self.plan.tasks:
+            if task.step.kind == "host":
+                self._close(pending)
+                pending = []
+                self.segments.append(HostCall(task, self))
+            else:
+                pending.append(task)
+        self._close(pending)
+
+    def _close(self, tasks: list[Task]) -> None:
+        if tasks:
+            self.segments.append(self._native(tasks))
+
+    def _native(self, tasks: list[Task]) -> Native:
+        sizes = [self._n_words(t) for t in tasks]
+        block = np.zeros(sum(sizes), np.int64)
+        base = block.__array_interface__["data"][0]
+        rows: list[list[int]] = []
+        owners: list[Task] = []
+        patches: list[Patch] = list(self.numbers)
+        at = 0
+        for task, size in zip(tasks, sizes, strict=True):
+            address = self._fill(task, block, at, base, patches)
+            previous = rows[-1] if rows else None
+            # a status names the row, so a task that can fail has one of its own
+            follows = previous and previous[0] == address and not task.can_fail
+            if follows and previous and self._n_words(owners[-1]) == size:
+                previous[2] += 1
+                previous[3] = size * 8
+            else:
+                rows.append([address, base + at * 8, 1, 0])
+                owners.append(task)
+            at += size
+        return Native(np.array(rows, np.int64), owners, patches, block, self.n_arguments)
+
+    def _n_words(self, task: Task) -> int:
+        return len(task.kernel.arguments) if task.kernel else _GEMM_WORDS
+
+    def _fill(self, task: Task, block: np.ndarray, at: int, base: int, patches: list[Patch]) -> int:
+        """Write the argument block of a task; returns the address of its kernel."""
+        if task.kernel is None:
+            return self._fill_gemm(task, block, at, base, patches)
+        for k, argument in enumerate(task.kernel.arguments):
+            if isinstance(argument, Pointer):
+                nbytes = argument.offset * argument.var.dtype.itemsize
+                self._point(argument.var, nbytes, block, at + k, base, patches)
+            else:
+                block[at + k] = _word(argument)
+        return self.kernel_address[task.kernel.source]
+
+    def _point(
+        self, var: Var, nbytes: int, block: np.ndarray, k: int, base: int, patches: list[Patch]
+    ) -> None:
+        place = self.plan.places[var]
+        address = self.addresses.of(place)
+        if address is None:
+            argument = self.addresses.dynamic[place]
+            patches.append(Patch(argument=argument, destination=base + k * 8, offset=nbytes))
+        else:
+            block[k] = address + nbytes
+            self.fixed_words.setdefault(place, []).append((block, k, nbytes))
+
+    def _fill_gemm(self, task: Task, block: np.ndarray, at: int, base: int, patches: list[Patch]) -> int:
+        (eqn,) = task.step.eqns
+        x, y = eqn.inputs
+        out = eqn.outputs[0]
+        assert isinstance(x, Var) and isinstance(y, Var)
+        kind = short(out.dtype)
+        item = out.dtype.itemsize
+        strides = []
+        for k, var in enumerate((x, y)):
+            layout = layout_of(var, self.plan.fused.find)
+            assert layout is not None
+            operand = blas_operand(var, layout)
+            assert operand is not None
+            transposed, leading, stride = operand
+            self._point(layout.owner, layout.offset * item, block, at + 1 + k, base, patches)
+            block[at + 8 + k] = 112 if transposed else 111
+            block[at + 13 + k] = max(leading, 1)
+            strides.append(stride * item)
+        self._point(out, 0, block, at + 3, base, patches)
+        rows, columns, inner = out.shape[-2], out.shape[-1], x.shape[-1]
+        batch = out.type.size // max(rows * columns, 1)
+        block[at] = blas.gemm_address(kind)
+        block[at + 4] = batch
+        block[at + 5 : at + 8] = [*strides, rows * columns * item]
+        block[at + 10 : at + 13] = [rows, columns, inner]
+        block[at + 15] = max(columns, 1)
+        block[at + 16 : at + 18] = np.array([1.0, 0.0]).view(np.int64)
+        kernel, words = blas.product_kernel(kind, 2 * rows * columns * inner)
+        block[at + 18 : at + 18 + len(words)] = words
+        return kernel
+
+    def _entry(self) -> Callable[..., int]:
+        """One native segment is called directly; several in turn, with the host calls between."""
+        if len(self.segments) == 1 and isinstance(self.segments[0], Native):
+            self.failed: HostCall | Native = self.segments[0]
+            self.is_atomic = layout_is_known()
+            return self.segments[0].executor.run
+        return self._run_segments
+
+    def _run_segments(self, *arguments: Any) -> int:
+        with self.alone:  # between segments other Python threads run, but the arena is this call's
+            for k, address in self.words.items():  # the first segment may be a library call
+                ctypes.c_double.from_address(address).value = arguments[k]
+            for segment in self.segments:
+                status = segment.run(*arguments)
+                if status:
+                    self.failed = segment
+                    return status
+            self._ended += 1
+        return 0
+
+    @property
+    def ended(self) -> int:
+        return self.segments[-1].ended if self.segments else self._ended
+
+    def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
+        """Run one task alone; its status. To find the one that is wrong."""
+        host = task.step.kind == "host"
+        segment: HostCall | Native = HostCall(task, self) if host else self._native([task])
+        self.failed = segment
+        return segment.run(*arguments)
+
+    # -- changing and asking ---------------------------------------------------------------------------------
+
+    def move(self, place: Place, address: int) -> None:
+        """Give a fixed place a new address in every argument block."""
+        self.addresses.fixed[place] = address
+        for block, k, nbytes in self.fixed_words.get(place, ()):
+            block[k] = address + nbytes
+
+    def address(self, var: Var, arguments: Sequence[Any]) -> int:
+        """Where a variable lies in this call, for a host call."""
+        place = self.plan.places[var]
+        address = self.addresses.of(place)
+        if address is None:
+            address = arguments[self.addresses.dynamic[place]].__array_interface__["data"][0]
+        return address
+
+    def status_text(self, status: int) -> tuple[str, Any]:
+        """(what went wrong, where in the user's program)."""
+        row, code = Executor.decode(status)
+        return failure_of(self.failed.owners[row], code)
+
+
+def failure_of(task: Task, code: int) -> tuple[str, Any]:
+    """What status ``code`` of a task means: (what went wrong, where in the user's program)."""
+    errors = task.kernel.errors if task.kernel else ()
+    if 0 < code <= len(errors):
+        return errors[code - 1].sentence, errors[code - 1].source
+    return f"kernel failed with status {code}", task.step.eqns[0].source
+
+
+class Native:
+    """One instruction table."""
+
+    def __init__(
+        self, table: np.ndarray, owners: list[Task], patches: list[Patch], block: np.ndarray, n: int
+    ) -> None:
+        self.owners = owners
+        self.block = block
+        self.table = table
+        self.executor = Executor(table, patches=patches, keepalive=[block], argument_count=n)
+        self.run = self.executor.run
+
+    @property
+    def ended(self) -> int:
+        return self.executor.ended
+
+
+class HostCall:
+    """A library call between two tables: the body of an op that has no kernel, on NumPy."""
+
+    def __init__(self, task: Task, replay: Replay) -> None:
+        self.owners = [task]
+        self.task = task
+        self.replay = replay
+        self.ended = 0
+
+    def run(self, *arguments: Any) -> int:
+        (eqn,) = self.task.step.eqns
+        values = []
+        for atom in eqn.inputs:
+            if isinstance(atom, Literal):
+                values.append(atom.dtype.type(atom.value))
+                continue
+            layout = layout_of(atom, self.replay.plan.fused.find)
+            assert layout is not None
+            values.append(view_of(self.replay.address(layout.owner, arguments), atom, layout))
+        outs = eqn.op.body(xp, *values, **eqn.statics)
+        for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
+            array_at(self.replay.address(var, arguments), var)[...] = value
+        self.ended += 1
+        return 0
+
+
+def _word(number: Number) -> int:
+    """The 8 bytes of an argument: float64 bits for floats, the integer itself for integers."""
+    if number.dtype.kind == "f":
+        return int(np.array(number.value, np.float64).view(np.int64))
+    value = int(number.value)
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _unique_kernels(plan: Plan) -> dict[str, Kernel]:
+    return {t.kernel.source: t.kernel for t in plan.tasks if t.kernel is not None}

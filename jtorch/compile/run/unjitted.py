@@ -1,0 +1,127 @@
+"""Running a plan's generated source as plain Python: ``JTORCH_JIT=0``.
+
+Slow, and made to be stepped through: each kernel is the same text that Numba would compile, called with
+flat NumPy arrays where the compiled one gets pointers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.codegen.source import Number, Pointer
+from jtorch.compile.graph.access import layout_of
+from jtorch.compile.graph.ir import Var
+from jtorch.compile.plan.memory import Place, Plan, Task
+from jtorch.compile.run import arena
+from jtorch.compile.run.host import array_at, view_of
+from jtorch.compile.run.replay import failure_of
+from jtorch.compile.run.runner import Runner
+from jtorch.ops import xp
+
+
+class Memory:
+    """What a kernel's pointer is here: one variable's elements, counted from ``start`` in both directions.
+
+    An address outside the variable, which compiled code would read without a word, is an IndexError.
+    """
+
+    __slots__ = ("elements", "name", "start")
+
+    def __init__(self, elements: np.ndarray, start: int, name: str) -> None:
+        self.elements = elements
+        self.start = start
+        self.name = name
+
+    def __getitem__(self, k: int) -> Any:
+        return self.elements[self._place(k)]
+
+    def __setitem__(self, k: int, value: Any) -> None:
+        self.elements[self._place(k)] = value
+
+    def _place(self, k: int) -> int:
+        place = self.start + int(k)
+        if not 0 <= place < self.elements.size:
+            raise IndexError(f"a kernel addresses element {place} of {self.elements.size} of {self.name}")
+        return place
+
+
+class Unjitted(Runner):
+    """The same duties as ``Replay``, without native code."""
+
+    compiled = 0
+
+    def __init__(
+        self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int], n_arguments: int,
+        numbers: dict[int, int],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.plan = plan
+        self.numbers = numbers
+        self.fixed = fixed
+        self.dynamic = dynamic
+        self.memory, self.arena = arena.allocate(max(plan.arena_bytes, 64))
+        self.functions: dict[str, Any] = {}
+        self.kernels = {t.kernel.source: t.kernel for t in plan.tasks if t.kernel is not None}
+        for source, kernel in self.kernels.items():
+            namespace: dict[str, Any] = {}
+            exec(compile(source, f"<kernel {kernel.entry}>", "exec"), namespace)
+            self.functions[source] = namespace[kernel.entry]
+
+    def move(self, place: Place, address: int) -> None:
+        self.fixed[place] = address
+
+    def run(self, *arguments: Any) -> int:
+        with self.alone, np.errstate(all="ignore"):
+            for k, address in self.numbers.items():
+                ctypes.c_double.from_address(address).value = arguments[k]
+            for row, task in enumerate(self.plan.tasks):
+                code = self.run_one(task, arguments)
+                if code:
+                    self.failed = task
+                    return (row << 16) | int(code)
+            self._ended += 1
+        return 0
+
+    def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
+        """Run one task alone; its status."""
+        if task.kernel is None:
+            (eqn,) = task.step.eqns
+            values = [
+                self._array(a, arguments) if isinstance(a, Var) else a.dtype.type(a.value) for a in eqn.inputs
+            ]
+            outs = eqn.op.body(xp, *values, **eqn.statics)
+            for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
+                self._array(var, arguments)[...] = value
+            return 0
+        values = [self._argument(a, arguments) for a in task.kernel.arguments]
+        return self.functions[task.kernel.source](*values) or 0
+
+    def _argument(self, argument: Pointer | Number, arguments: Sequence[Any]) -> Any:
+        if isinstance(argument, Number):
+            return argument.dtype.type(argument.value)
+        address = self._address(self.plan.places[argument.var], arguments)
+        return Memory(array_at(address, argument.var).reshape(-1), argument.offset, repr(argument.var))
+
+    def _address(self, place: Place, arguments: Sequence[Any]) -> int:
+        if place.kind == "arena":
+            return self.arena + place.at
+        if place in self.fixed:
+            return self.fixed[place]
+        value = arguments[self.dynamic[place]]
+        return value.__array_interface__["data"][0]
+
+    def _array(self, var: Var, arguments: Sequence[Any]) -> np.ndarray:
+        layout = layout_of(var, self.plan.fused.find)
+        assert layout is not None
+        return view_of(self._address(self.plan.places[layout.owner], arguments), var, layout)
+
+    def address(self, var: Var, arguments: Sequence[Any]) -> int:
+        """Where a variable lies in this call."""
+        return self._address(self.plan.places[var], arguments)
+
+    def status_text(self, status: int) -> tuple[str, Any]:
+        return failure_of(self.failed, status & 0xFFFF)

@@ -1,0 +1,143 @@
+"""The errors jtorch raises beside Python's own, and the frame of the user's line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+_NUMPY = str(Path(np.__file__).resolve().parent) + os.sep  # which asks values for their elements
+_STANDARD = str(Path(os.__file__).parent) + os.sep  # whose copy.py asks tensors for a copy of theirs
+NOT_THE_USERS = (_PACKAGE, _NUMPY, "<jtorch ")  # beginnings of the names of files
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where in the user's program something was written."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def user_source() -> Source:
+    """The innermost frame outside the jtorch package and the standard library: the line the user wrote."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith(NOT_THE_USERS):
+        return False
+    return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file
+
+
+def add_line(error: Exception) -> None:
+    """Say in the text of an error that code of jtorch raised which line of the user's led there."""
+    passed = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    users = [k for k, (code, _) in enumerate(passed) if _is_users(code.co_filename)]
+    told = len(error.args) == 1 and isinstance(error.args[0], str)
+    if not told or not users or users[-1] == len(passed) - 1:  # the last: the user's own `raise`
+        return
+    code, line = passed[users[-1]]
+    where = str(Source(code.co_filename, line, code.co_name))
+    if where not in error.args[0]:
+        error.args = (f"{error.args[0]} (at {where})",)
+
+
+_refused: ContextVar[list[BaseException] | None] = ContextVar("jtorch_refused", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[list[BaseException]]:
+    """The refusals of what runs inside, as they come: a function that catches one has not obeyed it."""
+    before = _refused.get()
+    noted: list[BaseException] = []
+    try:  # before the change: Ctrl-C may come right after it
+        _refused.set(noted)
+        yield noted
+    finally:
+        _refused.set(before)
+        if before is not None:
+            before += noted
+
+
+def _note(error: BaseException) -> None:
+    noted = _refused.get()
+    if noted is not None:
+        noted.append(error)
+
+
+class CompileError(RuntimeError):
+    """A program that cannot be captured as it is written. The text names the line and the rewrite."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        _note(self)
+
+
+class Restart(BaseException):
+    """A recording must begin again, knowing something that was found out on the way."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        _note(self)
+
+
+class OtherBranch(Exception):  # noqa: N818 - no error: the caller tries another plan
+    """A plan stopped, with nothing written, because a branch in it goes another way for this call."""
+
+
+class FailedCheck(Exception):  # noqa: N818 - none that users see: the caller runs the function itself
+    """A plan stopped, with nothing written, as a check in it failed or a library call raised ``error``."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class RetraceError(CompileError):
+    """A function compiled with ``on_retrace="raise"`` would have been recorded again."""
+
+
+class RetraceWarning(UserWarning):
+    """A function compiled with ``on_retrace="warn"`` was recorded again."""
+
+
+class VerifyError(AssertionError):
+    """A replay and an eager run of one call differ: a fault of the compiler. The text names the equation."""
+
+
+class GraphError(AssertionError):
+    """A graph that breaks the rules of the IR: a fault of a pass, never of the user."""
+
+
+class KernelError(RuntimeError):
+    """A kernel that stopped with a status nobody declared: a fault of the code generator."""
+
+
+class DataError(ValueError):
+    """A data file that is missing, truncated or not what it claims to be."""
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that the algorithm cannot take: singular, not positive-definite, with NaNs."""
+
+
+for _error in (
+    CompileError, DataError, GraphError, KernelError, LinAlgError, RetraceError, RetraceWarning, VerifyError,
+):  # fmt: skip
+    _error.__module__ = "jtorch.errors"  # where users find it, and what a traceback says

@@ -1,0 +1,64 @@
+"""Generators of random numbers: a seed and a count of the random ops drawn so far.
+
+The k-th random op of a generator draws from stream (seed, k), so its numbers depend on nothing else: not
+on fusion, not on order inside an op, not on the mode. Source: https://docs.pytorch.org/docs/stable/notes/randomness.html
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from jtorch.core import devices, watch
+
+
+class Generator:
+    """A stream of random ops: ``manual_seed`` starts it again.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.Generator.html
+    """
+
+    __slots__ = ("call", "device", "key")
+
+    get_state: Any  # as tensors: installed by eager/random_state.py
+    set_state: Any
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = devices.check(device)
+        self.key = 67280421310721  # PyTorch's default seed
+        self.call = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again with ``seed``, from -2**63 to 2**64 - 1. Raises ValueError for others."""
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError("Overflow when unpacking long long")
+        self.move_to((seed & (2**64 - 1), 0))
+        return self
+
+    def seed(self) -> int:
+        """Start again with a seed from the system; returns it."""
+        self.manual_seed(secrets.randbits(64))
+        return self.key
+
+    def initial_seed(self) -> int:
+        return self.key
+
+    def next_call(self) -> tuple[int, int]:
+        """(seed, number of this random op), advancing the count."""
+        call = self.call
+        self.call = call + 1
+        return self.key, call
+
+    def position(self) -> tuple[int, int]:
+        """(seed, random ops drawn): all there is to know."""
+        return self.key, self.call
+
+    def move_to(self, position: tuple[int, int]) -> None:
+        noted = watch.moved.get()
+        if noted is not None:
+            noted.setdefault(id(self), (self, self.position()))
+        self.key, self.call = position
+
+
+default_generator = Generator()

@@ -1,0 +1,104 @@
+"""Switches of a whole process that scripts set first: threads, determinism, precision of products.
+
+The number of threads is the one in force. jtorch's results are the same in every run and its products are
+computed in full precision, so the other switches are kept and told back, and nothing depends on them.
+Source: https://docs.pytorch.org/docs/stable/torch.html#parallelism
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch.core import threads
+
+_PRECISIONS = ("highest", "high", "medium")
+_state: dict[str, Any] = {
+    "interop": False, "deterministic": False, "warn_only": False, "precision": "highest",
+}  # fmt: skip
+
+
+def get_num_threads() -> int:
+    """The most threads that an op uses; see `jtorch.core.threads` for where the number comes from."""
+    return threads.count()
+
+
+def set_num_threads(num: int, /) -> None:
+    """Let ops use at most ``num`` threads from the next one on, in eager mode and in compiled functions.
+
+    Or at most as many as their BLAS was built for, which ``get_num_threads`` tells then. Raises RuntimeError
+    for what is no positive int, ValueError for what is no C int. NumPy's own calls, outside of jtorch's ops,
+    keep theirs.
+    """
+    threads.set_count(_positive(num, "set_num_threads"))
+
+
+def get_num_interop_threads() -> int:
+    """1: no two ops run at a time, unless the program has threads of its own."""
+    return 1
+
+
+def set_num_interop_threads(num: int, /) -> None:
+    """Once at most, as in PyTorch, and to no effect: a second call raises RuntimeError."""
+    _positive(num, "set_num_interop_threads")
+    if _state["interop"]:
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or "
+            "set_num_interop_threads called"
+        )
+    _state["interop"] = True
+
+
+def _positive(num: Any, name: str) -> int:
+    if not isinstance(num, int) or isinstance(num, bool):
+        raise RuntimeError(f"{name} expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError(f"{name} expects a positive integer")
+    if num >= 2**31:
+        raise ValueError(f"Overflow when unpacking long{' long' if num >= 2**63 else ''}")
+    return num
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Remember ``mode``: all of jtorch's algorithms are deterministic."""
+    _state["deterministic"], _state["warn_only"] = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    return _state["deterministic"]
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return _state["warn_only"]
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """``use_deterministic_algorithms`` by number or name: 0 "default", 1 "warn", 2 "error"."""
+    names = {"default": 0, "warn": 1, "error": 2}
+    level = names.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if level not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got {debug_mode}"
+        )
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    return (1 if _state["warn_only"] else 2) if _state["deterministic"] else 0
+
+
+def get_float32_matmul_precision() -> str:
+    """"highest", "high" or "medium", as it was set."""
+    return _state["precision"]
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow products of float32 to be less precise: remembered, they never are."""
+    if precision not in _PRECISIONS:
+        raise RuntimeError(f"{precision} is not one of 'highest', 'high', 'medium'")
+    _state["precision"] = precision
+
+
+def set_flush_denormal(mode: bool, /) -> bool:
+    """Whether denormals could be set to zero: they are kept, so True for False only."""
+    return not mode
+

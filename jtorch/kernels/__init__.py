@@ -1,1 +1,0 @@
-"""Loops for eager mode that NumPy cannot run at speed, as kernels from the cache: it works without them."""

@@ -1,0 +1,144 @@
+"""Compiled kernels on disk, so that a second process compiles nothing and imports neither Numba nor
+LLVM.
+
+An entry is two files named by the kernel: `SYMBOL.kernel` (a header, a checksum, the object code)
+and `SYMBOL.py` (the source it came from, to be read). They lie in a folder named by the fingerprint
+of everything else that decides the code: the versions, the text of jtorch's own code generator, and
+the CPU. Nothing in an entry is ever unpickled or run as Python. A damaged or foreign entry is
+compiled again; a folder that is not ours alone is not used.
+
+`python -m jtorch.native.cache ls|verify|clear` shows, checks and empties it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jtorch.native import cache_files
+from jtorch.native import loader as native
+
+_log = logging.getLogger("jtorch.cache")
+
+
+class Built(NamedTuple):
+    """Where a kernel is, and whether this call had to compile it."""
+
+    address: int
+    was_compiled: bool
+
+
+@dataclass
+class Counters:
+    """What the cache did in this process: entries found on disk, not found, and kernels compiled."""
+
+    hits: int = 0
+    misses: int = 0
+    compiled: int = 0
+
+
+counters = Counters()
+_loaded: dict[bytes, dict[str, int]] = {}
+_lock = threading.RLock()
+
+
+def _fresh_lock() -> None:
+    # A fork may come while another thread of the parent holds the lock; that thread does not exist
+    # in the child.
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh_lock)
+
+
+class _Wanted(NamedTuple):
+    """One thing to have: its identity, the text kept beside it, and how to make it."""
+
+    symbol: str
+    text: str
+    compile: Callable[[], bytes]
+
+
+def get_or_build(source: str, entry: str) -> Built:
+    """The address of kernel `entry` of the module text `source`: from this process, the disk, or
+    the compiler.
+
+    Raises KernelBuildError where it does not compile. Never raises for the state of the disk.
+    """
+    return get_or_build_many([(source, entry)])[0]
+
+
+def get_or_build_many(kernels: Sequence[tuple[str, str]]) -> list[Built]:
+    """`get_or_build` for all of (source, entry) at once, loaded together (cheaper than one by one)."""
+    from jtorch.native import build
+
+    def wanted(source: str, entry: str) -> _Wanted:
+        symbol = build.symbol_name(source, entry)
+        return _Wanted(symbol, source, lambda: build.build(source, entry).code)
+
+    wants = [wanted(source, entry) for source, entry in kernels]
+    compiled = _get_all(wants)
+    return [Built(_loaded[_key(w)][w.symbol], _key(w) in compiled) for w in wants]
+
+
+def get_or_build_ir(text: str, name: str) -> dict[str, int]:
+    """Addresses of the functions that hand-written LLVM IR `text` defines, by way of the same
+    cache, where it is `name`.
+    """
+    return _get_ir(text, name, lambda: native.compile_ir(text))
+
+
+def get_or_build_written_ir(identity: str, name: str, write: Callable[[], str]) -> dict[str, int]:
+    """The same for IR that is written, and compiled quickly, only where it is not in the cache: all
+    that decides it is in `identity`.
+    """
+    return _get_ir(identity, name, lambda: native.compile_ir(write(), quickly=True))
+
+
+def _get_ir(identity: str, name: str, compile: Callable[[], bytes]) -> dict[str, int]:
+    symbol = f"jtorch_{name}_{cache_files.digest(identity.encode()).hex()[:16]}"
+    want = _Wanted(symbol, identity, compile)
+    _get_all([want])
+    return _loaded[_key(want)]
+
+
+def _get_all(wanted: Sequence[_Wanted]) -> set[bytes]:
+    """Have all of them in `_loaded`; return the keys of those that were compiled for it."""
+    compiled, codes = set(), {}
+    with _lock:
+        missing = {_key(want): want for want in wanted if _key(want) not in _loaded}
+        folder = cache_files.open_folder() if missing else None
+        for key, want in missing.items():
+            code = cache_files.read(folder, want.symbol, key) if folder else None
+            if code is None:
+                counters.misses += 1
+                code = _compile(want)
+                compiled.add(key)
+                if folder:
+                    cache_files.write(folder, want.symbol, key, code, want.text)
+            else:
+                counters.hits += 1
+            codes[key] = code
+        _loaded.update(zip(codes, native.load_many(list(codes.values())), strict=True))
+    return compiled
+
+
+def _key(want: _Wanted) -> bytes:
+    return cache_files.digest(want.symbol.encode(), want.text.encode())
+
+
+def _compile(want: _Wanted) -> bytes:
+    code = want.compile()
+    counters.compiled += 1
+    _log.info("compiled %s, %d bytes", want.symbol, len(code))
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(cache_files.main())

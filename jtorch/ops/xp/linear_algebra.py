@@ -1,0 +1,185 @@
+"""Matrix decompositions and solvers, over any number of leading batch axes.
+
+They run in NumPy's and SciPy's LAPACK, on our number of threads meanwhile. What LAPACK refuses is told in
+PyTorch's words: NumPy says only "Singular matrix", so the matrix at fault is looked for when the call has
+failed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jtorch.core.errors import LinAlgError as _LinAlgError
+from jtorch.core.library_threads import in_lapack as _in_lapack
+from jtorch.core.library_threads import in_scipys_lapack as _in_scipys_lapack
+from jtorch.ops.xp._rows import in_rows as _in_rows
+
+Array = np.ndarray
+Shape = tuple[int, ...]
+_linalg = np.linalg
+
+
+def _in_batch(x: Array, place: Shape) -> str:
+    """How the sentence names the matrix at ``place`` of a batch."""
+    if not place:
+        return ""
+    return f"(Batch element {np.ravel_multi_index(place, x.shape[:-2])}): "
+
+
+def _first(x: Array, info: Any) -> tuple[Shape, int]:
+    """(the batch index, LAPACK's info) of the first matrix that ``info`` finds fault with."""
+    for place in np.ndindex(x.shape[:-2]):
+        found = info(x[place])
+        if found > 0:
+            return place, found
+    return (), 0
+
+
+def _zero_pivot(x: Array) -> tuple[Shape, int]:
+    from scipy.linalg import lapack
+
+    kind = "s" if x.dtype == np.float32 else "d"
+    return _first(x, lambda a: getattr(lapack, f"{kind}getrf")(a)[2])
+
+
+@_in_lapack
+def inv(x: Array) -> Array:
+    try:
+        return _linalg.inv(x)
+    except _linalg.LinAlgError:
+        place, k = _zero_pivot(x)
+        raise _LinAlgError(
+            f"linalg.inv: {_in_batch(x, place)}The diagonal element {k} is zero, the inversion could not be "
+            "completed because the input matrix is singular."
+        ) from None
+
+
+@_in_lapack
+def solve(x: Array, y: Array) -> Array:
+    try:
+        return _linalg.solve(x, y)
+    except _linalg.LinAlgError:
+        place, _ = _zero_pivot(x)
+        raise _LinAlgError(
+            f"torch.linalg.solve: {_in_batch(x, place)}The solver failed because the input matrix is "
+            "singular."
+        ) from None
+
+
+@_in_lapack
+def cholesky(x: Array) -> Array:
+    """The lower factor; only the lower triangle of ``x`` is read."""
+    from scipy.linalg import lapack
+
+    if not np.isfinite(x).all():  # NumPy would give NaNs without a word
+        place, k = _first(x, lambda a: 0 if np.isfinite(a).all() else 1)
+    else:
+        try:
+            return _linalg.cholesky(x)
+        except _linalg.LinAlgError:
+            kind = "s" if x.dtype == np.float32 else "d"
+            place, k = _first(x, lambda a: getattr(lapack, f"{kind}potrf")(a, lower=1)[1])
+    raise _LinAlgError(
+        f"linalg.cholesky: {_in_batch(x, place)}The factorization could not be completed because the input "
+        f"is not positive-definite (the leading minor of order {k} is not positive-definite)."
+    )
+
+
+@_in_scipys_lapack
+def triangular_solve(x: Array, y: Array, *, lower: bool, unit: bool) -> Array:
+    """``z`` with ``x z = y`` for triangular ``x``; the other triangle is not read."""
+    from scipy.linalg import get_blas_funcs
+
+    out = np.empty(y.shape, y.dtype)
+    if out.size:
+        trsm: Any = get_blas_funcs("trsm", (x, y))
+        for place in np.ndindex(x.shape[:-2]):
+            out[place] = trsm(1.0, x[place], y[place], lower=lower, diag=unit)
+    return out
+
+
+@_in_lapack
+def eigh(x: Array) -> tuple[Array, Array]:
+    """(eigenvalues, eigenvectors); only the lower triangle of ``x`` is read."""
+    values, vectors = _linalg.eigh(x)
+    return values, vectors
+
+
+@_in_lapack
+def svd(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
+    if not np.isfinite(x).all():
+        place, _ = _first(x, lambda a: 0 if np.isfinite(a).all() else 1)
+        raise _LinAlgError(
+            f"linalg.svd: {_in_batch(x, place)}The algorithm failed to converge because the input matrix "
+            "contained non-finite values."
+        )
+    u, s, vh = _linalg.svd(x, full_matrices=full)
+    return u, s, vh
+
+
+@_in_lapack
+@_in_rows
+def qr(x: Array, *, complete: bool) -> tuple[Array, Array]:
+    q, r = _linalg.qr(x, "complete" if complete else "reduced")
+    return q, r
+
+
+@_in_lapack
+def det(x: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # NaN in, NaN out
+        return np.asarray(_linalg.det(x), x.dtype)
+
+
+@_in_lapack
+def slogdet(x: Array) -> tuple[Array, Array]:
+    with np.errstate(invalid="ignore"):
+        sign, logarithm = _linalg.slogdet(x)
+    return np.asarray(sign, x.dtype), np.asarray(logarithm, x.dtype)
+
+
+@_in_lapack
+def adjugate(x: Array) -> Array:
+    """det(x) inv(x), which exists for singular matrices, too: from the singular values, none divided by."""
+    n = x.shape[-1]
+    if n == 0 or math.prod(x.shape) == 0 or not np.isfinite(x).all():
+        return x * np.asarray(np.nan, x.dtype)
+    u, s, vh = _linalg.svd(x)
+    others = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(n)], -1)
+    sign = np.rint(_linalg.det(u) * _linalg.det(vh))[..., None]
+    middle = np.swapaxes(vh, -2, -1) * (others * sign)[..., None, :]
+    return (middle @ np.swapaxes(u, -2, -1)).astype(x.dtype, copy=False)
+
+
+@_in_scipys_lapack
+def matrix_exp(x: Array) -> Array:
+    from scipy import linalg
+
+    return np.asarray(linalg.expm(x), x.dtype) if x.size else np.array(x)
+
+
+@_in_scipys_lapack
+def lu_factor(x: Array) -> tuple[Array, Array]:
+    """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1)."""
+    from scipy.linalg import lapack
+
+    factor = lapack.sgetrf if x.dtype == np.float32 else lapack.dgetrf
+    out, pivots = np.array(x, order="C"), np.empty((*x.shape[:-2], min(x.shape[-2:])), np.int32)
+    if out.size:
+        for place in np.ndindex(x.shape[:-2]):
+            out[place], pivots[place], _ = factor(x[place])
+            pivots[place] += 1
+    return out, pivots
+
+
+def row_order(pivots: Array, *, n: int) -> Array:
+    """The permutation of ``n`` rows that a list of exchanges makes."""
+    order = np.empty((*pivots.shape[:-1], n), np.int64)
+    for place in np.ndindex(pivots.shape[:-1]):
+        line = list(range(n))
+        for k, other in enumerate(pivots[place] - 1):
+            line[k], line[other] = line[other], line[k]
+        order[place] = line
+    return order

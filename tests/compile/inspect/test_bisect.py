@@ -1,0 +1,206 @@
+"""Saved programs, and the search for the stage that makes one wrong: planted miscompiles are named."""
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jtorch
+import jtorch.nn as nn
+from jtorch.compile.graph.passes import Fuel
+from jtorch.compile.inspect.bisect import bisect, spread
+from jtorch.compile.inspect.links import Machine
+from jtorch.compile.inspect.repro import Recorder
+from jtorch.compile.run.unjitted import Unjitted
+
+pytestmark = pytest.mark.slow
+
+# What a repro script gets at its end by these tests: the fault to plant, named by an environment variable.
+PLANT = """
+import os
+from dataclasses import replace
+from jtorch.compile import bisect, fuse, memory, passes
+from jtorch.compile.codegen.source import Kernel
+from jtorch.compile.run import replay
+
+fault = os.environ.get("PLANT")
+if fault == "rule":  # exp(x) = exp(exp(x)) once
+    passes._RULES_OF["neg"] = [lambda eqn, define: eqn.inputs[0]]
+if fault == "codegen":
+    write = memory.write_kernel
+    def wrong(nest, same):
+        kernel = write(nest, same)
+        source = kernel.source.replace("exp_f32(", "-exp_f32(")
+        return Kernel(kernel.entry, source, kernel.arguments, kernel.errors)
+    memory.write_kernel = wrong
+if fault == "numba":
+    word = replay._word
+    def wrong_word(number):
+        return word(replace(number, value=number.value + (number.dtype.kind == "f")))
+    replay._word = wrong_word
+if fault == "memory":
+    plan = memory._Planner._allocate
+    def overlapping(self, order):
+        size = plan(self, order)
+        for var, place in self.places.items():
+            if place.kind == "arena":
+                self.places[var] = memory.Place("arena", 0)
+        return size
+    memory._Planner._allocate = overlapping
+if fault == "fusion":  # a kernel of more than one equation computes its exp wrong
+    write_nest = memory.write_kernel
+    def wrong_nest(nest, same):
+        kernel = write_nest(nest, same)
+        if "exp" in kernel.entry and "sum" in kernel.entry:
+            source = kernel.source.replace("exp_f32(", "-exp_f32(")
+            kernel = Kernel(kernel.entry, source, kernel.arguments, kernel.errors)
+        return kernel
+    memory.write_kernel = wrong_nest
+"""
+
+
+def program(x, w):
+    a = (x @ w) * 1.5
+    b = (-(a.exp() + a)).sum(1)
+    c = jtorch.tanh(a @ w)
+    return b, c @ w, (c * a).sum(0)
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    x, w = (jtorch.from_numpy(rng.standard_normal((4, 4)).astype(np.float32)) for _ in range(2))
+    f = jtorch.compile(program)
+    f(x, w)
+    path = f.save_repro(tmp_path_factory.mktemp("repro"))
+    text = path.read_text().replace('if __name__ == "__main__":', PLANT + '\nif __name__ == "__main__":')
+    path.write_text(text)
+    return path
+
+
+def run(*arguments, plant=""):
+    environment = {**os.environ, "PLANT": plant}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, env=environment
+    )
+    assert not done.stderr, done.stderr
+    return done.returncode, done.stdout
+
+
+def test_a_saved_program_runs_in_every_way(script):
+    status, out = run(script)
+    assert status == 0 and out.count("the same") == 3
+    assert [line.split("  ")[0] for line in out.splitlines()[1:]] == [
+        "interpreted", "optimised, interpreted", "source as plain Python", "Numba",
+    ]  # fmt: skip
+
+
+def test_a_saved_program_is_safe_to_load(script):
+    arrays = np.load(script.with_suffix(".npz"), allow_pickle=False)
+    assert sorted(arrays) == ["input_0", "input_1"] and arrays["input_0"].shape == (4, 4)
+
+
+def test_nothing_wrong(script):
+    status, out = run("-m", "jtorch.compile.inspect.bisect", script)
+    assert status == 0 and out.startswith("stage: none")
+
+
+def test_a_wrong_rule(script):
+    status, out = run("-m", "jtorch.compile.inspect.bisect", script, plant="rule")
+    assert status == 1 and out.startswith("stage: passes, rewrite ")
+    assert "simplify rewrites" in out and "neg(" in out and "test_bisect.py" in out
+
+
+def test_wrong_source(script):
+    status, out = run("-m", "jtorch.compile.inspect.bisect", script, plant="codegen")
+    assert status == 1 and out.startswith("stage: codegen")
+    assert "= exp(" in out and "first wrong step: map_" in out
+
+
+def test_a_wrong_fusion(script):
+    status, out = run("-m", "jtorch.compile.inspect.bisect", script, plant="fusion")
+    assert status == 1 and out.startswith("stage: fusion, rewrite "), out
+    assert "fuses [" in out and "exp" in out
+
+
+def test_wrong_memory(script):
+    status, out = run("-m", "jtorch.compile.inspect.bisect", script, plant="memory")
+    assert status == 1 and out.startswith("stage: memory plan")
+
+
+def test_wrong_native_code(script):
+    status, out = run("-m", "jtorch.compile.inspect.bisect", script, plant="numba")
+    assert status == 1 and out.startswith("stage: Numba")
+    assert "= mul(" in out
+
+
+def test_the_links_of_a_planted_program_differ(script):
+    status, out = run(script, plant="rule")
+    assert status == 1 and "output 0: " in out
+
+
+def test_a_script_that_makes_no_program(tmp_path):
+    path = tmp_path / "empty.py"
+    path.write_text("x = 1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "jtorch.compile.inspect.bisect", str(path)], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "makes no program" in done.stderr
+
+
+# -- what is saved -----------------------------------------------------------------------------------------
+
+
+def loaded(path):
+    return next(v for v in runpy.run_path(str(path)).values() if isinstance(v, Recorder))
+
+
+def test_a_training_step_with_random_numbers_and_state(tmp_path):
+    jtorch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(0.5), nn.Flatten())
+    optimizer = jtorch.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step(x, target):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = jtorch.compile(step)
+    x, target = jtorch.randn(2, 1, 5, 5), jtorch.tensor([1, 3])
+    for _ in range(2):
+        step(x, target)
+    path = step.save_repro(tmp_path / "new folder", x, target)
+    assert path.name == "step.py" and path.with_suffix(".npz").exists()
+    verdict = bisect(loaded(path))
+    assert verdict.stage == "none", verdict
+
+
+def test_a_forward_with_backward_outside(tmp_path):
+    w = jtorch.full((3, 3), 0.5, requires_grad=True)
+    f = jtorch.compile(lambda x: ((w @ x).tanh(), float("inf") + x))
+    f(jtorch.ones(3, 3))
+    path = f.save_repro(str(tmp_path), jtorch.ones(3, 3))
+    program = loaded(path)
+    assert Path(path).name == "lambda.py" and len(program.outputs) == 3  # two results, one gradient
+    assert bisect(program).stage == "none"
+
+
+def test_spread_memory_shares_nothing(script):
+    program = loaded(script)
+    plan = spread(program.planned(Fuel(-1)))
+    places = [p.at for p in plan.places.values() if p.kind == "arena"]
+    assert len(places) == len(set(places))
+    assert plan.arena_bytes >= program.planned(Fuel(-1)).arena_bytes
+    arguments = program.arguments()
+    for a, b in zip(
+        Machine(plan, Unjitted, arguments).run(),
+        Machine(program.planned(Fuel(-1)), Unjitted, arguments).run(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)

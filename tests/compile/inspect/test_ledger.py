@@ -1,0 +1,279 @@
+"""Why a function was recorded again, as its ledger tells it, and what may be done about it."""
+
+import logging
+import re
+import warnings
+
+import pytest
+
+import jtorch
+import jtorch.nn as nn
+from jtorch.compile.inspect.ledger import Ledger
+from jtorch.core.errors import RetraceError, RetraceWarning
+
+
+def test_a_function_that_was_recorded_once_has_an_empty_ledger():
+    f = jtorch.compile(lambda x: x * 2)
+    for _ in range(3):
+        f(jtorch.ones(3))
+    assert f.retraces == [] and str(f.retraces) == "no retraces" and f.calls == 3
+
+
+def changes(function):
+    return [(c.what, c.before, c.after) for c in function.retraces[-1].changes]
+
+
+def test_a_shape_a_dtype_and_strides():
+    f = jtorch.compile(lambda x, batch: x + batch["y"])
+    x, y = jtorch.ones(4, 4), jtorch.ones(4)
+    f(x, {"y": y})
+    f(x[:2], {"y": y})
+    assert changes(f) == [("x.shape", "(4, 4)", "(2, 4)")]
+    f(x, {"y": y.double()})
+    assert changes(f) == [("batch['y'].dtype", "float32", "float64")]
+    f(x, {"y": y})
+    f(x.t(), {"y": y})
+    assert changes(f) == [("x.stride()", "(4, 1)", "(1, 4)")]
+    assert [entry.outcome for entry in f.retraces] == ["recorded"] * 3
+    assert all(entry.milliseconds > 0 for entry in f.retraces)
+    assert f.retraces[0].kernels_compiled == 0  # another size is no other kernel
+
+
+def test_the_users_line_is_where_the_call_is_written():
+    f = jtorch.compile(lambda x: x * 2)
+    f(jtorch.ones(1))
+    f(jtorch.ones(2))
+    where = f.retraces[0].where
+    assert where.file == __file__ and where.function == "test_the_users_line_is_where_the_call_is_written"
+
+
+def test_values_kinds_and_form_of_arguments():
+    f = jtorch.compile(lambda x, n: (x[0] if isinstance(x, (list, tuple)) else x) * n)
+    x = jtorch.ones(3)
+    f(x, 2)
+    f(x, 3)
+    assert changes(f) == [("n", "2", "3")]
+    f(x, 2.0)
+    assert ("type(n)", "int", "float") in changes(f)
+    f([x], 2)
+    assert changes(f) == [("arguments", "tuple(tuple(*, *), dict())", "tuple(tuple(list(*), *), dict())")]
+
+
+def test_one_tensor_twice():
+    f = jtorch.compile(lambda x, y: x + y)
+    x, y = jtorch.ones(3), jtorch.ones(3)
+    f(x, x)
+    f(x, y)
+    assert changes(f) == [("memory of y", "that of x", "its own")]
+
+
+def test_modes():
+    layer = nn.Linear(2, 2)
+    f = jtorch.compile(lambda x: layer(x))
+    x = jtorch.ones(1, 2)
+    f(x)
+    with jtorch.no_grad():
+        f(x)
+    assert changes(f) == [("gradients", "on", "off")]
+    f(x.requires_grad_())
+    assert ("x.requires_grad", "False", "True") in changes(f)
+
+
+def test_a_modules_mode_is_told_once_and_toggling_costs_nothing():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    f = jtorch.compile(lambda x: model(x))
+    f(jtorch.ones(1, 2))
+    model.eval()
+    f(jtorch.ones(1, 2))
+    assert changes(f) == [("model.training", "True", "False")]
+    model.train()
+    f(jtorch.ones(1, 2))
+    assert [entry.outcome for entry in f.retraces] == ["recorded"]
+    model.note = "not read"
+    f(jtorch.ones(1, 2))
+    assert [entry.outcome for entry in f.retraces] == ["recorded", "confirmed"]
+
+
+def test_a_frozen_parameter_and_one_that_was_replaced():
+    model = nn.Sequential(nn.Linear(2, 2))
+    f = jtorch.compile(lambda x: model(x).sum())
+    f(jtorch.ones(1, 2))
+    model[0].weight.requires_grad_(False)
+    f(jtorch.ones(1, 2))
+    assert changes(f) == [("model.0.weight.requires_grad", "True", "False")]
+    model[0].bias = nn.Parameter(jtorch.zeros(2))
+    f(jtorch.ones(1, 2))
+    assert changes(f) == [("memory of model.0.bias", "one tensor", "another")]
+
+
+def test_a_flag_of_an_optimizer():
+    p = jtorch.ones(3, requires_grad=True)
+    optimizer = jtorch.optim.SGD([p], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        (p * x).sum().backward()
+        optimizer.step()
+
+    step = jtorch.compile(step)
+    step(jtorch.ones(3))
+    optimizer.param_groups[0]["lr"] = 0.01
+    step(jtorch.ones(3))
+    assert step.retraces == []
+    optimizer.param_groups[0]["maximize"] = True
+    step(jtorch.ones(3))
+    assert "maximize" in changes(step)[0][0] and changes(step)[0][1:] == ("False", "True")
+
+
+RATE = 2
+
+
+def test_a_global_number(monkeypatch):
+    f = jtorch.compile(lambda x: x * RATE)
+    f(jtorch.ones(3))
+    monkeypatch.setitem(globals(), "RATE", 3)
+    f(jtorch.ones(3))
+    ((what, before, after),) = changes(f)
+    assert "RATE" in what and (before, after) == ("2", "3")
+
+
+def test_a_branch_on_a_float():
+    f = jtorch.compile(lambda x, t: x * t if t > 1.0 else x)
+    f(jtorch.ones(3), 2.0)
+    f(jtorch.ones(3), 0.5)
+    assert changes(f) == [("t > 1.0 holds no longer", "", "")]
+
+
+def test_a_branch_on_a_tensor():
+    f = jtorch.compile(lambda x: x * 2 if x.sum() > 0 else x * 3)
+    assert f(jtorch.ones(3)).tolist() == [2.0] * 3
+    assert f(-jtorch.ones(3)).tolist() == [-3.0] * 3
+    assert changes(f) == [("a data-dependent branch", "the ways recorded", "another way")]
+    for sign in (1, -1, 1):
+        f(sign * jtorch.ones(3))
+    assert len(f.retraces) == 1
+
+
+def test_the_ledger_prints_as_a_table():
+    f = jtorch.compile(lambda x: x * 2)
+    for n in (1, 2, 3):
+        f(jtorch.ones(n))
+    head, *rows = str(f.retraces).splitlines()
+    assert head.split()[:4] == ["#", "outcome", "ms", "where"] and len(rows) == 2
+    assert "(1,)" in rows[0] and "(2,)" in rows[0] and "test_ledger.py:" in rows[0]
+    assert str(Ledger()) == "no retraces"
+
+
+def test_the_nearest_plan_is_compared():
+    f = jtorch.compile(lambda x, n: x * n)
+    f(jtorch.ones(3), 1)
+    f(jtorch.ones(4).double(), 2)
+    f(jtorch.ones(4).double(), 3)
+    assert changes(f) == [("n", "2", "3")]
+
+
+# -- what to do about it -----------------------------------------------------------------------------------
+
+
+def test_on_retrace_warn():
+    f = jtorch.compile(lambda x: x * 2, on_retrace="warn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(jtorch.ones(2))
+        f(jtorch.zeros(2))
+    with pytest.warns(RetraceWarning, match=r"x.shape: \(2,\) -> \(3,\)"):
+        assert f(jtorch.ones(3)).tolist() == [2.0] * 3
+
+
+def test_on_retrace_raise_leaves_the_function_usable():
+    f = jtorch.compile(lambda x: x * 2, on_retrace="raise")
+    f(jtorch.ones(2))
+    for _ in range(2):
+        with pytest.raises(RetraceError, match=r"x.dtype: float32 -> float64.*convert before the call"):
+            f(jtorch.ones(2).double())
+    assert f(jtorch.ones(2)).tolist() == [2.0, 2.0]
+    assert [entry.outcome for entry in f.retraces] == ["raised", "raised"]
+
+
+def test_on_retrace_raise_takes_what_only_has_to_be_confirmed():
+    model = nn.Linear(2, 2)
+    f = jtorch.compile(lambda x: model(x), on_retrace="raise")
+    f(jtorch.ones(1, 2))
+    nn.Linear(3, 3)  # elsewhere
+    f(jtorch.ones(1, 2))
+    assert [entry.outcome for entry in f.retraces] in ([], ["confirmed"])
+    model.register_forward_hook(lambda module, args, out: out * 2)
+    with pytest.raises(RetraceError, match="hooks of model"):
+        f(jtorch.ones(1, 2))
+
+
+def test_on_retrace_eager():
+    seen = []
+
+    def f(x):
+        seen.append(jtorch.compiler.is_compiling())
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the append
+        f = jtorch.compile(f, on_retrace="eager")
+        f(jtorch.ones(2))
+        for _ in range(2):
+            assert f(jtorch.ones(3)).tolist() == [2.0] * 3
+    assert seen == [True, False, False]
+    assert [entry.outcome for entry in f.retraces] == ["eager", "eager"]
+    assert sum(map(len, f.plans.values())) == 1
+
+
+def test_the_log(monkeypatch, caplog):
+    f = jtorch.compile(lambda x: x * 2)
+    with caplog.at_level(logging.INFO, "jtorch.compile"):
+        f(jtorch.ones(2))
+        (record,) = caplog.records  # one line at the first compilation
+        assert record.levelno == logging.INFO and "1 ops as 1 kernels" in record.getMessage()
+        f(jtorch.ones(3))
+        assert len(caplog.records) == 1
+        monkeypatch.setenv("JTORCH_LOG", "retrace")
+        f(jtorch.ones(4))
+    assert "x.shape" in caplog.records[-1].getMessage()
+
+
+# -- jtorch.testing -----------------------------------------------------------------------------------------
+
+
+def test_assert_no_retrace():
+    f, g = jtorch.compile(lambda x: x * 2), jtorch.compile(lambda x: x * 3)
+    f(jtorch.ones(2))
+    with jtorch.testing.assert_no_retrace():
+        f(jtorch.zeros(2))
+        g(jtorch.zeros(2))  # its first recording
+    sentence = r"recorded again: '<lambda>'\n(?s:.*)x\.shape"
+    with pytest.raises(AssertionError, match=sentence), jtorch.testing.assert_no_retrace():
+        f(jtorch.ones(3))
+    with jtorch.testing.assert_no_retrace(g):
+        f(jtorch.ones(4))
+    with pytest.raises(AssertionError, match=r"x\.shape"), jtorch.testing.assert_no_retrace(g):
+        g(jtorch.ones(5))
+
+
+def test_assert_no_retrace_lets_errors_through_and_knows_compiled_functions():
+    with pytest.raises(KeyError), jtorch.testing.assert_no_retrace():
+        raise KeyError("mine")
+    with (
+        pytest.raises(TypeError, match="takes a compiled function"),
+        jtorch.testing.assert_no_retrace(len),
+    ):
+        pass
+
+
+@pytest.mark.filterwarnings("default:.*has been recorded")
+def test_many_recordings_are_told_once_with_what_they_took():
+    f = jtorch.compile(lambda x: x * 2)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for n in range(1, 12):
+            f(jtorch.ones(n))
+    (warning,) = seen
+    assert issubclass(warning.category, RetraceWarning)
+    assert re.search(r"recorded 6 times, which took \d+\.\d\d s; .*shape.*on_retrace", str(warning.message))
+    assert warning.filename == __file__

@@ -1,0 +1,27 @@
+"""Aligned, zeroed, owned."""
+
+from __future__ import annotations
+
+import pytest
+
+from jtorch.compile.run.arena import ALIGNMENT, allocate
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 63, 64, 65, 4096, 1 << 20])
+def test_buffer_has_its_size_and_starts_at_the_address(nbytes):
+    buffer, address = allocate(nbytes)
+    assert buffer.nbytes == nbytes and not buffer.any()
+    assert address % ALIGNMENT == 0
+    assert nbytes == 0 or buffer.ctypes.data == address
+
+
+def test_buffers_do_not_overlap_and_every_byte_can_be_written():
+    buffers = [allocate(1000)[0] for _ in range(10)]
+    for value, buffer in enumerate(buffers):
+        buffer[:] = value
+    assert all((buffer == value).all() for value, buffer in enumerate(buffers))
+
+
+def test_negative_size():
+    with pytest.raises(ValueError, match="-1 bytes"):
+        allocate(-1)
