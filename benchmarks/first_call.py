@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-STAGES = ("trace", "passes", "fuse", "plan", "build")
+STAGES = ("trace", "passes", "fuse", "plan", "emit", "build")
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,9 @@ if _typing.TYPE_CHECKING:  # what the op table and __getattr__ add below, writte
 
 
 def _find_shortcuts() -> _Any:
-    from jtorch.eager import machine as shortcuts
+    from jtorch.eager import machine
 
-    return shortcuts
+    return machine
 
 
 def _find_pooling() -> _Any:

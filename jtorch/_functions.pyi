@@ -521,6 +521,7 @@ from jtorch import nn as nn
 from jtorch import optim as optim
 from jtorch import profiler as profiler
 from jtorch import random as random
+from jtorch.compat import return_types as return_types
 from jtorch import serialization as serialization
 from jtorch import special as special
 from jtorch import testing as testing

@@ -113,10 +113,10 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _llvm_name() -> str:
-    from jtorch.native import loader as native
+    from jtorch.native import loader
 
     try:
-        return str(native.binding().get_host_cpu_name())
+        return str(loader.binding().get_host_cpu_name())
     except ImportError as error:
         return f"not asked: {error}"
 

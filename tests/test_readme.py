@@ -52,7 +52,7 @@ assert jtorch.bell(jtorch.arange(2)).tolist() == [1.0, 0.5]
 def test_the_op_shown_is_one_that_works(tmp_path):
     """In a copy of the source: the op must not stay in the table."""
     shutil.copytree(ROOT / "jtorch", tmp_path / "jtorch", ignore=shutil.ignore_patterns("__pycache__"))
-    for block, folder in zip(blocks("CONTRIBUTING.md", "text"), ("xp", "ops"), strict=True):
+    for block, folder in zip(blocks("CONTRIBUTING.md", "text"), ("ops/xp", "ops"), strict=True):
         with (tmp_path / "jtorch" / folder / "elementwise.py").open("a") as file:
             file.write("\n\n" + block)
     done = subprocess.run(

@@ -30,6 +30,7 @@ from jtorch.compile.options import Options, parse
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.tree import flatten
+from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
@@ -263,7 +264,7 @@ class CompiledFunction:
         timings: Timings, changes: tuple[Change, ...], refused: bool,
     ) -> CompiledPlan | None:  # fmt: skip
         if made.error is not None:
-            self._raise(made.error, CompiledPlan(made, leaves, context, timings, interpreted=True), leaves)
+            self._raise(made.error, CompiledPlan(made, leaves, context, timings, targets.INTERPRETER), leaves)
         plan = next((p for p in plans if p.accepts_again(made, leaves, context)), None)
         outcome = "recorded" if plan is None else "confirmed"
         if plan is None:
@@ -307,7 +308,8 @@ class CompiledFunction:
     def _compile(
         self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]
     ) -> CompiledPlan:
-        plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, self.options.interpreted)
+        target = targets.INTERPRETER if self.options.interpreted else targets.default()
+        plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, target)
         if not any(self.plans.values()):
             _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
         self.timings = timings
@@ -382,11 +384,11 @@ class CompiledFunction:
 
     def kernels(self) -> list[Any]:
         """The kernels of the latest compilation, each once, in the order they run."""
-        return list(self._newest().replay.kernels.values())
+        return list(self._newest().program.code.texts().values())
 
     def source(self) -> str:
         """The source text of those kernels."""
-        return debug.kernel_text(self._newest().program.plan)
+        return debug.kernel_text(self._newest().program.code)
 
     def plan(self) -> str:
         """The steps of the latest compilation, with what they read and write, and where."""

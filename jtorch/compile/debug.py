@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.ir import Var, names_of
 from jtorch.compile.plan.memory import Plan
 from jtorch.compile.timings import Timings
@@ -37,10 +38,10 @@ class Dump:
 
 def one_line(program: Any, timings: Timings) -> str:
     """What was made, for the log."""
-    kernels = [t.kernel.entry for t in program.plan.tasks if t.kernel is not None]
-    calls = len(program.plan.tasks) - len(kernels)
+    kernels = len(program.code.kernels)
+    calls = len(program.plan.tasks) - kernels
     return (
-        f"{len(program.graph.eqns)} ops as {len(kernels)} kernels and {calls} library calls, "
+        f"{len(program.graph.eqns)} ops as {kernels} kernels and {calls} library calls, "
         f"{program.plan.arena_bytes} bytes of scratch memory, {timings.total * 1e3:.0f} ms, "
         f"{timings.kernels_compiled} kernels compiled"
     )
@@ -50,9 +51,9 @@ def _safe(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def kernel_text(plan: Plan) -> str:
+def kernel_text(code: Code) -> str:
     """The source of every kernel, each once, in the order they run."""
-    return "\n\n".join(dict.fromkeys(t.kernel.source for t in plan.tasks if t.kernel is not None))
+    return "\n\n".join(code.texts())
 
 
 def plan_text(plan: Plan) -> str:
@@ -69,7 +70,7 @@ def plan_text(plan: Plan) -> str:
 
     rows = [f"arena: {plan.arena_bytes} bytes, steps: {len(plan.tasks)}"]
     for k, task in enumerate(plan.tasks):
-        kind = task.kernel.entry if task.kernel else f"{task.step.kind} {task.step.eqns[0].op.name}"
+        kind = task.name if task.nest is not None else f"{task.step.kind} {task.name}"
         reads = ", ".join(sorted(map(place, task.reads)))
         writes = ", ".join(sorted(map(place, task.writes)))
         rows.append(f"{k:3d} {kind}\n      reads  {reads}\n      writes {writes}")

@@ -1,50 +1,42 @@
-"""The whole pipeline as one function: graph -> passes -> fuse -> memory -> source -> replay."""
+"""The whole pipeline as one function: graph -> passes -> fuse -> plan -> emit -> load."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from jtorch.compile import debug
+from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Place, Plan, Target, plan_memory
-from jtorch.compile.run.interpreted import Interpreted
-from jtorch.compile.run.replay import Replay
-from jtorch.compile.run.unjitted import Unjitted
+from jtorch.compile.plan.memory import Destination, Plan, plan_memory
+from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config
 
 
 @dataclass(eq=False)
 class Program:
-    """A graph compiled: the optimised graph, its plan, and what runs it."""
+    """A graph compiled for ``target``: the optimised graph, its plan, the kernels, and what runs them."""
 
+    target: Target
     graph: Graph
     plan: Plan
-    replay: Replay | Unjitted | Interpreted
+    code: Code
+    runner: Any
 
 
 def compile_graph(
-    graph: Graph,
-    targets: Sequence[Target],
-    fixed: dict[Place, int],
-    dynamic: dict[Place, int],
-    n_arguments: int,
-    numbers: dict[int, int],
-    timings: Timings,
-    dump: debug.Dump | None = None,
-    interpreted: bool = False,
+    graph: Graph, destinations: Sequence[Destination], target: Target, binding: Binding, timings: Timings
 ) -> Program:
-    """Compile ``graph``. ``fixed`` has the addresses of places known now, ``dynamic`` the position of those
-    that come with each call, ``numbers`` the words that runtime scalars are stored to. ``interpreted`` plans
-    it all and then runs the graph as it came."""
+    """Compile ``graph`` for ``target``."""
     recorded = graph
-    dump = dump or debug.Dump(graph.name)
+    dump = debug.Dump(graph.name)
     fuel = Fuel(int(config.get("FUEL")))
     dump("trace", lambda: str(graph))
     with timings.measure("passes"):
@@ -55,18 +47,15 @@ def compile_graph(
     with timings.measure("fuse"):
         fused = fuse(graph, fuel)
     with timings.measure("plan"):
-        plan = plan_memory(graph, fused, targets)
+        plan = plan_memory(graph, fused, destinations)
     dump("plan", lambda: debug.plan_text(plan))
-    dump("kernels", lambda: debug.kernel_text(plan), "py")
+    with timings.measure("emit"):
+        code = target.emit(plan)
+    dump("kernels", lambda: debug.kernel_text(code), "py")
     with timings.measure("build"):
-        replay: Replay | Unjitted | Interpreted
-        if interpreted:
-            replay = Interpreted(recorded, plan, fixed, dynamic, numbers)
-        else:
-            runner = Replay if config.jitted() else Unjitted
-            replay = runner(plan, fixed, dynamic, n_arguments, numbers)
-        timings.kernels_compiled += replay.compiled
-    return Program(graph, plan, replay)
+        runner = target.load(code, recorded, binding)
+        timings.kernels_compiled += runner.compiled
+    return Program(target, graph, plan, code, runner)
 
 
 def address_of(array: np.ndarray) -> int:

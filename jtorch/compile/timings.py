@@ -15,19 +15,15 @@ class Timings:
     trace: float = 0.0
     passes: float = 0.0
     fuse: float = 0.0
-    plan: float = 0.0  # loop nests, source text, memory
+    plan: float = 0.0  # loop nests, order, memory
+    emit: float = 0.0  # source text
     build: float = 0.0  # Numba, or loading from the cache, and the argument blocks
     first_call: float = 0.0
     kernels_compiled: int = 0
 
     @property
-    def codegen(self) -> float:
-        """Seconds from the fused graph to source text and memory plan."""
-        return self.plan
-
-    @property
     def total(self) -> float:
-        return self.trace + self.passes + self.fuse + self.plan + self.build
+        return self.trace + self.passes + self.fuse + self.plan + self.emit + self.build
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:

@@ -28,8 +28,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jtorch.native import loader as native
-from jtorch.native import objects
+from jtorch.native import loader, objects
 
 FAILED = 255
 """Status of a kernel whose body raised; real status codes are smaller."""
@@ -95,7 +94,7 @@ def build(
             raise KernelBuildError(f"kernel {symbol}: Numba cannot compile it.\n{error}") from error
         raise
     _make_internal(module, symbol, body_name)
-    code = native.optimise(module)
+    code = loader.optimise(module)
     _check_undefined(code, symbol)
     return ObjectCode(symbol, code, str(module) if keep_ir else "")
 

@@ -19,8 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jtorch.native import cache_files
-from jtorch.native import loader as native
+from jtorch.native import cache_files, loader
 
 _log = logging.getLogger("jtorch.cache")
 
@@ -91,14 +90,14 @@ def get_or_build_ir(text: str, name: str) -> dict[str, int]:
     """Addresses of the functions that hand-written LLVM IR `text` defines, by way of the same
     cache, where it is `name`.
     """
-    return _get_ir(text, name, lambda: native.compile_ir(text))
+    return _get_ir(text, name, lambda: loader.compile_ir(text))
 
 
 def get_or_build_written_ir(identity: str, name: str, write: Callable[[], str]) -> dict[str, int]:
     """The same for IR that is written, and compiled quickly, only where it is not in the cache: all
     that decides it is in `identity`.
     """
-    return _get_ir(identity, name, lambda: native.compile_ir(write(), quickly=True))
+    return _get_ir(identity, name, lambda: loader.compile_ir(write(), quickly=True))
 
 
 def _get_ir(identity: str, name: str, compile: Callable[[], bytes]) -> dict[str, int]:
@@ -125,7 +124,7 @@ def _get_all(wanted: Sequence[_Wanted]) -> set[bytes]:
             else:
                 counters.hits += 1
             codes[key] = code
-        _loaded.update(zip(codes, native.load_many(list(codes.values())), strict=True))
+        _loaded.update(zip(codes, loader.load_many(list(codes.values())), strict=True))
     return compiled
 
 

@@ -20,12 +20,13 @@ from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.pipeline import address_of
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Place, Plan, Target, plan_memory
+from jtorch.compile.plan.memory import Destination, Place, Plan, plan_memory
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, ScalarInput
 from jtorch.compile.record.tree import flatten
-from jtorch.compile.run.replay import Replay
+from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.run.unjitted import Unjitted
+from jtorch.compile.target import Binding, Target
 from jtorch.core import op as op_module
 from jtorch.core.generator import default_generator
 from jtorch.eager.evaluate import EAGER
@@ -57,26 +58,27 @@ def arguments_of(made: Capture) -> list[np.ndarray]:
     return found
 
 
-def planned(graph: Graph, targets: Sequence[Target] | None = None, fuel: int = -1) -> Plan:
-    """The plan of an optimised and finalised graph; its outputs are results unless ``targets`` say else."""
-    wanted = list(targets or (Target("result", k) for k in range(len(graph.outputs))))
+def planned(graph: Graph, destinations: Sequence[Destination] | None = None, fuel: int = -1) -> Plan:
+    """The plan of an optimised and finalised graph; its outputs are results unless
+    ``destinations`` say else."""
+    wanted = list(destinations or (Destination("result", k) for k in range(len(graph.outputs))))
     return plan_memory(graph, fuse(graph, Fuel(fuel)), wanted)
 
 
 class Machine:
     """A plan over memory of its own: ``inputs`` and ``outputs`` are arrays, ``run()`` gives a status."""
 
-    def __init__(self, plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, target: Target, arguments: Sequence[Any]) -> None:
         graph = plan.fused.graph
         self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
         fixed = {Place("input", k): address_of(a) for k, a in enumerate(self.inputs)}
         self.outputs: list[np.ndarray] = []
-        for var, target in zip(graph.outputs, plan.targets, strict=True):
+        for var, destination in zip(graph.outputs, plan.destinations, strict=True):
             new = np.empty(var.shape, var.dtype)  # type: ignore[union-attr]
             new.reshape(-1).view(np.uint8)[...] = GARBAGE
-            self.outputs.append(self.inputs[target.index] if target.kind == "write" else new)
-            fixed.setdefault(Place(target.kind, target.index), address_of(new))
-        self.runner = runner(plan, fixed, {}, 0, {})
+            self.outputs.append(self.inputs[destination.index] if destination.kind == "write" else new)
+            fixed.setdefault(Place(destination.kind, destination.index), address_of(new))
+        self.runner = target.load(target.emit(plan), graph, Binding(fixed, {}, 0, {}))
         memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
         memory[...] = GARBAGE
 
@@ -84,9 +86,9 @@ class Machine:
         return self.runner.run()
 
 
-def execute(plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> list[np.ndarray]:
+def execute(plan: Plan, target: Target, arguments: Sequence[Any]) -> list[np.ndarray]:
     """The outputs of a plan that has no failing step: results, and inputs that it wrote."""
-    machine = Machine(plan, runner, arguments)
+    machine = Machine(plan, target, arguments)
     status = machine.run()
     assert status == 0, machine.runner.status_text(status)
     return machine.outputs
@@ -102,12 +104,12 @@ def copies(leaves: Sequence[Any]) -> list[Any]:
     return [leaf(np.array(t._data), t._requires_grad) if isinstance(t, Tensor) else t for t in leaves]
 
 
-def targets_of(made: Capture) -> list[Target]:
+def destinations_of(made: Capture) -> list[Destination]:
     """Results as results, changed arguments as writes."""
     index_of = {id(e): k for k, e in enumerate(made.inputs)}
-    targets = [Target("result", k) for k in range(made.n_results)]
-    targets += [Target("write", index_of[id(e)]) for e in made.effects.writes]
-    return targets + [Target("grad", k) for k in range(len(_new_grads(made)))]
+    destinations = [Destination("result", k) for k in range(made.n_results)]
+    destinations += [Destination("write", index_of[id(e)]) for e in made.effects.writes]
+    return destinations + [Destination("grad", k) for k in range(len(_new_grads(made)))]
 
 
 def _decisions(made: Capture) -> list[int]:
@@ -173,10 +175,10 @@ def links(
     graph = finalise(graph)
     check(graph)
     yield "finalised", _shown(made, interpret(graph, arguments))
-    plan = planned(graph, targets_of(made), fuel)
-    yield "unjitted", _shown(made, execute(plan, Unjitted, arguments))
+    plan = planned(graph, destinations_of(made), fuel)
+    yield "unjitted", _shown(made, execute(plan, PYTHON, arguments))
     if jit:
-        yield "numba", _shown(made, execute(plan, Replay, arguments))
+        yield "numba", _shown(made, execute(plan, CPU, arguments))
 
 
 EXACT = {"interpreted", "optimised", "finalised"}  # the same NumPy calls in the same order

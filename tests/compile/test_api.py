@@ -311,7 +311,7 @@ def test_a_library_call_in_the_middle():
     jtorch.manual_seed(1)
     for e in expected:
         same(f(x), e)
-    assert len(f._latest.replay.segments) == 3
+    assert len(f._latest.runner.segments) == 3
 
 
 def test_no_tensor_op_at_all():

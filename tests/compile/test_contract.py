@@ -11,7 +11,7 @@ import pytest
 import jtorch
 from benchmarks.soundness import cases  # noqa: F401 - declares the cases
 from benchmarks.soundness.table import CASES, Verdict, judge, plainly
-from jtorch.compile.observe import observer as observe
+from jtorch.compile.observe import observer
 
 MAY_REFUSE = {4, 5, 20, 36, 41, 42, 43, 44}
 
@@ -73,7 +73,7 @@ def line_of(case):
 
 @pytest.mark.parametrize(("case", "form"), list(parameters()))
 def test_contract(case, form):
-    observe._WARNED.clear()  # each place is told once a process
+    observer._WARNED.clear()  # each place is told once a process
     verdict = judge(case.program, jtorch, FORMS[form])
     if verdict.kind == "correct":
         assert not verdict.told or case.number in (41, 42), f"eager mode itself: {verdict.told}"

@@ -16,6 +16,7 @@ import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch.compile import debug
+from jtorch.compile.codegen.source import emit
 from jtorch.compile.graph.finalise import finalise
 from jtorch.eager.tensor import Tensor, leaf
 from tests.compile.chain import optimised, planned, trace
@@ -112,7 +113,7 @@ def text_of(name: str) -> str:
     made = trace(program, leaves, name)
     graph = finalise(optimised(made.graph))
     graph = graph.replace(eqns=tuple(e.replace(source=None) for e in graph.eqns))
-    return f"{graph}\n\n\n{debug.kernel_text(planned(graph))}"
+    return f"{graph}\n\n\n{debug.kernel_text(emit(planned(graph)))}"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -125,7 +125,7 @@ def test_a_child_forked_meanwhile_has_the_number_from_before(library):
 OPS = """
 import numpy as np
 import jtorch
-from jtorch import library_threads, threads
+from jtorch.core import library_threads, threads
 jtorch.set_num_threads({ours})
 seen = []
 import jtorch.ops.xp as xp

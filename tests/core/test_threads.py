@@ -77,7 +77,7 @@ def test_in_a_process_of_its_own(variables, ours, numpys):
     """The variables of other libraries keep their meaning for NumPy's own calls, whatever ours says."""
     program = """
 import numpy
-from jtorch import library_threads
+from jtorch.core import library_threads
 import jtorch
 x = jtorch.randn(300, 300)
 (x @ x).sum(), jtorch.linalg.inv(x)

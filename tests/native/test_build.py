@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import jtorch.native.build as build_module
-from jtorch.native import loader as native
-from jtorch.native import objects
+from jtorch.native import loader, objects
 from jtorch.native.build import FAILED, KernelBuildError, build, symbol_name
 
 SCALE = """
@@ -31,7 +30,7 @@ def scale(out, x, n, factor):
 def call(source: str, entry: str, words: list[int], **options: object) -> int:
     """Build, load and run a kernel over one argument block."""
     built = build(source, entry, **options)
-    address = native.load(built.code, built.symbol)
+    address = loader.load(built.code, built.symbol)
     block = np.array(words, np.int64)
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
     return int(function(block.ctypes.data))

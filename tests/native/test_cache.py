@@ -95,7 +95,7 @@ def test_hand_written_ir_is_cached_too(folder, fresh):
 @needs_own_linker
 def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(folder):
     program = (
-        "import sys\nfrom jtorch.compile import cache\n"
+        "import sys\nfrom jtorch.native import cache\n"
         "from jtorch.native.executor import Executor\n"
         "import numpy as np\n"
         f"cache.get_or_build({kernel_source(31)!r}, 'answer')\n"
@@ -115,7 +115,7 @@ def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(fo
 @pytest.mark.slow
 def test_two_processes_fill_it_at_once(folder, fresh):
     program = (
-        "import sys\nfrom jtorch.compile import cache\n"
+        "import sys\nfrom jtorch.native import cache\n"
         f"source = {kernel_source(0)!r}\n"
         "kernels = [(source.replace('= 0', f'= {k}'), 'answer') for k in range(41, 46)]\n"
         "print(len(cache.get_or_build_many(kernels)))"

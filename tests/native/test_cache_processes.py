@@ -22,7 +22,7 @@ import sys, warnings
 import numpy as np
 warnings.simplefilter("error")
 import jtorch
-from jtorch.compile import cache
+from jtorch.native import cache
 
 def f(x, w):
     return ((x @ w).tanh() * 1.5).softmax(-1).sum(0)
@@ -165,7 +165,7 @@ def test_a_process_killed_while_it_writes_leaves_a_usable_folder(tmp_path):
     assert (result.returncode, result.stderr) == (0, "")
     assert run_program(JTORCH_CACHE=str(folder)).stdout.startswith("0 ")
     cleared = run_program(
-        "from jtorch.compile import cache_files; raise SystemExit(cache_files.main(['clear']))",
+        "from jtorch.native import cache_files; raise SystemExit(cache_files.main(['clear']))",
         JTORCH_CACHE=str(folder),
     )
     assert cleared.returncode == 0 and not list(folder.iterdir())

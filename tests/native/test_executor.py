@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jtorch.native import executor as executor_module
-from jtorch.native import loader as native
+from jtorch.native import loader
 from jtorch.native.executor import Executor, Patch, layout_is_known
 
 # add_one: block = (address of an int64); returns 0.   fail: block = (code); returns it. copy: block
@@ -63,7 +63,7 @@ bad:
 
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, int]:
-    return native.load_many([native.compile_ir(KERNELS)])[0]
+    return loader.load_many([loader.compile_ir(KERNELS)])[0]
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jtorch.native import elf, objects
-from jtorch.native import loader as native
+from jtorch.native import elf, loader, objects
 from jtorch.native.build import build
 from tests.machine_code import needs_own_linker
 
@@ -80,15 +79,15 @@ def run(address: int, choice: int, x: float) -> tuple[int, float]:
     return int(status), float(block[2:].view(np.float64)[0])
 
 
-@pytest.mark.parametrize("loader", [pytest.param("ours", marks=needs_own_linker), "llvm"])
-def test_both_loaders_run_the_same_program(loader):
-    code = native.compile_ir(PROGRAM.replace("NAME", f"program_{loader}"))
-    if loader == "ours":
-        (addresses,) = elf.load([code], native._outside_symbol)
+@pytest.mark.parametrize("way", [pytest.param("ours", marks=needs_own_linker), "llvm"])
+def test_both_loaders_run_the_same_program(way):
+    code = loader.compile_ir(PROGRAM.replace("NAME", f"program_{way}"))
+    if way == "ours":
+        (addresses,) = elf.load([code], loader._outside_symbol)
     else:
-        (addresses,) = native.load_with_llvm([code])
-    assert sorted(addresses) == ["lookup", f"program_{loader}"] == sorted(objects.defined_symbols(code))
-    address = addresses[f"program_{loader}"]
+        (addresses,) = loader.load_with_llvm([code])
+    assert sorted(addresses) == ["lookup", f"program_{way}"] == sorted(objects.defined_symbols(code))
+    address = addresses[f"program_{way}"]
     x = 2.0
     expected = [math.exp(x), x**3.7, 100.0, x + math.pi, x * 1.4426950408889634, -x]
     assert [run(address, k, x) for k in range(6)] == [(0, value) for value in expected]
@@ -97,14 +96,14 @@ def test_both_loaders_run_the_same_program(loader):
 
 def test_many_objects_in_one_mapping():
     codes = [
-        native.compile_ir(f"define i64 @f{k}(ptr %a) {{\n  ret i64 {k}\n}}\n") for k in range(20)
+        loader.compile_ir(f"define i64 @f{k}(ptr %a) {{\n  ret i64 {k}\n}}\n") for k in range(20)
     ]
-    loaded = native.load_many(codes)
+    loaded = loader.load_many(codes)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
     assert [prototype(addresses[f"f{k}"])(None) for k, addresses in enumerate(loaded)] == list(
         range(20)
     )
-    assert native.load_many([]) == []
+    assert loader.load_many([]) == []
 
 
 def test_wide_constants_are_aligned_where_the_object_asks_for_it():
@@ -121,8 +120,8 @@ def polynomial(x, n):
     built = build(source, "polynomial")
     # Loaded at several offsets of one mapping: aligned vector loads would fault on a misplaced
     # table.
-    odd = native.compile_ir("define i64 @odd(ptr %a) {\n  ret i64 1\n}\n")
-    for addresses in native.load_many([odd, built.code, odd, built.code])[1::2]:
+    odd = loader.compile_ir("define i64 @odd(ptr %a) {\n  ret i64 1\n}\n")
+    for addresses in loader.load_many([odd, built.code, odd, built.code])[1::2]:
         x = np.linspace(-9, 9, 100, dtype=np.float32)
         expected = np.where(
             x > -3.5,
@@ -140,8 +139,8 @@ def test_code_memory_is_never_writable_and_executable():
     maps = Path("/proc/self/maps")
     if not maps.exists():
         pytest.skip("memory protection is read from /proc")
-    address = native.load(
-        native.compile_ir("define i64 @guarded(ptr %a) {\n  ret i64 0\n}\n"), "guarded"
+    address = loader.load(
+        loader.compile_ir("define i64 @guarded(ptr %a) {\n  ret i64 0\n}\n"), "guarded"
     )
     for line in maps.read_text().splitlines():
         span, protection = line.split()[:2]
@@ -164,14 +163,14 @@ def test_code_memory_is_never_writable_and_executable():
 )  # fmt: skip
 def test_what_the_linker_does_not_handle_it_refuses(text, reason):
     with pytest.raises(elf.UnsupportedError, match=reason):
-        elf.load([native.compile_ir(text)], native._outside_symbol)
+        elf.load([loader.compile_ir(text)], loader._outside_symbol)
 
 
 def test_writable_data_goes_to_llvm():
-    code = native.compile_ir(
+    code = loader.compile_ir(
         "@word = global i64 42\ndefine ptr @where_word(ptr %a) {\n  ret ptr @word\n}\n"
     )
-    where = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(native.load(code, "where_word"))
+    where = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(loader.load(code, "where_word"))
     assert ctypes.c_int64.from_address(where(None)).value == 42
 
 
@@ -182,40 +181,40 @@ def test_other_files_are_refused(content):
 
 
 def test_an_object_for_another_cpu_is_read_but_not_linked():
-    code = bytearray(native.compile_ir("define i64 @here(ptr %a) {\n  ret i64 0\n}\n"))
+    code = bytearray(loader.compile_ir("define i64 @here(ptr %a) {\n  ret i64 0\n}\n"))
     code[18:20] = struct.pack("<H", 183)  # EM_AARCH64
     assert objects.defined_symbols(bytes(code)) == ["here"]
     with pytest.raises(elf.UnsupportedError, match="another CPU"):
-        elf.load([bytes(code)], native._outside_symbol)
+        elf.load([bytes(code)], loader._outside_symbol)
 
 
 def test_a_setting_sends_every_object_to_llvm(monkeypatch):
-    code = native.compile_ir("define i64 @by_llvm(ptr %a) {\n  ret i64 6\n}\n")
+    code = loader.compile_ir("define i64 @by_llvm(ptr %a) {\n  ret i64 6\n}\n")
     monkeypatch.setenv("JTORCH_JIT", "llvm")
     monkeypatch.setattr(elf, "load", lambda *_: pytest.fail("the own linker ran"))
-    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(native.load(code, "by_llvm"))(None) == 6
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loader.load(code, "by_llvm"))(None) == 6
 
 
 def test_missing_symbol_and_bad_text_are_named():
-    code = native.compile_ir("define i64 @present(ptr %a) {\n  ret i64 0\n}\n")
+    code = loader.compile_ir("define i64 @present(ptr %a) {\n  ret i64 0\n}\n")
     with pytest.raises(RuntimeError, match=r"defines present, not absent"):
-        native.load(code, "absent")
+        loader.load(code, "absent")
     with pytest.raises(RuntimeError, match="expected"):
-        native.compile_ir("define i64 @broken(")
+        loader.compile_ir("define i64 @broken(")
 
 
 @needs_own_linker
 def test_a_stored_object_runs_without_numba_or_llvm(tmp_path):
     path = tmp_path / "stored.o"
-    path.write_bytes(native.compile_ir(PROGRAM.replace("NAME", "stored")))
+    path.write_bytes(loader.compile_ir(PROGRAM.replace("NAME", "stored")))
     program = (
-        "import sys, ctypes, pathlib\nfrom jtorch.compile.run import native\n"
-        f"a = native.load(pathlib.Path({str(path)!r}).read_bytes(), 'stored')\n"
+        "import sys, ctypes, pathlib\nfrom jtorch.native import loader\n"
+        f"a = loader.load(pathlib.Path({str(path)!r}).read_bytes(), 'stored')\n"
         "block = (ctypes.c_int64 * 3)(7, 0, 0)\n"
         "assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(a)(block) == 9\n"
         "print([m for m in ('numba', 'llvmlite') if m in sys.modules])"
     )
-    root = str(Path(native.__file__).parents[2])
+    root = str(Path(loader.__file__).parents[2])
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=root
     )

@@ -7,8 +7,7 @@ import platform
 
 import pytest
 
-from jtorch.native import elf, objects
-from jtorch.native import loader as native
+from jtorch.native import elf, loader, objects
 from jtorch.native.build import ALLOWED_SYMBOLS
 
 TEXT = """
@@ -38,7 +37,7 @@ SYSTEMS = {
 
 
 def machine_for(system):
-    llvm = native.binding()
+    llvm = loader.binding()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     try:
@@ -49,7 +48,7 @@ def machine_for(system):
 
 
 def module_for(system, machine, text):
-    module = native.binding().parse_assembly(text)
+    module = loader.binding().parse_assembly(text)
     module.triple, module.data_layout = system, str(machine.target_data)
     return module
 
@@ -79,12 +78,12 @@ def test_an_object_of_macos_is_loaded_by_llvm(monkeypatch):
     """It calls functions as Linux does there, so that one without calls of libm runs here, too."""
     system = "arm64-apple-darwin" if platform.machine() == "aarch64" else "x86_64-apple-darwin"
     machine = machine_for(system)
-    engine = native.binding().create_mcjit_compiler(module_for(system, machine, ""), machine)
-    monkeypatch.setattr(native, "_engine", lambda: engine)
+    engine = loader.binding().create_mcjit_compiler(module_for(system, machine, ""), machine)
+    monkeypatch.setattr(loader, "_engine", lambda: engine)
     code = object_for(system, "define i64 @plus_five(i64 %x) {\n  %y = add i64 %x, 5\n  ret i64 %y\n}\n")
     with pytest.raises(elf.UnsupportedError, match="not a little-endian ELF64"):
-        elf.load([code], native._outside_symbol)
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(native.load(code, "plus_five"))
+        elf.load([code], loader._outside_symbol)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(loader.load(code, "plus_five"))
     assert function(7) == 12
 
 
@@ -107,7 +106,7 @@ done:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_kernels_may_use_what_llvm_makes_of_loops_that_fill_memory(system):
-    llvm, machine = native.binding(), machine_for(system)
+    llvm, machine = loader.binding(), machine_for(system)
     zeros, ones = (FILL.replace("NAME", f"fill{x}").replace("VALUE", f"{x}.0") for x in (0, 1))
     module = module_for(system, machine, zeros + ones)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))

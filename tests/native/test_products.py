@@ -147,7 +147,7 @@ def test_without_machine_code_numpy_multiplies(setting):
     """On our number of threads, which is NumPy's again afterwards."""
     program = """
 import numpy as np, jtorch
-from jtorch import library_threads
+from jtorch.core import library_threads
 from jtorch.native import products
 x, y = jtorch.randn(200, 300), jtorch.randn(300, 250)
 np.testing.assert_allclose((x @ y).numpy(), x.numpy() @ y.numpy(), rtol=1e-5, atol=1e-4)

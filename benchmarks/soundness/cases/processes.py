@@ -65,7 +65,7 @@ def last_batch(lib: Any, wrap: Any) -> Any:
 
 _SECOND = """
 import jtorch
-from jtorch.compile import cache
+from jtorch.native import cache
 f = jtorch.compile(lambda x: jtorch.tanh(x * 3).sum(0))
 print(f(jtorch.ones(4, 3)).tolist(), cache.counters.compiled)
 """

@@ -28,11 +28,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from jtorch.compile.codegen.emitter import I64, Emitter
-from jtorch.compile.codegen.order import Loop, stride_along
 from jtorch.compile.codegen.totals import Total, is_sum
 from jtorch.compile.graph.access import Affine
 from jtorch.compile.graph.ir import short
 from jtorch.compile.plan.loops import Gather, Load, Reduce, Store, Value
+from jtorch.compile.plan.order import Loop, stride_along
 from jtorch.core import partials
 
 TILE = 256  # columns, whose sums and partials take 3 KB each: most of L1 is left for what is read

@@ -23,12 +23,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from jtorch.compile.codegen.code import Code, Same, written
 from jtorch.compile.codegen.cuda_emitter import CudaEmitter
 from jtorch.compile.codegen.cuda_launch import Argument, Launch, Work, launches
 from jtorch.compile.codegen.cuda_reduce import ReductionEmitter
 from jtorch.compile.codegen.cuda_scatter import ScatterEmitter
-from jtorch.compile.codegen.emitter import Same, kernel_name
+from jtorch.compile.codegen.emitter import Failure
 from jtorch.compile.plan.loops import Compute, Nest, Value
+from jtorch.compile.plan.memory import Plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class CudaKernel:
     entry: str
     source: str
     arguments: tuple[Argument, ...]
-    errors: tuple[str, ...]
+    errors: tuple[Failure, ...]  # what each word of the status means
     work: Work
 
     @property
@@ -47,6 +49,11 @@ class CudaKernel:
 
     def __repr__(self) -> str:
         return f"<CUDA kernel {self.entry}>"
+
+
+def emit_cuda(plan: Plan, splits: int | None = None) -> Code:
+    """The CUDA kernels of a plan; ``splits`` as in ``write_cuda_kernel``."""
+    return written(plan, lambda nest, same: write_cuda_kernel(nest, same, splits))
 
 
 def write_cuda_kernel(nest: Nest, same: Same, splits: int | None = None) -> CudaKernel:
@@ -58,10 +65,9 @@ def write_cuda_kernel(nest: Nest, same: Same, splits: int | None = None) -> Cuda
     """
     emitter = _EMITTERS[nest.style](nest, same, splits=splits)
     work = emitter.write()
-    entry = kernel_name(nest)
+    entry = nest.name
     source = emitter.module(entry)
-    errors = tuple(f.sentence for f in emitter.errors.values())
-    return CudaKernel(entry, source, tuple(emitter.fillers.values()), errors, work)
+    return CudaKernel(entry, source, tuple(emitter.fillers.values()), tuple(emitter.errors.values()), work)
 
 
 @dataclass(eq=False)

@@ -11,8 +11,8 @@ import numpy as np
 
 from jtorch.compile.codegen.cuda_launch import THREADS, Status, Work
 from jtorch.compile.codegen.emitter import Emitter
-from jtorch.compile.codegen.order import Loop
 from jtorch.compile.plan.loops import Store, Value
+from jtorch.compile.plan.order import Loop
 
 
 @dataclass(eq=False)

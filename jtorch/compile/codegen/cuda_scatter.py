@@ -9,8 +9,8 @@ from math import prod
 from jtorch.compile.codegen.cuda_emitter import CudaEmitter
 from jtorch.compile.codegen.cuda_launch import Phase, Work
 from jtorch.compile.codegen.emitter import I64
-from jtorch.compile.codegen.order import Loop
 from jtorch.compile.plan.loops import Position, Scatter, Value
+from jtorch.compile.plan.order import Loop
 
 OWNED = 1 << 16  # threads that a scatter is spread over, if its output has lines enough
 MAX_OWNERS = 1024  # of one axis: each of them looks at every element

@@ -89,7 +89,7 @@ def run_batch(
     for launch in launches([k.work for k in kernels], threads):
         run(launch)
     return [
-        [e for e, s in zip(k.errors, status, strict=True) if s]
+        [e.sentence for e, s in zip(k.errors, status, strict=True) if s]
         for k, status in zip(kernels, statuses, strict=True)
     ]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.codegen.order import Loop, loops_of, stride_along
+from jtorch.compile.codegen.code import Same
 from jtorch.compile.codegen.writer import Writer
 from jtorch.compile.graph.access import Affine
 from jtorch.compile.graph.ir import Literal, Var, eqn_text, short
@@ -33,11 +33,10 @@ from jtorch.compile.plan.loops import (
     Store,
     Value,
 )
+from jtorch.compile.plan.order import Loop, loops_of, stride_along
 from jtorch.core import philox
 from jtorch.core.errors import Source
 from jtorch.native import exact, intrinsics, vecmath
-
-Same = Callable[[Var], Any]  # two variables with one answer live in one place
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,13 +394,6 @@ def _conversion(source: np.dtype, target: np.dtype) -> str:
         return _cast_name(target)
     wide = "u64" if target.name == "uint64" else "i64" if target.name in ("int64", "uint32") else "i32"
     return f"cut_{wide}_{short(source)}"
-
-
-def kernel_name(nest: Nest) -> str:
-    """A name that says what is inside: the style and the first ops."""
-    ops = [e.op.name for e in nest.eqns]
-    shown = ops if len(ops) <= 5 else [*ops[:3], f"{len(ops) - 4}_more", ops[-1]]
-    return "_".join([nest.style, *shown])
 
 
 def _comment(nest: Nest) -> list[str]:

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jtorch.compile.codegen.code import Code, Same, written
 from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
-from jtorch.compile.codegen.emitter import I64, Failure, Number, Pointer, Same, kernel_name
+from jtorch.compile.codegen.emitter import I64, Failure, Number, Pointer
 from jtorch.compile.plan.loops import Nest, Scatter, Value
+from jtorch.compile.plan.memory import Plan
 
-__all__ = ["Kernel", "Number", "Pointer", "write_kernel"]
+__all__ = ["Kernel", "Number", "Pointer", "emit", "write_kernel"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.entry}>"
+
+
+def emit(plan: Plan) -> Code:
+    """The CPU kernels of a plan."""
+    return written(plan, write_kernel)
 
 
 def write_kernel(nest: Nest, same: Same) -> Kernel:
@@ -50,7 +57,7 @@ class _CpuEmitter(ReductionEmitter):
         body = self.writer.lines
         if self.errors:
             body = ["    status = 0", *body, "    return status"]
-        entry = kernel_name(self.nest)
+        entry = self.nest.name
         arguments, errors = tuple(self.fillers.values()), tuple(self.errors.values())
         return Kernel(entry, self._module(entry, body), arguments, errors)
 

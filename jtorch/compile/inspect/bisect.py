@@ -25,8 +25,8 @@ from jtorch.compile.inspect.links import BUDGET, Machine, equation_text
 from jtorch.compile.inspect.repro import Recorder, first_difference
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.memory import ALIGNMENT, Place, Plan, plan_memory
-from jtorch.compile.run.replay import Replay
-from jtorch.compile.run.unjitted import Unjitted
+from jtorch.compile.run.targets import CPU, PYTHON
+from jtorch.compile.target import Target
 
 _PLENTY = 1 << 40
 
@@ -68,20 +68,20 @@ class _Search:
         if self._differs(interpret(self.graph, self.arguments)):
             return self._passes()
         plan = self.program.planned(Fuel(_PLENTY))
-        if self._wrong(plan, Unjitted):
+        if self._wrong(plan, PYTHON):
             return self._not_passes(plan)
-        if self._wrong(plan, Replay):
-            return Verdict("Numba", self._task(plan, Replay))
+        if self._wrong(plan, CPU):
+            return Verdict("Numba", self._task(plan, CPU))
         return Verdict("none", "Every stage gives the outputs of the recorded graph.")
 
     def _not_passes(self, plan: Plan) -> Verdict:
-        if not self._wrong(spread(plan), Unjitted):
+        if not self._wrong(spread(plan), PYTHON):
             return Verdict("memory plan", "Right where no two values share memory, wrong where they do.")
         unfused = self._planned(self.rewrites)
-        if not self._wrong(unfused, Unjitted):
-            first = _first(self.rewrites, self.total, lambda n: self._wrong(self._planned(n), Unjitted))
+        if not self._wrong(unfused, PYTHON):
+            first = _first(self.rewrites, self.total, lambda n: self._wrong(self._planned(n), PYTHON))
             return Verdict("fusion", self._fusion(first), first)
-        return Verdict("codegen", self._task(unfused, Unjitted))
+        return Verdict("codegen", self._task(unfused, PYTHON))
 
     # -- the passes ----------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class _Search:
 
     def _planned(self, fuel: int) -> Plan:
         amount = Fuel(fuel - self.rewrites)
-        return plan_memory(self.graph, fuse(self.graph, amount), self.program.targets)
+        return plan_memory(self.graph, fuse(self.graph, amount), self.program.destinations)
 
     def _fusion(self, fuel: int | None) -> str:
         assert fuel is not None
@@ -117,18 +117,18 @@ class _Search:
         told = " with ".join(f"[{' '.join(e.op.name for e in s.eqns)}]" for s in parts)
         return f"fuses {told}\n" + "\n".join(equation_text(self.graph, e) for e in new.eqns)
 
-    def _task(self, plan: Plan, runner: type[Replay] | type[Unjitted]) -> str:
-        machine = Machine(plan, runner, self.arguments)
+    def _task(self, plan: Plan, target: Target) -> str:
+        machine = Machine(plan, target, self.arguments)
         found = machine.first_wrong(evaluate(plan.fused.graph, self.arguments), self.judge.differs)
         if found is None:
             return "Each step is right when run by itself."
         task, eqn, told = found
-        kernel = task.kernel.entry if task.kernel is not None else f"library call {eqn.op.name}"
+        kernel = task.name if task.nest is not None else f"library call {task.name}"
         return f"first wrong step: {kernel}\n{equation_text(plan.fused.graph, eqn)}: {told}"
 
-    def _wrong(self, plan: Plan, runner: type[Replay] | type[Unjitted]) -> bool:
+    def _wrong(self, plan: Plan, target: Target) -> bool:
         try:
-            return self._differs(Machine(plan, runner, self.arguments).run())
+            return self._differs(Machine(plan, target, self.arguments).run())
         except (RuntimeError, IndexError):  # a step that fails where the interpreter did not
             return True
 

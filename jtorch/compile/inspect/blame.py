@@ -11,7 +11,7 @@ from jtorch.compile.graph.interpret import evaluate, read
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.links import Machine, Values, differs, equation_text
-from jtorch.compile.run.interpreted import Interpreted
+from jtorch.compile.run.targets import INTERPRETER
 
 _NOBODY = "Each equation agrees when run by itself: the steps disturb each other, or state outside differs."
 
@@ -57,11 +57,11 @@ def _in_program(program: Any, values: Values, arguments: Sequence[Any], judge: J
             told = judge.differs(values[var], found[var], var) if var in values else None
             if told:
                 return f"A pass: first differing equation {equation_text(graph, eqn)}: {told}"
-    if isinstance(program.replay, Interpreted):
+    if program.target is INTERPRETER:
         return None
-    wrong = Machine(program.plan, type(program.replay), arguments).first_wrong(found, judge.differs)
+    wrong = Machine(program.plan, program.target, arguments).first_wrong(found, judge.differs)
     if wrong is None:
         return None
     task, eqn, told = wrong
-    kernel = task.kernel.entry if task.kernel else task.step.kind
+    kernel = task.name if task.nest is not None else task.step.kind
     return f"Kernel {kernel}: first differing equation {equation_text(graph, eqn)}: {told}"

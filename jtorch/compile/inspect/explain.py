@@ -148,12 +148,10 @@ def _captured(plan: Any, named: Named) -> Iterator[Captured]:
 
 def _steps(planned: Any) -> Iterator[Step]:
     for task in planned.tasks:
-        kind = "kernel" if task.kernel is not None else task.step.kind
+        kind = "kernel" if task.nest is not None else task.step.kind
         ops = tuple(e.op.name for e in task.step.eqns)
         sources = [e.source for e in task.step.eqns if e.source is not None]
-        yield Step(
-            task.kernel.entry if task.kernel else ops[0], kind, ops, _place(sources[0]) if sources else ""
-        )
+        yield Step(task.name, kind, ops, _place(sources[0]) if sources else "")
 
 
 def _place(source: Any) -> str:
@@ -165,7 +163,7 @@ def _not_fused(graph: Graph, planned: Any) -> Iterator[NotFused]:
     """Pairs of groups along the edges of the graph, with the reason that keeps them apart."""
     fuser = Fuser(graph, Fuel(int(config.get("FUEL"))))
     fuser.run()
-    entry = {e: t.kernel.entry for t in planned.tasks if t.kernel is not None for e in t.step.eqns}
+    entry = {e: t.name for t in planned.tasks if t.nest is not None for e in t.step.eqns}
     names = names_of(graph)
     seen: set[tuple[int, int]] = set()
 

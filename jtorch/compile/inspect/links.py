@@ -15,8 +15,7 @@ import numpy as np
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Eqn, Graph, Var, eqn_text, names_of
 from jtorch.compile.plan.memory import Place, Plan
-from jtorch.compile.run.replay import Replay
-from jtorch.compile.run.unjitted import Unjitted
+from jtorch.compile.target import Binding, Target
 
 Values = dict[Var, Any]
 
@@ -60,17 +59,17 @@ def _beyond(a: np.ndarray, b: np.ndarray, tolerance: float) -> np.ndarray:
 class Machine:
     """A plan over memory of its own. ``outputs`` are arrays in the order of the graph's outputs."""
 
-    def __init__(self, plan: Plan, runner: type[Replay] | type[Unjitted], arguments: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, target: Target, arguments: Sequence[Any]) -> None:
         graph = plan.fused.graph
         self.plan = plan
         self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
         fixed = {Place("input", k): _address(a) for k, a in enumerate(self.inputs)}
         self.outputs: list[np.ndarray] = []
-        for var, target in zip(graph.outputs, plan.targets, strict=True):
+        for var, destination in zip(graph.outputs, plan.destinations, strict=True):
             new = np.zeros(var.shape, var.dtype)  # type: ignore[union-attr]
-            self.outputs.append(self.inputs[target.index] if target.kind == "write" else new)
-            fixed.setdefault(Place(target.kind, target.index), _address(new))
-        self.runner = runner(plan, fixed, {}, 0, {})
+            self.outputs.append(self.inputs[destination.index] if destination.kind == "write" else new)
+            fixed.setdefault(Place(destination.kind, destination.index), _address(new))
+        self.runner = target.load(target.emit(plan), graph, Binding(fixed, {}, 0, {}))
 
     def run(self) -> list[np.ndarray]:
         """The outputs. Raises RuntimeError where a step fails."""

@@ -25,10 +25,9 @@ from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.links import BUDGET, Machine
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Plan, Target, plan_memory
+from jtorch.compile.plan.memory import Destination, Plan, plan_memory
 from jtorch.compile.record.snapshot import graph_arguments
-from jtorch.compile.run.replay import Replay
-from jtorch.compile.run.unjitted import Unjitted
+from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.core.errors import CompileError, Source
 from jtorch.core.op import BY_NAME
 
@@ -42,7 +41,7 @@ class Recorder:
         self.inputs: list[Var] = []
         self.eqns: list[Eqn] = []
         self.outputs: list[Atom] = []
-        self.targets: list[Target] = []
+        self.destinations: list[Destination] = []
 
     def input(self, hint: str, dtype: str, shape: tuple[int, ...]) -> Var:
         self.inputs.append(Var(Type(np.dtype(dtype), shape), hint))
@@ -57,9 +56,9 @@ class Recorder:
         return outputs
 
     def output(self, atom: Atom, kind: str, index: int) -> None:
-        """The next output and what becomes of it: see ``memory.Target``."""
+        """The next output and what becomes of it: see ``memory.Destination``."""
         self.outputs.append(atom)
-        self.targets.append(Target(kind, index))
+        self.destinations.append(Destination(kind, index))
 
     @property
     def graph(self) -> Graph:
@@ -73,7 +72,7 @@ class Recorder:
     def planned(self, fuel: Fuel) -> Plan:
         """The program through passes, fusion and memory plan, with at most so many rewrites."""
         graph = finalise(optimise(self.graph, fuel))
-        return plan_memory(graph, fuse(graph, fuel), self.targets)
+        return plan_memory(graph, fuse(graph, fuel), self.destinations)
 
 
 def number(value: bool | int | float, dtype: str, static: bool = False) -> Literal:
@@ -91,8 +90,8 @@ def links(program: Recorder) -> Iterator[tuple[str, list[np.ndarray]]]:
     yield "interpreted", interpret(program.graph, arguments)
     plan = program.planned(Fuel(-1))
     yield "optimised, interpreted", interpret(plan.fused.graph, arguments)
-    yield "source as plain Python", Machine(plan, Unjitted, arguments).run()
-    yield "Numba", Machine(plan, Replay, arguments).run()
+    yield "source as plain Python", Machine(plan, PYTHON, arguments).run()
+    yield "Numba", Machine(plan, CPU, arguments).run()
 
 
 def report(program: Recorder) -> int:
@@ -138,17 +137,17 @@ def save_repro(plan: Any, leaves: list[Any], folder: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() else "_" for c in capture.name).strip("_") or "program"
     script = folder / f"{name}.py"
-    script.write_text(_script(capture.graph, _targets(plan)), encoding="utf-8")
+    script.write_text(_script(capture.graph, _destinations(plan)), encoding="utf-8")
     arrays: dict[str, Any] = {f"input_{k}": a for k, a in enumerate(arguments)}
     np.savez(script.with_suffix(".npz"), **arrays)
     return script
 
 
-def _targets(plan: Any) -> list[Target]:
+def _destinations(plan: Any) -> list[Destination]:
     wanted = len(plan.capture.wanted) if plan.backward is not None else 0
     n = len(plan.capture.graph.outputs) - wanted
-    first = 1 + max((t.index for t in plan.targets[:n] if t.kind == "result"), default=-1)
-    return [*plan.targets[:n], *(Target("result", first + k) for k in range(wanted))]
+    first = 1 + max((t.index for t in plan.destinations[:n] if t.kind == "result"), default=-1)
+    return [*plan.destinations[:n], *(Destination("result", first + k) for k in range(wanted))]
 
 
 _HEAD = '''"""The program {name!r} as jtorch recorded it.
@@ -168,7 +167,7 @@ g = Recorder({name!r}, Path(__file__).with_suffix(".npz"))
 '''
 
 
-def _script(graph: Graph, targets: Sequence[Target]) -> str:
+def _script(graph: Graph, destinations: Sequence[Destination]) -> str:
     names = {v: f"v_{name}" for v, name in _identifiers(graph).items()}
 
     def show(atom: Atom) -> str:
@@ -186,8 +185,8 @@ def _script(graph: Graph, targets: Sequence[Target]) -> str:
         statics = ", ".join(f"{k!r}: {_encoded(v, eqn)}" for k, v in eqn.statics.items())
         at = f", at={(eqn.source.file, eqn.source.line, eqn.source.function)}" if eqn.source else ""
         lines.append(f"({outs.rstrip()}) = g.add({eqn.op.name!r}, [{inputs}], {{{statics}}}{at})")
-    for atom, target in zip(graph.outputs, targets, strict=True):
-        lines.append(f"g.output({show(atom)}, {target.kind!r}, {target.index})")
+    for atom, destination in zip(graph.outputs, destinations, strict=True):
+        lines.append(f"g.output({show(atom)}, {destination.kind!r}, {destination.index})")
     return "\n".join([*lines, "", 'if __name__ == "__main__":', "    raise SystemExit(report(g))", ""])
 
 

@@ -55,7 +55,7 @@ class Stats:
         times = [
             (f"{stage} us", f"{getattr(self, f'{stage}_us'):.2f}") for stage in (*_STAGES, "call", "eager")
         ]
-        stages = ("trace", "passes", "fuse", "plan", "build", "total")
+        stages = ("trace", "passes", "fuse", "plan", "emit", "build", "total")
         costs = [(f"{stage} ms", f"{getattr(self.timings, stage) * 1e3:.2f}") for stage in stages]
         paid = self.calls_to_pay_back
         counts = [

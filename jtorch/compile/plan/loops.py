@@ -7,7 +7,7 @@ what depends on a row's reduction is computed in a later pass over that row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -170,6 +170,18 @@ class Nest:
     stores: tuple[Store, ...]
     scatters: tuple[Scatter, ...]
     eqns: tuple[Eqn, ...]
+
+    @property
+    def name(self) -> str:
+        """What is inside: the style and the first ops."""
+        ops = [e.op.name for e in self.eqns]
+        shown = ops if len(ops) <= 5 else [*ops[:3], f"{len(ops) - 4}_more", ops[-1]]
+        return "_".join([self.style, *shown])
+
+    @property
+    def likeness(self) -> Hashable:
+        """Equal for nests that are probably one kernel, with other sizes and strides."""
+        return self.style, *((e.op.name, *(v.dtype for v in e.outputs)) for e in self.eqns)
 
     @property
     def last_stage(self) -> int:

@@ -9,10 +9,9 @@ No memory that the caller sees is written before the last step that can fail.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
-from jtorch.compile.codegen.source import Kernel, write_kernel
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.reads import is_checked, runs_in_loops
@@ -32,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     """What becomes of one output of the graph: "result", "grad", or "write" into input ``index``."""
 
     kind: str
@@ -47,9 +46,13 @@ class Task:
     reads: frozenset[Var]
     writes: frozenset[Var]
     nest: Nest | None = None
-    kernel: Kernel | None = None
     visible: bool = False  # writes memory the caller sees
     can_fail: bool = field(init=False)  # may stop with an error
+
+    @property
+    def name(self) -> str:
+        """What it does: the name of its nest, or that of the op that a library computes."""
+        return self.nest.name if self.nest is not None else self.step.eqns[0].op.name
 
     def __post_init__(self) -> None:
         """A library call, a checked index or an integer division may fail."""
@@ -65,22 +68,22 @@ class Plan:
     """Tasks in order, a place for each variable in memory, and the size of the arena in bytes."""
 
     fused: Fused
-    targets: tuple[Target, ...]
+    destinations: tuple[Destination, ...]
     tasks: tuple[Task, ...]
     places: dict[Var, Place]
     arena_bytes: int
 
 
-def plan_memory(graph: Graph, fused: Fused, targets: Iterable[Target]) -> Plan:
+def plan_memory(graph: Graph, fused: Fused, destinations: Iterable[Destination]) -> Plan:
     """Give every variable its place and every step its turn."""
-    return _Planner(graph, fused, list(targets)).plan()
+    return _Planner(graph, fused, list(destinations)).plan()
 
 
 class _Planner:
-    def __init__(self, graph: Graph, fused: Fused, targets: list[Target]) -> None:
+    def __init__(self, graph: Graph, fused: Fused, destinations: list[Destination]) -> None:
         self.graph = graph
         self.fused = fused
-        self.targets = targets
+        self.destinations = destinations
         self.places: dict[Var, Place] = {v: Place("input", k) for k, v in enumerate(graph.inputs)}
         self.tasks: list[Task] = []
         self.after: dict[Task, set[Task]] = {}
@@ -95,12 +98,9 @@ class _Planner:
     def plan(self) -> Plan:
         self._place_outputs()
         self._failures_first()
-        for task in self.tasks:
-            if task.nest is not None:
-                task.kernel = write_kernel(task.nest, lambda v: self.places.get(v, v))
         order = self._ordered()
         arena = self._allocate(order)
-        return Plan(self.fused, tuple(self.targets), tuple(order), self.places, arena)
+        return Plan(self.fused, tuple(self.destinations), tuple(order), self.places, arena)
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -124,17 +124,17 @@ class _Planner:
     # -- outputs -----------------------------------------------------------------------------------------
 
     def _place_outputs(self) -> None:
-        for atom, target in zip(self.graph.outputs, self.targets, strict=True):
+        for atom, destination in zip(self.graph.outputs, self.destinations, strict=True):
             assert isinstance(atom, Var)
-            if target.kind == "write":
-                old = self.graph.inputs[target.index]
+            if destination.kind == "write":
+                old = self.graph.inputs[destination.index]
                 if not self._write_in_place(atom, old):
                     self._write_at_the_end(atom, self.places[old], self.readers.get(old, set()))
-            elif target.kind == "grad" and self.writer[atom] in self.before_failing:
-                self._write_at_the_end(atom, Place("grad", target.index), set())
+            elif destination.kind == "grad" and self.writer[atom] in self.before_failing:
+                self._write_at_the_end(atom, Place("grad", destination.index), set())
             else:
-                self.places[atom] = Place(target.kind, target.index)
-                self.writer[atom].visible |= target.kind == "grad"  # a step may write in place, too
+                self.places[atom] = Place(destination.kind, destination.index)
+                self.writer[atom].visible |= destination.kind == "grad"  # a step may write in place, too
 
     def _write_in_place(self, var: Var, old: Var) -> bool:
         """Let the step that makes ``var`` write it over ``old``, if nobody reads ``old`` later."""
@@ -175,7 +175,7 @@ class _Planner:
     # -- order ---------------------------------------------------------------------------------------------
 
     def _ordered(self) -> list[Task]:
-        """Topological; hidden work first, then visible writes, equal kernels side by side."""
+        """Topological; hidden work first, then visible writes, nests that are alike side by side."""
         waiting = {t: len(self.after[t]) for t in self.tasks}
         ready = _Ready(self.tasks)
         for free in self.tasks:
@@ -241,23 +241,24 @@ def _closure(tasks: set[Task], edges: dict[Task, set[Task]]) -> set[Task]:
 
 
 class _Ready:
-    """Tasks whose turn has come, asked for by kernel and by place."""
+    """Tasks whose turn has come, asked for by what they are like and by place."""
 
     def __init__(self, tasks: list[Task]) -> None:
         self.place = {t: k for k, t in enumerate(tasks)}
         self.tasks = tasks
-        self.queues: dict[str | bool, list[int]] = {True: [], False: []}
+        self.likeness = {t: t.nest.likeness for t in tasks if t.nest is not None}
+        self.queues: dict[Hashable, list[int]] = {True: [], False: []}
         self.taken: set[int] = set()
 
     def add(self, task: Task) -> None:
         heapq.heappush(self.queues[task.visible], self.place[task])
-        if task.kernel is not None:
-            heapq.heappush(self.queues.setdefault(task.kernel.source, []), self.place[task])
+        if task in self.likeness:
+            heapq.heappush(self.queues.setdefault(self.likeness[task], []), self.place[task])
 
     def next(self, last: Task | None) -> Task | None:
-        """One that runs the kernel of ``last``, else a hidden one, else any; the earliest of them."""
-        same = [last.kernel.source] if last is not None and last.kernel is not None else []
-        names: list[str | bool] = [*same, False, True]
+        """One that is like ``last``, else a hidden one, else any; the earliest of them."""
+        same = [self.likeness[last]] if last in self.likeness else []
+        names: list[Hashable] = [*same, False, True]
         for name in names:
             queue = self.queues[name]
             while queue:

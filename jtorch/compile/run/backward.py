@@ -15,10 +15,12 @@ from jtorch.compile.graph.ir import Literal, Type, Var
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.graph.split import Split, split, without
 from jtorch.compile.pipeline import Program, compile_graph
-from jtorch.compile.plan.memory import Place, Target
+from jtorch.compile.plan.memory import Destination, Place
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.tape import INNER, reached_from
+from jtorch.compile.run.targets import INTERPRETER
+from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config
 from jtorch.core.errors import CompileError, user_source
@@ -101,8 +103,8 @@ class InnerResult(Node):
 class Backward:
     """The backward pass of one capture."""
 
-    def __init__(self, capture: Capture, leaves: list[Any], interpreted: bool = False) -> None:
-        self.interpreted = interpreted
+    def __init__(self, capture: Capture, leaves: list[Any], target: Target) -> None:
+        self.target = target
         self.name = capture.name
         self.capture = capture
         self.results = capture.differentiable
@@ -127,7 +129,7 @@ class Backward:
 
     def _cut(self, capture: Capture) -> Split:
         joint = capture.graph
-        if not self.interpreted:
+        if self.target is not INTERPRETER:
             joint = optimise(joint, Fuel(int(config.get("FUEL"))))
         known = {id(t._data) for t in capture.leaves}
         passable = {
@@ -189,7 +191,7 @@ class Backward:
             program = self.programs[absent] = self._compile(absent)
         inputs = [np.ascontiguousarray(a) for a in (*arrays, *gradients)]
         outs = [np.empty(t.shape, t.dtype) for t in self.types]
-        replay = program.replay
+        replay = program.runner
         with replay.alone:  # until the error has its name
             status = replay.run(*inputs, *outs)
             if status:
@@ -205,10 +207,9 @@ class Backward:
         n = len(graph.inputs)
         dynamic = {Place("input", k): k for k in range(n)}
         dynamic |= {Place("result", k): n + k for k in range(len(graph.outputs))}
-        targets = [Target("result", k) for k in range(len(graph.outputs))]
-        return compile_graph(
-            graph, targets, {}, dynamic, n + len(targets), {}, self.timings, interpreted=self.interpreted
-        )
+        destinations = [Destination("result", k) for k in range(len(graph.outputs))]
+        binding = Binding({}, dynamic, n + len(destinations), {})
+        return compile_graph(graph, destinations, self.target, binding, self.timings)
 
 
 def _type(atom: Var | Literal) -> Type:

@@ -86,10 +86,10 @@ class _Caller:
             "CONTEXT": op_module.CONTEXT, "SAVED_HOOKS": IN_FORCE, "EAGER": EAGER,
             "WATCH": watch.structure, "MISS": MISS,
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
-            "empty": np.empty, "run": plan.replay.run,
+            "empty": np.empty, "run": plan.runner.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
             "stop": lambda error: stop(plan, error),
-            "replay": plan.replay, "give_back": give_back,
+            "replay": plan.runner, "give_back": give_back,
             "in_order": in_order, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
 
@@ -106,7 +106,7 @@ class _Caller:
         self.add(f"returned = {self._returned()}")
         self.add("if stopped is not None: raise stopped")
         self.add("return returned")
-        if self.plan.wiring.counters or not self.plan.replay.is_atomic:  # Ctrl-C may come as it lets go, too
+        if self.plan.wiring.counters or not self.plan.runner.is_atomic:  # Ctrl-C may come as it lets go, too
             self.lines = ["with replay.alone:", *(f"    {line}" for line in self.lines)]
         self.lines = guards + self.lines
         return "def call(leaves):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
@@ -300,11 +300,11 @@ class _Caller:
         return staged
 
     def _output_type(self, index: int) -> Any:
-        targets = self.plan.program.graph.outputs
+        outputs = self.plan.program.graph.outputs
         if index < self.plan.capture.n_results:
-            return targets[index].type
-        place = {(t.kind, t.index): k for k, t in enumerate(self.plan.targets)}
-        return targets[place[("result", index)]].type
+            return outputs[index].type
+        place = {(d.kind, d.index): k for k, d in enumerate(self.plan.destinations)}
+        return outputs[place[("result", index)]].type
 
     def _scalar(self, entry: ScalarInput) -> str:
         if entry.argument is not None:
@@ -561,7 +561,7 @@ def give_back(generator: Any, call: int, drawn: int) -> None:
 
 def fail(plan: Any, status: int) -> None:
     """Raise the error that a kernel reported."""
-    sentence, source = plan.replay.status_text(status)
+    sentence, source = plan.runner.status_text(status)
     if is_other_branch(sentence):
         raise OtherBranch
     where = f" (at {source})" if source is not None else ""

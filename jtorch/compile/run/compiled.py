@@ -12,8 +12,8 @@ import numpy as np
 from jtorch.compile.graph.ir import Var, text
 from jtorch.compile.observe.guards import PLAIN, same
 from jtorch.compile.observe.observer import Question
-from jtorch.compile.pipeline import Program, address_of, compile_graph
-from jtorch.compile.plan.memory import Place, Target
+from jtorch.compile.pipeline import address_of, compile_graph
+from jtorch.compile.plan.memory import Destination, Place
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import (
     ArrayInput,
@@ -28,6 +28,7 @@ from jtorch.compile.run import caller
 from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.state import Clock, Gradients, follow
 from jtorch.compile.run.values import alike, counts_by_value
+from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import watch
 from jtorch.core.op import Context
@@ -72,6 +73,9 @@ class Wiring:
         self.dynamic[place] = len(self.order)
         self.order.append(entry)
 
+    def binding(self) -> Binding:
+        return Binding(self.fixed, self.dynamic, len(self.order), self.numbers)
+
     def add_result(self, index: int) -> Place:
         place = Place("result", index)
         self._bring(place, ("result", index))
@@ -92,7 +96,7 @@ class CompiledPlan:
 
     def __init__(
         self, capture: Capture, leaves: list[Any], context: Context, timings: Timings,
-        interpreted: bool = False,
+        target: Target,
     ) -> None:  # fmt: skip
         self.capture = capture
         self.timings = timings
@@ -103,15 +107,12 @@ class CompiledPlan:
         self.grad_writes: list[tuple[GradInput, int]] = []  # gradients changed in place, result index
         self.cleared: list[Any] = []  # tensors whose grad the function leaves None
         # for a capture whose results are differentiated outside
-        self.backward = Backward(capture, leaves, interpreted) if capture.differentiable else None
-        self.targets = self._targets()
+        self.backward = Backward(capture, leaves, target) if capture.differentiable else None
+        self.destinations = self._destinations()
         graph = capture.graph if self.backward is None else self.backward.split.forward
-        self.program: Program = compile_graph(
-            graph, self.targets, self.wiring.fixed, self.wiring.dynamic, len(self.wiring.order),
-            self.wiring.numbers, timings, interpreted=interpreted,
-        )  # fmt: skip
-        self.replay = self.program.replay
-        self.gradients.move = lambda k, address: self.replay.move(Place("grad", k), address)
+        self.program = compile_graph(graph, self.destinations, target, self.wiring.binding(), timings)
+        self.runner = self.program.runner
+        self.gradients.move = lambda k, address: self.runner.move(Place("grad", k), address)
         self._follow_versions()
         self._watch()
         self.statics = _statics(leaves)
@@ -119,40 +120,40 @@ class CompiledPlan:
         self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
         self.clock.stop_with(self.call)
 
-    def _targets(self) -> list[Target]:
-        capture, targets = self.capture, []
+    def _destinations(self) -> list[Destination]:
+        capture, destinations = self.capture, []
         for k in range(capture.n_results):
             self.wiring.add_result(k)
-            targets.append(Target("result", k))
+            destinations.append(Destination("result", k))
         index_of = {id(e): k for k, e in enumerate(capture.inputs)}
-        targets += [Target("write", index_of[id(e)]) for e in capture.effects.writes]
+        destinations += [Destination("write", index_of[id(e)]) for e in capture.effects.writes]
         self.n_results = capture.n_results
         for entry in capture.effects.grad_writes:
-            self.grad_writes.append((entry, self._add_result(targets)))
+            self.grad_writes.append((entry, self._add_result(destinations)))
         for tensor, atom in capture.effects.grads:
             if atom is None:
                 self.cleared.append(tensor)
             elif id(tensor) in capture.places:  # an argument's grad: another tensor at each call
-                self.grad_outputs.append((capture.places[id(tensor)], self._add_result(targets)))
+                self.grad_outputs.append((capture.places[id(tensor)], self._add_result(destinations)))
             else:
-                targets.append(self._grad_target(tensor, atom))
+                destinations.append(self._grad_destination(tensor, atom))
         self.first_saved = self.n_results
         for _ in range(self.backward.n_saved if self.backward else 0):
-            self._add_result(targets)
-        return targets
+            self._add_result(destinations)
+        return destinations
 
-    def _add_result(self, targets: list[Target]) -> int:
+    def _add_result(self, destinations: list[Destination]) -> int:
         """One more output that the executor writes to fresh memory; its number among those."""
         index = self.n_results
         self.wiring.add_result(index)
-        targets.append(Target("result", index))
+        destinations.append(Destination("result", index))
         self.n_results += 1
         return index
 
-    def _grad_target(self, tensor: Any, atom: Any) -> Target:
+    def _grad_destination(self, tensor: Any, atom: Any) -> Destination:
         slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
         self.wiring.fixed[Place("grad", slot.index)] = address_of(slot.buffer)
-        return Target("grad", slot.index)
+        return Destination("grad", slot.index)
 
     def _follow_versions(self) -> None:
         for entry in self.capture.effects.writes:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Graph, Var
-from jtorch.compile.plan.memory import Place, Plan
+from jtorch.compile.plan.memory import Place
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.runner import Runner
+from jtorch.compile.target import Binding
 
 
 class Interpreted(Runner):
@@ -23,17 +25,11 @@ class Interpreted(Runner):
 
     compiled = 0
 
-    def __init__(
-        self, graph: Graph, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int],
-        numbers: dict[int, int],
-    ) -> None:  # fmt: skip
+    def __init__(self, code: Code, graph: Graph, binding: Binding) -> None:
         super().__init__()
         self.graph = graph
-        self.plan = plan
-        self.fixed = fixed
-        self.dynamic = dynamic
-        self.numbers = numbers
-        self.kernels = {t.kernel.source: t.kernel for t in plan.tasks if t.kernel is not None}
+        self.plan = code.plan
+        self.numbers, self.fixed, self.dynamic = binding.numbers, binding.fixed, binding.dynamic
 
     def move(self, place: Place, address: int) -> None:
         self.fixed[place] = address
@@ -52,10 +48,11 @@ class Interpreted(Runner):
             np.array(self._array(p, v, arguments)) for p, v in zip(places, self.graph.inputs, strict=True)
         ]
         outs = interpret(self.graph, values)
-        for var, target, value in zip(self.plan.fused.graph.outputs, self.plan.targets, outs, strict=True):
+        outputs = self.plan.fused.graph.outputs
+        for var, destination, value in zip(outputs, self.plan.destinations, outs, strict=True):
             assert isinstance(var, Var)
-            kind = "input" if target.kind == "write" else target.kind
-            self._array(Place(kind, target.index), var, arguments)[...] = value
+            kind = "input" if destination.kind == "write" else destination.kind
+            self._array(Place(kind, destination.index), var, arguments)[...] = value
 
     def _array(self, place: Place, var: Var, arguments: Sequence[Any]) -> np.ndarray:
         address = self.fixed.get(place)

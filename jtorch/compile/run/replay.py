@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.codegen.source import Kernel, Number, Pointer
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.codegen.emitter import Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.finalise import blas_operand
 from jtorch.compile.graph.ir import Literal, Var, short
@@ -22,6 +23,7 @@ from jtorch.compile.plan.memory import Place, Plan, Task
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.runner import Runner
+from jtorch.compile.target import Binding
 from jtorch.native import blas, cache
 from jtorch.native.executor import Executor, Patch, layout_is_known
 from jtorch.ops import xp
@@ -48,18 +50,14 @@ class Addresses:
 class Replay(Runner):
     """One plan, ready to run. ``run(*arguments)`` returns a status; see ``status_text``."""
 
-    def __init__(
-        self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int], n_arguments: int,
-        numbers: dict[int, int],
-    ) -> None:  # fmt: skip
+    def __init__(self, code: Code, binding: Binding) -> None:
         super().__init__()
-        self.plan = plan
+        self.code, self.plan = code, code.plan
         # runtime scalars: argument -> the word in memory that kernels read it from
-        self.words = numbers
-        self.numbers = [Patch(argument=k, destination=address, offset=0) for k, address in numbers.items()]
-        self.addresses = Addresses(plan, fixed, dynamic)
-        self.n_arguments = n_arguments
-        self.kernels = _unique_kernels(plan)
+        self.words = binding.numbers
+        self.numbers = [Patch(argument=k, destination=a, offset=0) for k, a in self.words.items()]
+        self.addresses = Addresses(self.plan, binding.fixed, binding.dynamic)
+        self.n_arguments = binding.n_arguments
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
         self.segments: list[Any] = []
@@ -70,8 +68,9 @@ class Replay(Runner):
 
     def _build_kernels(self) -> int:
         before = cache.counters.compiled
-        built = cache.get_or_build_many([(k.source, k.entry) for k in self.kernels.values()])
-        found = zip(self.kernels, built, strict=True)
+        kernels = self.code.texts()
+        built = cache.get_or_build_many([(k.source, k.entry) for k in kernels.values()])
+        found = zip(kernels, built, strict=True)
         self.kernel_address = {source: b.address for source, b in found}
         return cache.counters.compiled - before
 
@@ -113,19 +112,21 @@ class Replay(Runner):
         return Native(np.array(rows, np.int64), owners, patches, block, self.n_arguments)
 
     def _n_words(self, task: Task) -> int:
-        return len(task.kernel.arguments) if task.kernel else _GEMM_WORDS
+        kernel = self.code.kernels.get(task)
+        return len(kernel.arguments) if kernel else _GEMM_WORDS
 
     def _fill(self, task: Task, block: np.ndarray, at: int, base: int, patches: list[Patch]) -> int:
         """Write the argument block of a task; returns the address of its kernel."""
-        if task.kernel is None:
+        kernel = self.code.kernels.get(task)
+        if kernel is None:
             return self._fill_gemm(task, block, at, base, patches)
-        for k, argument in enumerate(task.kernel.arguments):
+        for k, argument in enumerate(kernel.arguments):
             if isinstance(argument, Pointer):
                 nbytes = argument.offset * argument.var.dtype.itemsize
                 self._point(argument.var, nbytes, block, at + k, base, patches)
             else:
                 block[at + k] = _word(argument)
-        return self.kernel_address[task.kernel.source]
+        return self.kernel_address[kernel.source]
 
     def _point(
         self, var: Var, nbytes: int, block: np.ndarray, k: int, base: int, patches: list[Patch]
@@ -220,15 +221,15 @@ class Replay(Runner):
     def status_text(self, status: int) -> tuple[str, Any]:
         """(what went wrong, where in the user's program)."""
         row, code = Executor.decode(status)
-        return failure_of(self.failed.owners[row], code)
+        return failure_of(self.code, self.failed.owners[row], code)
 
 
-def failure_of(task: Task, code: int) -> tuple[str, Any]:
-    """What status ``code`` of a task means: (what went wrong, where in the user's program)."""
-    errors = task.kernel.errors if task.kernel else ()
-    if 0 < code <= len(errors):
-        return errors[code - 1].sentence, errors[code - 1].source
-    return f"kernel failed with status {code}", task.step.eqns[0].source
+def failure_of(code: Code, task: Task, status: int) -> tuple[str, Any]:
+    """What ``status`` of a task means: (what went wrong, where in the user's program)."""
+    errors = code.kernels[task].errors if task in code.kernels else ()
+    if 0 < status <= len(errors):
+        return errors[status - 1].sentence, errors[status - 1].source
+    return f"kernel failed with status {status}", task.step.eqns[0].source
 
 
 class Native:
@@ -280,7 +281,3 @@ def _word(number: Number) -> int:
         return int(np.array(number.value, np.float64).view(np.int64))
     value = int(number.value)
     return value - 2**64 if value >= 2**63 else value
-
-
-def _unique_kernels(plan: Plan) -> dict[str, Kernel]:
-    return {t.kernel.source: t.kernel for t in plan.tasks if t.kernel is not None}

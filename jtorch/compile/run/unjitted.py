@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.codegen.source import Number, Pointer
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.codegen.emitter import Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.memory import Place, Plan, Task
+from jtorch.compile.plan.memory import Place, Task
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.replay import failure_of
 from jtorch.compile.run.runner import Runner
+from jtorch.compile.target import Binding
 from jtorch.ops import xp
 
 
@@ -54,22 +56,21 @@ class Unjitted(Runner):
 
     compiled = 0
 
-    def __init__(
-        self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int], n_arguments: int,
-        numbers: dict[int, int],
-    ) -> None:  # fmt: skip
+    def __init__(self, code: Code, binding: Binding) -> None:
         super().__init__()
-        self.plan = plan
-        self.numbers = numbers
-        self.fixed = fixed
-        self.dynamic = dynamic
-        self.memory, self.arena = arena.allocate(max(plan.arena_bytes, 64))
-        self.functions: dict[str, Any] = {}
-        self.kernels = {t.kernel.source: t.kernel for t in plan.tasks if t.kernel is not None}
-        for source, kernel in self.kernels.items():
+        self.code, self.plan = code, code.plan
+        self.numbers, self.fixed, self.dynamic = binding.numbers, binding.fixed, binding.dynamic
+        self.memory, self.arena = arena.allocate(max(self.plan.arena_bytes, 64))
+        self.functions = self._load()
+
+    def _load(self) -> dict[str, Any]:
+        """The function of each text."""
+        found = {}
+        for source, kernel in self.code.texts().items():
             namespace: dict[str, Any] = {}
             exec(compile(source, f"<kernel {kernel.entry}>", "exec"), namespace)
-            self.functions[source] = namespace[kernel.entry]
+            found[source] = namespace[kernel.entry]
+        return found
 
     def move(self, place: Place, address: int) -> None:
         self.fixed[place] = address
@@ -88,7 +89,8 @@ class Unjitted(Runner):
 
     def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
         """Run one task alone; its status."""
-        if task.kernel is None:
+        kernel = self.code.kernels.get(task)
+        if kernel is None:
             (eqn,) = task.step.eqns
             values = [
                 self._array(a, arguments) if isinstance(a, Var) else a.dtype.type(a.value) for a in eqn.inputs
@@ -97,8 +99,8 @@ class Unjitted(Runner):
             for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
                 self._array(var, arguments)[...] = value
             return 0
-        values = [self._argument(a, arguments) for a in task.kernel.arguments]
-        return self.functions[task.kernel.source](*values) or 0
+        values = [self._argument(a, arguments) for a in kernel.arguments]
+        return self.functions[kernel.source](*values) or 0
 
     def _argument(self, argument: Pointer | Number, arguments: Sequence[Any]) -> Any:
         if isinstance(argument, Number):
@@ -124,4 +126,4 @@ class Unjitted(Runner):
         return self._address(self.plan.places[var], arguments)
 
     def status_text(self, status: int) -> tuple[str, Any]:
-        return failure_of(self.failed, status & 0xFFFF)
+        return failure_of(self.code, self.failed, status & 0xFFFF)

@@ -11,8 +11,9 @@ import numpy as np
 import jtorch
 import jtorch.nn.functional as F
 from jtorch import nn
+from jtorch.compile.run.targets import CUDA_SIMULATOR
 from tests.compile.chain import Machine, arguments_of, trace
-from tests.compile.codegen.cuda_chain import Simulated, Split, plan_of, simulate, simulate_exactly
+from tests.compile.codegen.cuda_chain import SPLIT, plan_of, simulate, simulate_exactly
 
 Program = Callable[[], object]
 
@@ -103,7 +104,7 @@ REDUCTIONS: dict[str, tuple[Callable, list[Any]]] = {
     ),
 }
 
-SPLIT = {
+SPLITTABLE = {
     "sums",
     "narrow columns",
     "nan",
@@ -156,7 +157,7 @@ def in_place() -> None:
 
 def _failing(sentence: str, function: Callable, leaves: list[Any]) -> None:
     made = trace(function, leaves)
-    machine = Machine(plan_of(made), Simulated, arguments_of(made))
+    machine = Machine(plan_of(made), CUDA_SIMULATOR, arguments_of(made))
     status = machine.run()
     assert status and machine.runner.status_text(status)[0] == sentence, status
 
@@ -177,5 +178,5 @@ for _name, (_function, _leaves) in MAPS.items():
     PROGRAMS[f"map: {_name}"] = functools.partial(simulate_exactly, _function, _leaves)
 for _name, (_function, _leaves) in REDUCTIONS.items():
     PROGRAMS[f"reduction: {_name}"] = functools.partial(simulate, _function, _leaves)
-    if _name in SPLIT:
-        PROGRAMS[f"split: {_name}"] = functools.partial(simulate, _function, _leaves, Split)
+    if _name in SPLITTABLE:
+        PROGRAMS[f"split: {_name}"] = functools.partial(simulate, _function, _leaves, SPLIT)

@@ -113,7 +113,7 @@ def test_results_over_what_each_block_reads_are_written_last():
 def test_errors_have_a_word_each():
     gathers = kernels(lambda x, i: [x[i] + 1.0], jtorch.ones(5, 3), jtorch.tensor([1, 2]))
     found = next(k for k in gathers if k.errors)
-    assert found.errors == ("index out of range in self",)
+    assert [failure.sentence for failure in found.errors] == ["index out of range in self"]
     assert found.arguments[-1] == Status(1)
     assert "status[0] = 1" in found.source
 

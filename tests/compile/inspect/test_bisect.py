@@ -15,7 +15,7 @@ from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.inspect.bisect import bisect, spread
 from jtorch.compile.inspect.links import Machine
 from jtorch.compile.inspect.repro import Recorder
-from jtorch.compile.run.unjitted import Unjitted
+from jtorch.compile.run.targets import PYTHON
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,9 @@ pytestmark = pytest.mark.slow
 PLANT = """
 import os
 from dataclasses import replace
-from jtorch.compile import bisect, fuse, memory, passes
+from jtorch.compile.codegen import source as written
+from jtorch.compile.graph import passes
+from jtorch.compile.plan import memory
 from jtorch.compile.codegen.source import Kernel
 from jtorch.compile.run import replay
 
@@ -31,12 +33,12 @@ fault = os.environ.get("PLANT")
 if fault == "rule":  # exp(x) = exp(exp(x)) once
     passes._RULES_OF["neg"] = [lambda eqn, define: eqn.inputs[0]]
 if fault == "codegen":
-    write = memory.write_kernel
+    write = written.write_kernel
     def wrong(nest, same):
         kernel = write(nest, same)
         source = kernel.source.replace("exp_f32(", "-exp_f32(")
         return Kernel(kernel.entry, source, kernel.arguments, kernel.errors)
-    memory.write_kernel = wrong
+    written.write_kernel = wrong
 if fault == "numba":
     word = replay._word
     def wrong_word(number):
@@ -52,14 +54,14 @@ if fault == "memory":
         return size
     memory._Planner._allocate = overlapping
 if fault == "fusion":  # a kernel of more than one equation computes its exp wrong
-    write_nest = memory.write_kernel
+    write_nest = written.write_kernel
     def wrong_nest(nest, same):
         kernel = write_nest(nest, same)
         if "exp" in kernel.entry and "sum" in kernel.entry:
             source = kernel.source.replace("exp_f32(", "-exp_f32(")
             kernel = Kernel(kernel.entry, source, kernel.arguments, kernel.errors)
         return kernel
-    memory.write_kernel = wrong_nest
+    written.write_kernel = wrong_nest
 """
 
 
@@ -199,8 +201,8 @@ def test_spread_memory_shares_nothing(script):
     assert plan.arena_bytes >= program.planned(Fuel(-1)).arena_bytes
     arguments = program.arguments()
     for a, b in zip(
-        Machine(plan, Unjitted, arguments).run(),
-        Machine(program.planned(Fuel(-1)), Unjitted, arguments).run(),
+        Machine(plan, PYTHON, arguments).run(),
+        Machine(program.planned(Fuel(-1)), PYTHON, arguments).run(),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)

@@ -7,10 +7,10 @@ import pytest
 
 import jtorch
 import jtorch.nn as nn
+from jtorch.compile.codegen import source
 from jtorch.compile.codegen.source import Kernel
 from jtorch.compile.graph.passes import _RULES_OF
 from jtorch.compile.inspect.links import differs
-from jtorch.compile.plan import memory
 from jtorch.core.errors import VerifyError
 from jtorch.core.op import BY_NAME
 
@@ -149,14 +149,14 @@ def test_a_wrong_rule_is_found_and_the_state_put_back(planted_rule):
 
 
 def test_a_wrong_kernel_is_found(monkeypatch):
-    original = memory.write_kernel
+    original = source.write_kernel
 
     def wrong(nest, same):
         kernel = original(nest, same)
-        source = kernel.source.replace("exp_f32(", "-exp_f32(")
-        return Kernel(kernel.entry, source, kernel.arguments, kernel.errors)
+        text = kernel.source.replace("exp_f32(", "-exp_f32(")
+        return Kernel(kernel.entry, text, kernel.arguments, kernel.errors)
 
-    monkeypatch.setattr(memory, "write_kernel", wrong)
+    monkeypatch.setattr(source, "write_kernel", wrong)
     f = jtorch.compile(lambda x: (x * 2).exp().sum(), verify="first")
     sentence = (
         r"result 0(?s:.*)Kernel row_mul_exp_sum: first differing equation .* = sum\(.*test_verify.py:\d+"

@@ -9,10 +9,10 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
-from jtorch.compile.codegen.source import Number, Pointer
+from jtorch.compile.codegen.source import Number, Pointer, emit
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.plan.memory import Place
-from tests.compile.chain import assert_chain, optimised, planned, targets_of, trace
+from tests.compile.chain import assert_chain, destinations_of, optimised, planned, trace
 
 
 def floats(*shape, seed=0):
@@ -22,8 +22,8 @@ def floats(*shape, seed=0):
 def kernels_of(function, *leaves):
     with jtorch.no_grad():
         made = trace(function, leaves)
-    plan = planned(finalise(optimised(made.graph)), targets_of(made))
-    return [t.kernel for t in plan.tasks if t.kernel is not None]
+    plan = planned(finalise(optimised(made.graph)), destinations_of(made))
+    return list(emit(plan).kernels.values())
 
 
 def body(kernel):
@@ -105,9 +105,9 @@ def test_memory_that_is_written_has_one_pointer():
 
     leaves = [floats(4, 3, seed=k) for k in range(3)]
     made = trace(program, leaves)
-    plan = planned(finalise(optimised(made.graph)), targets_of(made))
-    for task in plan.tasks:
-        places = [(plan.places[a.var], a.offset) for a in task.kernel.arguments if isinstance(a, Pointer)]
+    plan = planned(finalise(optimised(made.graph)), destinations_of(made))
+    for task, kernel in emit(plan).kernels.items():
+        places = [(plan.places[a.var], a.offset) for a in kernel.arguments if isinstance(a, Pointer)]
         assert len(set(places)) == len(places)
         written = {plan.places[v] for v in task.writes}
         for place in written:

@@ -12,14 +12,22 @@ import jtorch
 import jtorch.nn.functional as F
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.plan.memory import Place, Plan
-from jtorch.compile.run.unjitted import Unjitted
-from tests.compile.chain import arguments_of, assert_chain, execute, optimised, planned, targets_of, trace
+from jtorch.compile.run.targets import PYTHON
+from tests.compile.chain import (
+    arguments_of,
+    assert_chain,
+    destinations_of,
+    execute,
+    optimised,
+    planned,
+    trace,
+)
 from tests.compile.programs import Program, programs
 
 
 def plan_of(function, *leaves) -> Plan:
     made = trace(function, leaves)
-    return planned(finalise(optimised(made.graph)), targets_of(made))
+    return planned(finalise(optimised(made.graph)), destinations_of(made))
 
 
 def floats(*shape, seed=0, requires_grad=False):
@@ -255,7 +263,7 @@ def test_an_update_that_a_check_depends_on_is_made_aside():
         return table[p.long()]
 
     made = trace(program, [floats(3).abs(), floats(9, seed=1)])
-    plan = planned(finalise(optimised(made.graph)), targets_of(made))
+    plan = planned(finalise(optimised(made.graph)), destinations_of(made))
     assert_sound(plan)
-    found, written = execute(plan, Unjitted, arguments_of(made))
+    found, written = execute(plan, PYTHON, arguments_of(made))
     assert found.shape == written.shape == (3,)

@@ -10,9 +10,10 @@ import pytest
 import jtorch
 import jtorch.nn.functional as F
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.run.replay import HostCall, Native, Replay
-from jtorch.compile.run.unjitted import Memory, Unjitted
-from tests.compile.chain import Machine, arguments_of, optimised, planned, targets_of, trace
+from jtorch.compile.run.replay import HostCall, Native
+from jtorch.compile.run.targets import CPU, PYTHON
+from jtorch.compile.run.unjitted import Memory
+from tests.compile.chain import Machine, arguments_of, destinations_of, optimised, planned, trace
 
 
 def _line(function, text):
@@ -126,7 +127,7 @@ def test_library_calls_between_kernels_and_before_them(mode):
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
     if mode == "numba":
-        kinds = {type(segment) for segment in program._latest.replay.segments}
+        kinds = {type(segment) for segment in program._latest.runner.segments}
         assert kinds == {Native, HostCall}
 
 
@@ -157,18 +158,19 @@ def test_plain_python_kernels_do_not_address_outside_of_an_array():
             memory[outside]
 
 
-def _machine(function, leaves, runner):
+def _machine(function, leaves, target):
     made = trace(function, leaves)
-    return Machine(planned(finalise(optimised(made.graph)), targets_of(made)), runner, arguments_of(made))
+    plan = planned(finalise(optimised(made.graph)), destinations_of(made))
+    return Machine(plan, target, arguments_of(made))
 
 
-@pytest.mark.parametrize("runner", [Replay, Unjitted])
-def test_runs_are_repeatable(runner):
+@pytest.mark.parametrize("target", [CPU, PYTHON], ids=lambda target: target.name)
+def test_runs_are_repeatable(target):
     """Nothing of one run is left for the next: the arena is full of the last one's values."""
     rng = np.random.default_rng(0)
     x, w = (jtorch.from_numpy(rng.normal(size=(4, 4)).astype(np.float32)) for _ in range(2))
     with jtorch.no_grad():
-        machine = _machine(lambda x, w: F.softmax(x @ w, -1).sum(0), [x, w], runner)
+        machine = _machine(lambda x, w: F.softmax(x @ w, -1).sum(0), [x, w], target)
     assert machine.run() == 0
     first = [a.copy() for a in machine.outputs]
     assert machine.run() == 0
