@@ -15,6 +15,7 @@ import collections
 
 import pytest
 
+from jtorch.core import threads
 from jtorch.eager import shortcuts
 
 _QUICK = 16  # cases of one test in the quick part
@@ -37,3 +38,11 @@ def pytest_collection_modifyitems(items):
 
 
 shortcuts.prepare()  # the first op of all may compile them, into the cache folder of a test
+
+
+@pytest.fixture
+def number():
+    """The number of threads in force; puts it back."""
+    before = threads.count()
+    yield before
+    threads.set_count(before)

@@ -10,7 +10,7 @@ from typing import Any
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.ir import Var, names_of
-from jtorch.compile.plan.memory import Plan
+from jtorch.compile.plan.memory import Plan, Where
 from jtorch.compile.timings import Timings
 from jtorch.core import config
 
@@ -65,7 +65,7 @@ def plan_text(plan: Plan) -> str:
 
     def place(var: Var) -> str:
         where = plan.places[var]
-        at = f"+{where.at}" if where.kind == "arena" else f" {where.at}"
+        at = f"+{where.at}" if where.kind is Where.ARENA else f" {where.at}"
         return f"{names[var]} @ {where.kind}{at}"
 
     rows = [f"arena: {plan.arena_bytes} bytes, steps: {len(plan.tasks)}"]

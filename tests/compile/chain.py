@@ -20,9 +20,10 @@ from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.pipeline import address_of
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Destination, Place, Plan, plan_memory
+from jtorch.compile.plan.memory import Destination, Place, Plan, Use, Where, plan_memory
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, ScalarInput
+from jtorch.compile.record.returned import Output, Part
 from jtorch.compile.record.tree import flatten
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.run.unjitted import Unjitted
@@ -61,7 +62,7 @@ def arguments_of(made: Capture) -> list[np.ndarray]:
 def planned(graph: Graph, destinations: Sequence[Destination] | None = None, fuel: int = -1) -> Plan:
     """The plan of an optimised and finalised graph; its outputs are results unless
     ``destinations`` say else."""
-    wanted = list(destinations or (Destination("result", k) for k in range(len(graph.outputs))))
+    wanted = list(destinations or (Destination(Use.RESULT, k) for k in range(len(graph.outputs))))
     return plan_memory(graph, fuse(graph, Fuel(fuel)), wanted)
 
 
@@ -71,13 +72,13 @@ class Machine:
     def __init__(self, plan: Plan, target: Target, arguments: Sequence[Any]) -> None:
         graph = plan.fused.graph
         self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
-        fixed = {Place("input", k): address_of(a) for k, a in enumerate(self.inputs)}
+        fixed = {Place(Where.INPUT, k): address_of(a) for k, a in enumerate(self.inputs)}
         self.outputs: list[np.ndarray] = []
         for var, destination in zip(graph.outputs, plan.destinations, strict=True):
             new = np.empty(var.shape, var.dtype)  # type: ignore[union-attr]
             new.reshape(-1).view(np.uint8)[...] = GARBAGE
-            self.outputs.append(self.inputs[destination.index] if destination.kind == "write" else new)
-            fixed.setdefault(Place(destination.kind, destination.index), address_of(new))
+            self.outputs.append(self.inputs[destination.index] if destination.kind is Use.WRITE else new)
+            fixed.setdefault(destination.place, address_of(new))
         self.runner = target.load(target.emit(plan), graph, Binding(fixed, {}, 0, {}))
         memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
         memory[...] = GARBAGE
@@ -107,9 +108,9 @@ def copies(leaves: Sequence[Any]) -> list[Any]:
 def destinations_of(made: Capture) -> list[Destination]:
     """Results as results, changed arguments as writes."""
     index_of = {id(e): k for k, e in enumerate(made.inputs)}
-    destinations = [Destination("result", k) for k in range(made.n_results)]
-    destinations += [Destination("write", index_of[id(e)]) for e in made.effects.writes]
-    return destinations + [Destination("grad", k) for k in range(len(_new_grads(made)))]
+    destinations = [Destination(Use.RESULT, k) for k in range(made.n_results)]
+    destinations += [Destination(Use.WRITE, index_of[id(e)]) for e in made.effects.writes]
+    return destinations + [Destination(Use.GRAD, k) for k in range(len(_new_grads(made)))]
 
 
 def _decisions(made: Capture) -> list[int]:
@@ -122,7 +123,7 @@ def _decisions(made: Capture) -> list[int]:
 
 def _n_values(made: Capture) -> int:
     """How many outputs of the graph results are made of: those that lie in another order are views."""
-    return 1 + max((r.index for r in made.results), default=-1)
+    return 1 + max((getattr(r, "index", -1) for r in made.results), default=-1)
 
 
 def _shown(made: Capture, outputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -130,7 +131,7 @@ def _shown(made: Capture, outputs: list[np.ndarray]) -> list[np.ndarray]:
     results = []
     for result in made.results:
         value = outputs[result.index]
-        for op, statics in result.chain:
+        for op, statics in getattr(result, "chain", ()):
             value = op.body(EAGER.xp, value, **statics)
         results.append(value)
     return results + [outputs[k] for k in _decisions(made)] + outputs[made.n_results :]
@@ -157,7 +158,7 @@ def links(
     made = trace(function, copies(leaves))
     if made.error is not None:
         raise made.error
-    assert all(r.kind in ("tensor", "part") for r in made.results), [r.kind for r in made.results]
+    assert all(isinstance(r, (Output, Part)) for r in made.results), made.results
     given, arguments = copies(leaves), arguments_of(made)
     position = default_generator.position()
     found = values_of(function(*given))

@@ -111,7 +111,7 @@ def _memory_is_reused_too_soon(patch):
     def stale(self, order):
         for task in order:
             for var in task.writes:
-                self.places.setdefault(var, memory.Place("arena", 0))
+                self.places.setdefault(var, memory.Place(memory.Where.ARENA, 0))
         return 8192
 
     patch.setattr(memory._Planner, "_allocate", stale)

@@ -12,7 +12,7 @@ import pytest
 import jtorch
 from jtorch.core import library_threads, threads
 from jtorch.core.library_threads import limited
-from tests.core.test_threads import number, run  # noqa: F401 - a fixture
+from tests.core.test_threads import run
 
 LARGE = threads.PARALLEL_FLOPS
 

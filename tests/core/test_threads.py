@@ -25,14 +25,6 @@ def run(program: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture
-def number():
-    """Puts the number in force back."""
-    before = threads.count()
-    yield before
-    threads.set_count(before)
-
-
 # -- which number ----------------------------------------------------------------------------------------
 
 

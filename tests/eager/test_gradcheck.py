@@ -68,8 +68,10 @@ def test_several_inputs_and_outputs(x):
 
 
 def test_no_input_requires_grad():
-    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
-        gradcheck(lambda a: a, (jtorch.ones(2),))
+    sentence = "at least one input tensor to require gradient.*none of them have requires_grad=True"
+    for given in (jtorch.ones(1), (jtorch.ones(2),)):
+        with pytest.raises(ValueError, match=sentence):
+            gradcheck(lambda a: a, given)
 
 
 def test_inputs_are_put_back(x):
@@ -159,11 +161,6 @@ def test_imprecise_inputs_warn():
     single = jtorch.tensor([1.0], requires_grad=True)
     with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision"):
         gradcheck(lambda x: x * 2, single, eps=1e-2, atol=1e-2)
-
-
-def test_no_input_requires_grad():
-    with pytest.raises(ValueError, match="none of them have requires_grad=True"):
-        gradcheck(lambda x: x, jtorch.ones(1))
 
 
 @pytest.mark.parametrize("option", ["check_forward_ad", "check_batched_grad"])

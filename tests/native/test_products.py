@@ -11,7 +11,7 @@ import pytest
 
 from jtorch.core import threads
 from jtorch.native import products
-from tests.core.test_threads import number, run  # noqa: F401 - a fixture
+from tests.core.test_threads import run
 
 DTYPES = (np.float32, np.float64)
 SIZES = (0, 1, 2, 3, 33)

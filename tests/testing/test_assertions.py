@@ -52,8 +52,7 @@ def verdict(T, name, **options):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("name", PAIRS)
 def test_pytorch_says_the_same(name, options):
-    torch = pytest.importorskip("torch")
-    import torch.testing
+    torch = pytest.importorskip("torch.testing") and pytest.importorskip("torch")
 
     (ours, said), (theirs, expected) = verdict(jtorch, name, **options), verdict(torch, name, **options)
     assert ours == theirs

@@ -29,6 +29,7 @@ from jtorch.compile.codegen.cuda_launch import Argument, Launch, Work, launches
 from jtorch.compile.codegen.cuda_reduce import ReductionEmitter
 from jtorch.compile.codegen.cuda_scatter import ScatterEmitter
 from jtorch.compile.codegen.emitter import Failure
+from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Compute, Nest, Value
 from jtorch.compile.plan.memory import Plan
 
@@ -78,7 +79,7 @@ class _MapEmitter(CudaEmitter):
         self._once_per_block()
         with self._strided(self.loops, "cuda.grid(1)", "cuda.gridsize(1)"):
             self._stores(self.nest.stores, dict(self.outside))
-        return Work("map", prod(loop.size for loop in self.loops))
+        return Work(Style.MAP, prod(loop.size for loop in self.loops))
 
     def _once_per_block(self) -> None:
         """Values that all elements share. Where they are costly (Adam's powers of beta take some 400 float64
@@ -110,6 +111,7 @@ def _used_deeper(nest: Nest, values: list[Value]) -> list[Value]:
     return [v for v in values if v in wanted]
 
 
-_EMITTERS: dict[str, type[CudaEmitter]] = {
-    "map": _MapEmitter, "row": ReductionEmitter, "column": ReductionEmitter, "scatter": ScatterEmitter,
+_EMITTERS: dict[Style, type[CudaEmitter]] = {
+    Style.MAP: _MapEmitter, Style.ROW: ReductionEmitter, Style.COLUMN: ReductionEmitter,
+    Style.SCATTER: ScatterEmitter,
 }  # fmt: skip

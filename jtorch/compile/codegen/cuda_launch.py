@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.codegen.emitter import Number, Pointer
+from jtorch.compile.plan.fuse import Style
 
 THREADS = 256  # of a block; the shared arrays of the kernels have this many items
 MAX_BLOCKS = 2048  # of an elementwise launch: some 16 per multiprocessor, the rest by striding
@@ -55,7 +56,7 @@ Argument = Pointer | Number | Scratch | Status | Phase
 class Work:
     """What a launch rule asks of a kernel: its style, and how much there is to do."""
 
-    style: str
+    style: Style
     kept: int  # independent results: elements of a map, rows, columns, or (line, owner) pairs
     reduced: int = 1  # elements that each result is made of
     splits: int = 1
@@ -78,20 +79,20 @@ def power_of_two(n: int) -> int:
 def block_of(works: Sequence[Work], threads: int) -> tuple[int, int]:
     """The shape of the blocks: teams are powers of two, as the reduction tree wants them."""
     style = works[0].style
-    if style == "row":
+    if style == Style.ROW:
         lanes = min(power_of_two(max(w.reduced for w in works)), threads)
         return lanes, threads // lanes
-    if style == "column":
+    if style == Style.COLUMN:
         columns = min(power_of_two(max(w.kept for w in works)), TILE, threads)
         return columns, threads // columns
     return threads, 1
 
 
-def splits_for(style: str, kept: int, reduced: int, threads: int = THREADS) -> int:
+def splits_for(style: Style, kept: int, reduced: int, threads: int = THREADS) -> int:
     """How many blocks share one result. One, unless the results alone would leave most of the device idle
     and each share is worth a second launch."""
     block = block_of([Work(style, kept, reduced)], threads)
-    lanes, side = block if style == "row" else block[::-1]
+    lanes, side = block if style == Style.ROW else block[::-1]
     if reduced <= 64 * lanes:
         return 1
     tiles = -(-kept // side)
@@ -103,9 +104,9 @@ def launches(works: Sequence[Work], threads: int = THREADS) -> tuple[Launch, ...
     block = block_of(works, threads)
     style, many = works[0].style, len(works)
     found: list[tuple[int, int]] = []  # (blocks, phase)
-    if style == "map":
+    if style == Style.MAP:
         found.append((max(_strided(w.kept, threads) for w in works), 0))
-    elif style == "scatter":
+    elif style == Style.SCATTER:
         found.append((max(_strided(w.cleared, threads) for w in works), 0))
         found.append((max(_strided(w.kept, threads) for w in works), 1))
     elif all(w.splits == 1 for w in works):
@@ -122,7 +123,7 @@ def _strided(elements: int, threads: int) -> int:
 
 
 def _tiles(work: Work, block: tuple[int, int]) -> int:
-    side = block[1] if work.style == "row" else block[0]
+    side = block[1] if work.style == Style.ROW else block[0]
     return -(-work.kept // side)
 
 

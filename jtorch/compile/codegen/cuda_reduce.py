@@ -21,6 +21,7 @@ from jtorch.compile.codegen.cuda_launch import Phase, Scratch, Work, splits_for
 from jtorch.compile.codegen.emitter import I64
 from jtorch.compile.codegen.totals import Total, is_sum
 from jtorch.compile.graph.ir import short
+from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Load, Reduce, Store, Value
 from jtorch.core import partials
 
@@ -72,7 +73,7 @@ class ReductionEmitter(CudaEmitter):
 
     def write(self) -> Work:
         nest = self.nest
-        self.team = _COLUMN if nest.style == "column" else _ROW
+        self.team = _COLUMN if nest.style == Style.COLUMN else _ROW
         self.kept = [loop for loop in self.loops if not loop.reduced]
         self.inner = [loop for loop in self.loops if loop.reduced]
         n_kept, n_inner = (prod(loop.size for loop in group) for group in (self.kept, self.inner))
@@ -102,7 +103,7 @@ class ReductionEmitter(CudaEmitter):
     def _choose_splits(self, n_kept: int, n_inner: int) -> int:
         """Make the kernel splittable where results are few by structure: one in all, or one per column."""
         nest = self.nest
-        self.split = (nest.style == "column" or not self.kept) and not self._overwrites_rows()
+        self.split = (nest.style == Style.COLUMN or not self.kept) and not self._overwrites_rows()
         if not self.split:
             return 1
         splits = self.splits or splits_for(nest.style, n_kept, n_inner)
@@ -271,7 +272,7 @@ class ReductionEmitter(CudaEmitter):
     def _finish(self, scope: dict[Value, str]) -> None:
         """What is stored once per result, by the first lane of its team."""
         stores = [s for s in self.nest.stores if s.level < 2]
-        if self.nest.style == "column":  # whose results always are in memory, without a Store
+        if self.nest.style == Style.COLUMN:  # whose results always are in memory, without a Store
             results = zip(self.nest.reductions, self.nest.result_places(), strict=True)
             stores = [Store(r.var, at, r, 1) for r, at in results] + stores
         if self._overwrites_rows():

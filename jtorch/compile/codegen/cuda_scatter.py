@@ -9,6 +9,7 @@ from math import prod
 from jtorch.compile.codegen.cuda_emitter import CudaEmitter
 from jtorch.compile.codegen.cuda_launch import Phase, Work
 from jtorch.compile.codegen.emitter import I64
+from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Position, Scatter, Value
 from jtorch.compile.plan.order import Loop
 
@@ -39,7 +40,7 @@ class ScatterEmitter(CudaEmitter):
         with self._while("k", f"{self._total(lines)} * {owners}", "cuda.grid(1)", "cuda.gridsize(1)"):
             self._place(lines)
             self._loops(walked, lambda: self._add_owned(target, out, [v for _, v in computed]))
-        return Work("scatter", n_lines * n_owners, cleared=target.var.type.size)
+        return Work(Style.SCATTER, n_lines * n_owners, cleared=target.var.type.size)
 
     def _line_loops(self, target: Scatter) -> list[Loop]:
         """The loops whose position an output coordinate is: their turns write to different lines."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from jtorch.compile.codegen.code import Code, Same, written
 from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
 from jtorch.compile.codegen.emitter import I64, Failure, Number, Pointer
+from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Nest, Scatter, Value
 from jtorch.compile.plan.memory import Plan
 
@@ -52,7 +53,10 @@ class _CpuEmitter(ReductionEmitter):
     """One thread runs all loops. A status is the kernel's result; of several errors the last one stays."""
 
     def kernel(self) -> Kernel:
-        write = {"map": self._map, "row": self._row, "column": self._column, "scatter": self._scatter}
+        write = {
+            Style.MAP: self._map, Style.ROW: self._row, Style.COLUMN: self._column,
+            Style.SCATTER: self._scatter,
+        }  # fmt: skip
         write[self.nest.style]()
         body = self.writer.lines
         if self.errors:

@@ -246,7 +246,7 @@ class Reader:
 
 
 def _sums_in_memory(group: object) -> bool:
-    return getattr(group, "style", "") in ("column", "scatter")
+    return getattr(group, "sums_in_memory", False)
 
 
 def _variables(eqn: Eqn) -> list[Var]:

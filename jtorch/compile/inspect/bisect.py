@@ -24,7 +24,7 @@ from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.links import BUDGET, Machine, equation_text
 from jtorch.compile.inspect.repro import Recorder, first_difference
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import ALIGNMENT, Place, Plan, plan_memory
+from jtorch.compile.plan.memory import ALIGNMENT, Place, Plan, Where, plan_memory
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.target import Target
 
@@ -140,8 +140,8 @@ def spread(plan: Plan) -> Plan:
     """The plan with scratch memory of its own for every value: no two share any."""
     places, end = {}, 0
     for var, place in plan.places.items():
-        places[var] = Place("arena", end) if place.kind == "arena" else place
-        if place.kind == "arena":
+        places[var] = Place(Where.ARENA, end) if place.kind is Where.ARENA else place
+        if place.kind is Where.ARENA:
             end += -(-var.type.nbytes // ALIGNMENT) * ALIGNMENT
     return replace(plan, places=places, arena_bytes=end)
 

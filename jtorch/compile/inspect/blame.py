@@ -11,6 +11,7 @@ from jtorch.compile.graph.interpret import evaluate, read
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.links import Machine, Values, differs, equation_text
+from jtorch.compile.record.returned import Output
 from jtorch.compile.run.targets import INTERPRETER
 
 _NOBODY = "Each equation agrees when run by itself: the steps disturb each other, or state outside differs."
@@ -39,7 +40,7 @@ def _in_recording(capture: Any, values: Values, expected: Sequence[Any], judge: 
     """Whether the recorded graph itself gives other results than eager mode did."""
     made_by = {v: e for e in capture.graph.eqns for v in e.outputs}
     for result, wanted in zip(capture.results, expected, strict=False):
-        if result.kind != "tensor" or not isinstance(wanted, np.ndarray):
+        if not isinstance(result, Output) or not isinstance(wanted, np.ndarray):
             continue
         atom = capture.graph.outputs[result.index]
         told = differs(wanted, read(values, atom), judge.budget)

@@ -12,7 +12,8 @@ from jtorch.compile.graph.ir import Graph, Type, Var, names_of
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.naming import Named
-from jtorch.compile.plan.fuse import Fuser, Group, drawback, obstacle
+from jtorch.compile.plan.fuse import Fuser, Group, StepKind, drawback, obstacle
+from jtorch.compile.plan.memory import Where
 from jtorch.compile.record.inputs import (
     ArrayInput,
     ConstantInput,
@@ -103,7 +104,7 @@ def explain(plan: Any, name: str, named: Named) -> Explanation:
     """Explain one compiled plan."""
     graph, planned = plan.program.graph, plan.program.plan
     kinds = [t.step.kind for t in planned.tasks]
-    outside = sum(_bytes(v) for v, p in planned.places.items() if p.kind in ("grad", "result"))
+    outside = sum(_bytes(v) for v, p in planned.places.items() if p.kind in (Where.GRAD, Where.RESULT))
     return Explanation(
         name=name,
         ops=Counter(e.op.name for e in graph.eqns),
@@ -114,7 +115,7 @@ def explain(plan: Any, name: str, named: Named) -> Explanation:
         peak_bytes=planned.arena_bytes + outside,
         guards=tuple(_guards(plan)),
         segments=_segments(kinds),
-        host_calls=kinds.count("host"),
+        host_calls=kinds.count(StepKind.HOST),
     )
 
 
@@ -122,9 +123,9 @@ def _bytes(var: Var) -> int:
     return math.prod(var.shape) * var.dtype.itemsize
 
 
-def _segments(kinds: list[str]) -> int:
+def _segments(kinds: list[StepKind]) -> int:
     """Runs of steps without a host call."""
-    native = [kind != "host" for kind in kinds]
+    native = [kind is not StepKind.HOST for kind in kinds]
     return sum(now and not before for before, now in zip([False, *native], native, strict=False))
 
 

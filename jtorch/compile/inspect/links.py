@@ -14,7 +14,7 @@ import numpy as np
 
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Eqn, Graph, Var, eqn_text, names_of
-from jtorch.compile.plan.memory import Place, Plan
+from jtorch.compile.plan.memory import Place, Plan, Use, Where
 from jtorch.compile.target import Binding, Target
 
 Values = dict[Var, Any]
@@ -63,12 +63,12 @@ class Machine:
         graph = plan.fused.graph
         self.plan = plan
         self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
-        fixed = {Place("input", k): _address(a) for k, a in enumerate(self.inputs)}
+        fixed = {Place(Where.INPUT, k): _address(a) for k, a in enumerate(self.inputs)}
         self.outputs: list[np.ndarray] = []
         for var, destination in zip(graph.outputs, plan.destinations, strict=True):
             new = np.zeros(var.shape, var.dtype)  # type: ignore[union-attr]
-            self.outputs.append(self.inputs[destination.index] if destination.kind == "write" else new)
-            fixed.setdefault(Place(destination.kind, destination.index), _address(new))
+            self.outputs.append(self.inputs[destination.index] if destination.kind is Use.WRITE else new)
+            fixed.setdefault(destination.place, _address(new))
         self.runner = target.load(target.emit(plan), graph, Binding(fixed, {}, 0, {}))
 
     def run(self) -> list[np.ndarray]:

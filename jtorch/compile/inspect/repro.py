@@ -25,7 +25,7 @@ from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.links import BUDGET, Machine
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Destination, Plan, plan_memory
+from jtorch.compile.plan.memory import Destination, Plan, Use, plan_memory
 from jtorch.compile.record.snapshot import graph_arguments
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.core.errors import CompileError, Source
@@ -58,7 +58,7 @@ class Recorder:
     def output(self, atom: Atom, kind: str, index: int) -> None:
         """The next output and what becomes of it: see ``memory.Destination``."""
         self.outputs.append(atom)
-        self.destinations.append(Destination(kind, index))
+        self.destinations.append(Destination(Use(kind), index))
 
     @property
     def graph(self) -> Graph:
@@ -146,8 +146,8 @@ def save_repro(plan: Any, leaves: list[Any], folder: Any) -> Path:
 def _destinations(plan: Any) -> list[Destination]:
     wanted = len(plan.capture.wanted) if plan.backward is not None else 0
     n = len(plan.capture.graph.outputs) - wanted
-    first = 1 + max((t.index for t in plan.destinations[:n] if t.kind == "result"), default=-1)
-    return [*plan.destinations[:n], *(Destination("result", first + k) for k in range(wanted))]
+    first = 1 + max((t.index for t in plan.destinations[:n] if t.kind is Use.RESULT), default=-1)
+    return [*plan.destinations[:n], *(Destination(Use.RESULT, first + k) for k in range(wanted))]
 
 
 _HEAD = '''"""The program {name!r} as jtorch recorded it.
@@ -186,7 +186,7 @@ def _script(graph: Graph, destinations: Sequence[Destination]) -> str:
         at = f", at={(eqn.source.file, eqn.source.line, eqn.source.function)}" if eqn.source else ""
         lines.append(f"({outs.rstrip()}) = g.add({eqn.op.name!r}, [{inputs}], {{{statics}}}{at})")
     for atom, destination in zip(graph.outputs, destinations, strict=True):
-        lines.append(f"g.output({show(atom)}, {destination.kind!r}, {destination.index})")
+        lines.append(f"g.output({show(atom)}, {destination.kind.value!r}, {destination.index})")
     return "\n".join([*lines, "", 'if __name__ == "__main__":', "    raise SystemExit(report(g))", ""])
 
 

@@ -18,6 +18,7 @@ from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.ledger import failing_guard
 from jtorch.compile.inspect.links import BUDGET
 from jtorch.compile.inspect.naming import Named
+from jtorch.compile.record.returned import Output
 from jtorch.compile.record.snapshot import Snapshot, graph_arguments
 from jtorch.compile.run.caller import MISS
 from jtorch.core import watch
@@ -184,7 +185,7 @@ class _Atoms:
     def __init__(self, capture: Any, leaves: list[Any]) -> None:
         outputs = capture.graph.outputs
         effects, rest = capture.effects, iter(outputs[capture.n_results :])
-        self.results = {k: outputs[r.index] for k, r in enumerate(capture.results) if r.kind == "tensor"}
+        self.results = {k: outputs[r.index] for k, r in enumerate(capture.results) if isinstance(r, Output)}
 
         def now(tensor: Any) -> Any:
             return leaves[capture.places[id(tensor)]] if id(tensor) in capture.places else tensor

@@ -14,6 +14,7 @@ A group runs over one *domain* (a shape) of which some axes may be *reduced*:
 
 from __future__ import annotations
 
+import enum
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,6 +31,22 @@ MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in 
 MAX_EQNS = 200  # compile time grows faster than the kernel
 
 
+class Style(enum.StrEnum):
+    """How a group's loops are laid out, which is what fusion must agree on."""
+
+    MAP = "map"  # each element by itself
+    ROW = "row"  # sums along the last axis: a row stays in the cache
+    COLUMN = "column"  # sums over earlier axes, side by side in memory
+    SCATTER = "scatter"  # adds to computed places
+    CALL = "call"  # no loops: a library does it
+
+
+class StepKind(enum.StrEnum):
+    LOOP = "loop"  # a kernel
+    GEMM = "gemm"  # a product by BLAS, called from native code
+    HOST = "host"  # a library call from Python
+
+
 @dataclass(eq=False)
 class Group:
     """Equations that run in one loop nest."""
@@ -37,11 +54,15 @@ class Group:
     eqns: list[Eqn]
     domain: tuple[int, ...]
     reduced: tuple[int, ...] | None = None
-    style: str = "map"
+    style: Style = Style.MAP
     after: set[Group] = field(default_factory=set)  # groups that must run before it
     before: set[Group] = field(default_factory=set)  # and those that must run after it
     first: int = 0  # the places in the graph of its first and its last equation
     last: int = 0
+
+    @property
+    def sums_in_memory(self) -> bool:
+        return self.style in (Style.COLUMN, Style.SCATTER)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -50,9 +71,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One unit of the schedule. ``kind`` is "loop", "gemm" or "host"."""
+    """One unit of the schedule."""
 
-    kind: str
+    kind: StepKind
     eqns: tuple[Eqn, ...]
     group: Group | None = None
 
@@ -111,7 +132,7 @@ class Fuser:
 
     def _add(self, eqn: Eqn) -> None:
         """A new group for ``eqn``, merged with those that make what it reads."""
-        group = _single(eqn) if runs_in_loops(eqn) else Group([eqn], (), style="call")
+        group = _single(eqn) if runs_in_loops(eqn) else Group([eqn], (), style=Style.CALL)
         group.first = group.last = self.places[eqn]
         self.groups[group] = None
         self.group_of[eqn] = group
@@ -153,7 +174,7 @@ class Fuser:
         done once."""
         readers: dict[object, dict[Eqn, None]] = {}
         for group in self.groups:
-            if group.style != "call":
+            if group.style != Style.CALL:
                 for eqn in group.eqns:
                     for root, at in self._elements(eqn, group):
                         readers.setdefault((group.domain, root, at), {})[eqn] = None
@@ -208,16 +229,18 @@ def _single(eqn: Eqn) -> Group:
     source = eqn.inputs[0]
     assert isinstance(source, Var)
     if eqn.op.scatter is not None:
-        return Group([eqn], source.shape, tuple(range(len(source.shape))), "scatter")
+        return Group([eqn], source.shape, tuple(range(len(source.shape))), Style.SCATTER)
     axes = eqn.statics["axis"]
     last = len(source.shape) - 1
     picks = eqn.op.identity is None  # argmax: two accumulators, which memory does not hold
-    return Group([eqn], source.shape, axes, "row" if last in axes or picks or not axes else "column")
+    return Group([eqn], source.shape, axes, Style.ROW if last in axes or picks or not axes else Style.COLUMN)
 
 
-def _merged_space(a: Group, b: Group) -> tuple[tuple[int, ...], tuple[int, ...] | None, str] | None:
+def _merged_space(
+    a: Group, b: Group
+) -> tuple[tuple[int, ...], tuple[int, ...] | None, Style] | None:
     """The (domain, reduced axes, style) of ``a`` (producer) and ``b`` together, None if there is none."""
-    if "scatter" in (a.style, b.style) and not (a.style == "map" and a.domain == b.domain):
+    if Style.SCATTER in (a.style, b.style) and not (a.style == Style.MAP and a.domain == b.domain):
         return None
     if a.reduced is None:
         return (a.domain, b.reduced, b.style) if a.domain == b.domain else None
@@ -237,7 +260,7 @@ def can_fuse(a: Group, b: Group, fuser: Fuser) -> bool:
 
 def obstacle(a: Group, b: Group, fuser: Fuser) -> str | None:
     """Why one loop nest cannot compute both, None where it can."""
-    if "call" in (a.style, b.style):
+    if Style.CALL in (a.style, b.style):
         return "one of them is a library call"
     merged = _merged_space(a, b)
     if merged is None:
@@ -246,9 +269,9 @@ def obstacle(a: Group, b: Group, fuser: Fuser) -> str | None:
         return "a third step must run between them"
     domain, reduced, style = merged
     inside = {v for e in (*a.eqns, *b.eqns) for v in e.outputs}
-    if style == "column" and not _sums_are_last(a, b, domain, fuser.reader):
+    if style == Style.COLUMN and not _sums_are_last(a, b, domain, fuser.reader):
         return "sums over leading axes are known only after the loop"
-    if style == "scatter" and not fuser.needed_outside({*a.eqns, *b.eqns}).isdisjoint(
+    if style == Style.SCATTER and not fuser.needed_outside({*a.eqns, *b.eqns}).isdisjoint(
         v for e in a.eqns for v in e.outputs
     ):  # a scatter kernel stores nothing but its sums
         return "others need a value that a scattering kernel would not store"
@@ -296,7 +319,7 @@ def profit(a: Group, b: Group, fuser: Fuser) -> bool:
 
 def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
     """Why fusing them would not pay, None where it does."""
-    if a.style == "column" and b.domain != a.domain:
+    if a.style == Style.COLUMN and b.domain != a.domain:
         sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
             return "the sums are results, in memory anyway"
@@ -315,11 +338,11 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
 
 
 def _step(group: Group) -> Step:
-    if group.style != "call":
-        return Step("loop", tuple(group.eqns), group)
+    if group.style != Style.CALL:
+        return Step(StepKind.LOOP, tuple(group.eqns), group)
     (eqn,) = group.eqns
     blas = eqn.op.kind is Kind.CONTRACTION and eqn.outputs[0].dtype in (np.float32, np.float64)
-    return Step("gemm" if blas else "host", (eqn,))
+    return Step(StepKind.GEMM if blas else StepKind.HOST, (eqn,))
 
 
 def _lonely(graph: Graph, fuser: Fuser, stored: set[Var]) -> list[Group]:

@@ -24,7 +24,7 @@ from jtorch.compile.graph.access import (
 )
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Var
 from jtorch.compile.graph.reads import coordinates_of, is_known_anywhere, is_repeated, place_of
-from jtorch.compile.plan.fuse import Fused, Group, Step
+from jtorch.compile.plan.fuse import Fused, Group, Step, Style
 from jtorch.core import index as ix
 from jtorch.core.errors import Source
 from jtorch.core.op import Kind, Op
@@ -165,7 +165,7 @@ class Nest:
 
     sizes: tuple[int, ...]
     reduced: tuple[int, ...]
-    style: str
+    style: Style
     reductions: tuple[Reduce, ...]
     stores: tuple[Store, ...]
     scatters: tuple[Scatter, ...]
@@ -273,12 +273,12 @@ class _Builder:
                 value = self._computed(eqn, var)
                 if isinstance(value, Reduce):
                     reductions.append(value)
-                    if self.group.style == "column":
+                    if self.group.style == Style.COLUMN:
                         continue  # accumulated in its memory already
                 if var in self.fused.stored:
                     stores.append(self._store(var, value))
         g = self.group
-        reduced = tuple(sorted(self.reduced)) if g.style != "scatter" else ()
+        reduced = tuple(sorted(self.reduced)) if g.style != Style.SCATTER else ()
         nest = Nest(
             g.domain, reduced, g.style, tuple(reductions), tuple(stores), tuple(scatters), tuple(g.eqns)
         )

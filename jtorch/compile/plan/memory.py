@@ -8,6 +8,7 @@ No memory that the caller sees is written before the last step that can fail.
 
 from __future__ import annotations
 
+import enum
 import heapq
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
@@ -15,27 +16,52 @@ from dataclasses import dataclass, field, replace
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.reads import is_checked, runs_in_loops
-from jtorch.compile.plan.fuse import Fused, Group, Step
+from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
 from jtorch.compile.plan.loops import Gather, Load, Nest, Store, build_nest
 from jtorch.core.op import BY_NAME
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
+class Where(enum.StrEnum):
+    """Whose memory it is."""
+
+    INPUT = "input"  # that of an input of the graph
+    RESULT = "result"  # made for one call, and leaves it
+    GRAD = "grad"  # a gradient buffer that the plan keeps
+    ARENA = "arena"  # scratch memory
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Memory. ``kind`` is "input", "result", "grad" or "arena"; ``at`` a number, or bytes for the arena."""
+    """Memory: ``at`` is a number, or bytes from the start of the arena."""
 
-    kind: str
+    kind: Where
     at: int
+
+
+class Use(enum.StrEnum):
+    """What an output of the graph is there for."""
+
+    RESULT = "result"
+    GRAD = "grad"
+    WRITE = "write"  # the new content of an input
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """What becomes of one output of the graph: "result", "grad", or "write" into input ``index``."""
+    """What becomes of one output of the graph: ``index`` counts results, gradients, or inputs."""
 
-    kind: str
+    kind: Use
     index: int
+
+    @property
+    def place(self) -> Place:
+        """The memory that has it after the call."""
+        return Place(_PLACE_OF[self.kind], self.index)
+
+
+_PLACE_OF = {Use.RESULT: Where.RESULT, Use.GRAD: Where.GRAD, Use.WRITE: Where.INPUT}
 
 
 @dataclass(eq=False)
@@ -57,7 +83,7 @@ class Task:
     def __post_init__(self) -> None:
         """A library call, a checked index or an integer division may fail."""
         if self.nest is None:
-            self.can_fail = self.step.kind == "host"
+            self.can_fail = self.step.kind is StepKind.HOST
         else:
             checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
             self.can_fail = checked or any(map(is_checked, self.step.eqns))
@@ -84,7 +110,7 @@ class _Planner:
         self.graph = graph
         self.fused = fused
         self.destinations = destinations
-        self.places: dict[Var, Place] = {v: Place("input", k) for k, v in enumerate(graph.inputs)}
+        self.places: dict[Var, Place] = {v: Place(Where.INPUT, k) for k, v in enumerate(graph.inputs)}
         self.tasks: list[Task] = []
         self.after: dict[Task, set[Task]] = {}
         self.before: dict[Task, set[Task]] = {}
@@ -126,15 +152,15 @@ class _Planner:
     def _place_outputs(self) -> None:
         for atom, destination in zip(self.graph.outputs, self.destinations, strict=True):
             assert isinstance(atom, Var)
-            if destination.kind == "write":
+            if destination.kind is Use.WRITE:
                 old = self.graph.inputs[destination.index]
                 if not self._write_in_place(atom, old):
                     self._write_at_the_end(atom, self.places[old], self.readers.get(old, set()))
-            elif destination.kind == "grad" and self.writer[atom] in self.before_failing:
-                self._write_at_the_end(atom, Place("grad", destination.index), set())
+            elif destination.kind is Use.GRAD and self.writer[atom] in self.before_failing:
+                self._write_at_the_end(atom, destination.place, set())
             else:
-                self.places[atom] = Place(destination.kind, destination.index)
-                self.writer[atom].visible |= destination.kind == "grad"  # a step may write in place, too
+                self.places[atom] = destination.place
+                self.writer[atom].visible |= destination.kind is Use.GRAD  # a step may write in place, too
 
     def _write_in_place(self, var: Var, old: Var) -> bool:
         """Let the step that makes ``var`` write it over ``old``, if nobody reads ``old`` later."""
@@ -154,7 +180,7 @@ class _Planner:
         out = Var(var.type, var.hint)
         eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
         looped = runs_in_loops(eqn)  # but not float16, which NumPy copies
-        step = Step("loop", (eqn,), Group([eqn], var.shape)) if looped else Step("host", (eqn,))
+        step = Step(StepKind.LOOP, (eqn,), Group([eqn], var.shape)) if looped else Step(StepKind.HOST, (eqn,))
         self.fused = replace(
             self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
             made_by={**self.fused.made_by, out: eqn},
@@ -211,17 +237,17 @@ class _Planner:
             clashes = sorted(t for t in taken if t[2] <= dies[var] and born[var] <= t[3])
             offset = _first_gap(clashes, size)
             taken.append((offset, offset + size, born[var], dies[var]))
-            self.places[var] = Place("arena", offset)
+            self.places[var] = Place(Where.ARENA, offset)
             top = max(top, offset + size)
         return top
 
 
 def _task(step: Step, fused: Fused) -> Task:
-    if step.kind == "loop":
+    if step.kind is StepKind.LOOP:
         nest = build_nest(step, fused)
         reads = {v.var for v in nest.values() if isinstance(v, (Load, Gather))}
         writes = {s.var for s in nest.stores} | {s.var for s in nest.scatters}
-        if nest.style == "column":
+        if nest.style is Style.COLUMN:
             writes |= {r.var for r in nest.reductions}
         return Task(step, frozenset(reads - writes), frozenset(writes), nest)
     (eqn,) = step.eqns
@@ -286,10 +312,10 @@ def overwrites_safely(task: Task, var: Var, old: Var) -> bool:
     """Whether a loop step may store ``var`` over ``old``, which it reads: each element is read only where it
     is written, and not again in a later pass."""
     nest = task.nest
-    if nest is None or nest.style in ("column", "scatter"):
+    if nest is None or nest.style in (Style.COLUMN, Style.SCATTER):
         return False
     store: Store | None = next((s for s in nest.stores if s.var is var), None)
-    if store is None or (nest.style == "row" and store.value.stage != nest.last_stage):
+    if store is None or (nest.style is Style.ROW and store.value.stage != nest.last_stage):
         return False
     for value in nest.values():
         if isinstance(value, Gather) and value.var is old:

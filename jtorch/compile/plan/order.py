@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jtorch.compile.graph.access import Affine
+from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Load, Nest, Position
 
 
@@ -27,9 +28,9 @@ def loops_of(nest: Nest) -> list[Loop]:
     """The loops of a nest, outermost first."""
     n = len(nest.sizes)
     axes = list(range(n))
-    if nest.style == "row":  # kept axes outside, the reduced row inside
+    if nest.style == Style.ROW:  # kept axes outside, the reduced row inside
         axes.sort(key=lambda k: k in nest.reduced)
-    elif nest.style == "scatter":  # along the memory that is read
+    elif nest.style == Style.SCATTER:  # along the memory that is read
         axes.sort(key=lambda k: -_read_stride(nest, k))
     streams = list(_streams(nest))
     loops: list[Loop] = []

@@ -23,7 +23,8 @@ from jtorch.compile.record import callees
 from jtorch.compile.record.inputs import Input, ScalarInput
 from jtorch.compile.record.items import Digits
 from jtorch.compile.record.later import Later, way_back
-from jtorch.compile.record.results import Result, grads_of_made, results_of, with_plain_keys
+from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
+from jtorch.compile.record.returned import Result, Same
 from jtorch.compile.record.tape import Tape, differentiate_whole, tape_of
 from jtorch.compile.record.trace import Effects, Tracer
 from jtorch.compile.record.tree import flatten, unflatten
@@ -76,7 +77,7 @@ class Capture:
 
     def open(self, returned: Any) -> tuple[list[Any], Any]:
         """Leaves and structure of what a call returned, where outside containers count as leaves."""
-        same = {id(r.value) for r in self.results if r.kind == "same"}
+        same = {id(r.value) for r in self.results if isinstance(r, Same)}
         return flatten(returned, lambda value: id(value) in same)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,19 @@ from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.record.apart import overlap
-from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.opaque import is_made_anew
+from jtorch.compile.record.returned import (
+    Again,
+    Argument,
+    Copy,
+    GradOf,
+    Number,
+    Output,
+    Part,
+    Result,
+    Same,
+    ViewOf,
+)
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import is_freed
 from jtorch.compile.record.trace import Tracer
@@ -21,26 +31,6 @@ from jtorch.core.errors import CompileError
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE
 from jtorch.eager.tensor import Tensor
-
-
-@dataclass
-class Result:
-    """One leaf of what the function returned. ``kind``: "tensor" (output ``index``), "number" (output
-    ``index`` as a float), "view" (memory of an outside array), "argument" (number ``index``), "again"
-    (result ``index`` once more), "part" (a view of output ``index``), "grad" (what ``value.grad`` is
-    after the call), "same" (``value`` itself), "copy" (a copy of it)."""
-
-    kind: str
-    index: int = -1
-    value: Any = None
-    requires_grad: bool = False  # has a graph, to be differentiated outside
-    is_leaf: bool = False  # requires grad and has none
-    cls: type = Tensor  # of a leaf
-    broken: str = ""  # the error of a backward pass through it
-    retains_grad: bool = False
-    source: ArrayInput | None = None
-    chain: tuple = ()
-    version: int = 0  # how often its memory was changed in place
 
 
 def results_of(
@@ -59,28 +49,28 @@ def results_of(
     hidden: dict[int, Result] = {}  # id of a storage -> all of it, which is no result
     for storage in _shown_in_parts([o for k, o in enumerate(outs) if k not in whole.values()]):
         if id(storage) not in whole:
-            hidden[id(storage)] = Result("tensor", len(atoms))
+            hidden[id(storage)] = Output(len(atoms))
             atoms.append(storage.current)
     for k in order:
         out = outs[k]
         if isinstance(out, Tensor) and id(out) in seen:
-            found[k] = Result("again", seen[id(out)])
+            found[k] = Again(seen[id(out)])
         elif isinstance(out, Tensor) and isinstance(out._data, Sym):
             storage = id(out._data.storage)
             base = hidden.get(storage, found.get(whole.get(storage, -1)))
             found[k] = _traced_result(tracer, out, len(atoms), grads.get(id(out)), base)
-            if found[k].kind == "tensor":
+            if isinstance(found[k], Output):
                 atoms.append(tracer.read(out._data))
         elif isinstance(out, Scalar):
-            found[k] = Result("number", len(atoms))
+            found[k] = Number(len(atoms))
             atoms.append(out.var)
         elif id(out) in tracer.places:
-            found[k] = Result("argument", tracer.places[id(out)])
+            found[k] = Argument(tracer.places[id(out)])
         elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()
-            source, is_leaf = tracer.arrays[id(out._data)], out._requires_grad
-            found[k] = Result("view", source=source, value=out, is_leaf=is_leaf, cls=type(out))
+            source = tracer.arrays[id(out._data)]
+            found[k] = ViewOf(source, out, is_leaf=out._requires_grad, cls=type(out))
         else:
-            found[k] = Result("copy" if is_made_anew(observer, out) else "same", value=out)
+            found[k] = Copy(out) if is_made_anew(observer, out) else Same(out)
         seen.setdefault(id(out), k)
     results = [found[k] for k in range(len(outs))]
     alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
@@ -166,18 +156,15 @@ def _traced_result(
                 f"'{tracer.name}' returns a view of a tensor from outside that requires grad: return "
                 "its .clone()"
             )
-        return Result("view", source=source, chain=sym.chain, value=out)
+        return ViewOf(source, out, sym.chain)
     if grad_of is not None and not graph and not tracer.made(grad_of):
-        return Result("grad", value=grad_of)
-    if base is not None and base.kind == "tensor":
-        spent = BACKWARD_TWICE if freed else ""
-        kept = out.retains_grad
-        return Result(
-            "part", base.index, None, graph, broken=spent, retains_grad=kept, chain=sym.chain,
-            version=out._version,
-        )  # fmt: skip
-    is_leaf = out._requires_grad and out._node is None
-    spent = BACKWARD_TWICE if freed else ""
-    return Result(
-        "tensor", index, None, graph, is_leaf, type(out), spent, out.retains_grad, version=out._version
-    )
+        return GradOf(grad_of)
+    about: dict[str, Any] = {
+        "requires_grad": graph,
+        "broken": BACKWARD_TWICE if freed else "",
+        "retains_grad": out.retains_grad,
+        "version": out._version,
+    }
+    if isinstance(base, Output):
+        return Part(base.index, chain=sym.chain, **about)
+    return Output(index, is_leaf=out._requires_grad and out._node is None, cls=type(out), **about)

@@ -15,7 +15,7 @@ from jtorch.compile.graph.ir import Literal, Type, Var
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.graph.split import Split, split, without
 from jtorch.compile.pipeline import Program, compile_graph
-from jtorch.compile.plan.memory import Destination, Place
+from jtorch.compile.plan.memory import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.tape import INNER, reached_from
@@ -205,9 +205,9 @@ class Backward:
     def _compile(self, absent: frozenset[int]) -> Program:
         graph = without(self.split.backward, self.capture.cotangents, absent)
         n = len(graph.inputs)
-        dynamic = {Place("input", k): k for k in range(n)}
-        dynamic |= {Place("result", k): n + k for k in range(len(graph.outputs))}
-        destinations = [Destination("result", k) for k in range(len(graph.outputs))]
+        dynamic = {Place(Where.INPUT, k): k for k in range(n)}
+        dynamic |= {Place(Where.RESULT, k): n + k for k in range(len(graph.outputs))}
+        destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
         binding = Binding({}, dynamic, n + len(destinations), {})
         return compile_graph(graph, destinations, self.target, binding, self.timings)
 

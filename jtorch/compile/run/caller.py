@@ -29,7 +29,6 @@ small step does. For a step of two tensors it reads
 
 from __future__ import annotations
 
-import copy
 import math
 import operator
 from collections import Counter
@@ -40,9 +39,11 @@ import numpy as np
 
 from jtorch.compile.observe.effects import finisher
 from jtorch.compile.observe.guards import GONE, PLAIN, same, tests_of
+from jtorch.compile.plan.memory import Use
 from jtorch.compile.record.apart import FOREIGN, apart, overlap, owner, owners
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
+from jtorch.compile.record.returned import Output
 from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.values import alike, counts_by_value
 from jtorch.core import op as op_module
@@ -51,7 +52,6 @@ from jtorch.core.errors import CompileError, FailedCheck, OtherBranch
 from jtorch.core.op import Context
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.node import Node
 from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -274,7 +274,7 @@ class _Caller:
         """The expression of one argument of the executor, after the lines that it needs."""
         if isinstance(entry, tuple):
             index = entry[1]
-            type = self._output_type(index)
+            type = self.output_type(index)
             dtype = self.name("D", type.dtype)
             self.add(f"r{index} = empty({type.shape}, {dtype})")
             return f"r{index}"
@@ -299,12 +299,12 @@ class _Caller:
             self.late.append(f"{source}[...] = {staged}")
         return staged
 
-    def _output_type(self, index: int) -> Any:
+    def output_type(self, index: int) -> Any:
         outputs = self.plan.program.graph.outputs
         if index < self.plan.capture.n_results:
             return outputs[index].type
         place = {(d.kind, d.index): k for k, d in enumerate(self.plan.destinations)}
-        return outputs[place[("result", index)]].type
+        return outputs[place[Use.RESULT, index]].type
 
     def _scalar(self, entry: ScalarInput) -> str:
         if entry.argument is not None:
@@ -400,12 +400,12 @@ class _Caller:
 
     def _returned(self) -> str:
         results = self.plan.capture.results
-        if [r.kind for r in results] == ["tensor"]:
-            values = [self._result(results[0])]
+        if len(results) == 1 and isinstance(results[0], Output):
+            values = [results[0].text(self)]
         else:
             values = [f"y{k}" for k in range(len(results))]
-            for k in sorted(range(len(results)), key=lambda k: _LATE.get(results[k].kind, 0)):
-                self.add(f"y{k} = {self._result(results[k])}")
+            for k in sorted(range(len(results)), key=lambda k: results[k].order):
+                self.add(f"y{k} = {results[k].text(self)}")
         if self.plan.backward is not None:
             n = self.plan.first_saved
             self.names["attach"] = self.plan.backward.attach
@@ -426,127 +426,16 @@ class _Caller:
         finish = finisher(capture.written, capture.constants, capture.sets_grads)
         return f"{self.name('finish', finish)}({returned})"
 
-    def _result(self, result: Any) -> str:
-        if result.kind != "tensor" or not result.version:
-            return self._unchanged(result)
-        made = self.name("f", None)
-        self.add(f"{made} = {self._unchanged(result)}")
-        self.add(f"{made}._cell[0] = {result.version}")
-        return made
-
-    def _unchanged(self, result: Any) -> str:
-        """The result as if it had never been changed in place."""
-        if not result.broken:
-            return self._plain(result)
-        if result.kind != "tensor" or result.retains_grad:
-            self.names["broken"] = broken
-            sentence = self.name("m", result.broken)
-            return f"broken({self._plain(result)}, {sentence}, {result.retains_grad})"
-        type = self._output_type(result.index)  # a loss, mostly: one node serves all calls
-        node = self.name("N", BrokenGraph((), (result.broken,), (), (type.shape, type.dtype)))
-        made = self.name("f", None)
-        self.add(f"{made} = {self._plain(result)}")
-        self.add(f"{made}._node, {made}._requires_grad = {node}, True")
-        return made
-
-    def _plain(self, result: Any) -> str:
-        if result.kind == "tensor" and result.is_leaf and result.cls is not Tensor:
-            self.names["of_class"] = of_class
-            return f"of_class(leaf(r{result.index}), {self.name('C', result.cls)})"
-        if result.kind == "tensor":
-            return f"leaf(r{result.index})" if result.is_leaf else f"wrap(r{result.index})"
-        if result.kind == "copy":
-            self.names["deepcopy"] = copy.deepcopy
-            return f"deepcopy({self.name('V', copy.deepcopy(result.value))})"
-        if result.kind == "argument":
-            return f"a{result.index}"
-        if result.kind == "again":
-            return f"y{result.index}"
-        if result.kind == "grad":
-            return f"{self.tensor(result.value)}.grad"
-        if result.kind == "part":
-            results = self.plan.capture.results
-            found = (f"y{k}" for k, r in enumerate(results) if (r.kind, r.index) == ("tensor", result.index))
-            whole = next(found, None)
-            if whole is None:  # of which only parts are results
-                whole = f"b{result.index}"
-                line = f"{whole} = wrap(r{result.index})"
-                if line not in self.lines:
-                    self.add(line)
-                    if result.version:
-                        self.add(f"{whole}._cell[0] = {result.version}")
-            self.names["view"] = view_of_array
-            base = whole if result.chain else None
-            return f"view(r{result.index}, {self.name('c', result.chain)}, {whole}._cell, {base})"
-        if result.kind == "number":
-            return f"r{result.index}.item()"
-        if result.kind == "view":
-            self.names["view"] = view_of_array
-            entry = result.source
-            based = result.value._base is not None
-            if entry.argument is not None:
-                k = entry.argument
-                shared = any(result.value._cell is t._cell for t in self.plan.capture.traced.values())
-                array, cell, base = f"d{k}", f"a{k}._cell" if shared else "[0]", f"a{k}" if based else None
-            else:
-                array, cell = self.name("k", entry.array), self.name("v", result.value._cell)
-                base = self.tensor(result.value._base) if based else None
-            made = f"view({array}, {self.name('c', result.chain)}, {cell}, {base}, {result.is_leaf})"
-            if result.cls is Tensor:
-                return made
-            self.names["of_class"] = of_class
-            return f"of_class({made}, {self.name('C', result.cls)})"
-        return self.name("V", result.value)
-
-
-_LATE = {"part": 1, "again": 2}  # results that name others come after those
-
-
-def view_of_array(
-    array: np.ndarray, chain: tuple, cell: list, base: Any, requires_grad: bool = False
-) -> Tensor:
-    """Memory through a chain of views: a result that aliases ``base``, whose version it shares."""
-    for op, statics in chain:
-        array = op.body(EAGER.xp, array, **statics)
-    out = wrap(array)
-    out._cell, out._base, out._how = cell, base, None
-    out._requires_grad = requires_grad
-    return out
+    def keep(self, made: str) -> str:
+        """A name for what the expression ``made`` gives."""
+        name = self.name("f", None)
+        self.add(f"{name} = {made}")
+        return name
 
 
 def in_order(array: np.ndarray) -> np.ndarray:
     """Row by row; unlike ``np.ascontiguousarray`` without an axis where there was none."""
     return np.asarray(array, order="C")
-
-
-def of_class(tensor: Tensor, cls: type) -> Tensor:
-    """``tensor`` as one of a class of the same layout, e.g. a Parameter."""
-    tensor.__class__ = cls
-    return tensor
-
-
-def broken(tensor: Tensor, sentence: str, retains_grad: bool) -> Tensor:
-    """A result from which nobody can go backward."""
-    tensor._node = BrokenGraph((), (sentence,), (), (tensor._data.shape, tensor._data.dtype))
-    tensor._requires_grad = True
-    if retains_grad:
-        tensor.retain_grad()
-    return tensor
-
-
-class BrokenGraph(Node):
-    """The graph of a result that needs a value which the compiled function changed in place since."""
-
-    __slots__ = ()
-
-    def backward(self, xp: Any, g: Any) -> Any:
-        raise RuntimeError(self.saved[0])
-
-    backward_on_tensors = backward
-
-    def refuse(self, name: str) -> None:
-        """A pass inside the compiled function ``name`` is about to reach this: the same error."""
-        raise RuntimeError(self.saved[0])
 
 
 def _number(value: float) -> str:

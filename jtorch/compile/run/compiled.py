@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,7 @@ from jtorch.compile.graph.ir import Var, text
 from jtorch.compile.observe.guards import PLAIN, same
 from jtorch.compile.observe.observer import Question
 from jtorch.compile.pipeline import address_of, compile_graph
-from jtorch.compile.plan.memory import Destination, Place
+from jtorch.compile.plan.memory import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import (
     ArrayInput,
@@ -24,6 +23,7 @@ from jtorch.compile.record.inputs import (
     NumberInput,
     ScalarInput,
 )
+from jtorch.compile.record.returned import compared
 from jtorch.compile.run import caller
 from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.state import Clock, Gradients, follow
@@ -46,7 +46,7 @@ class Wiring:
         self.order: list[Any] = []  # what each executor argument is: an input, or ("result", index)
         self.counters: list[tuple[np.ndarray, CounterInput]] = []
         for k, entry in enumerate(capture.inputs):
-            self._place(Place("input", k), entry)
+            self._place(Place(Where.INPUT, k), entry)
 
     def _place(self, place: Place, entry: Input) -> None:
         if isinstance(entry, ArrayInput) and entry.argument is None and _in_order(entry.array):
@@ -77,7 +77,7 @@ class Wiring:
         return Binding(self.fixed, self.dynamic, len(self.order), self.numbers)
 
     def add_result(self, index: int) -> Place:
-        place = Place("result", index)
+        place = Place(Where.RESULT, index)
         self._bring(place, ("result", index))
         return place
 
@@ -112,7 +112,7 @@ class CompiledPlan:
         graph = capture.graph if self.backward is None else self.backward.split.forward
         self.program = compile_graph(graph, self.destinations, target, self.wiring.binding(), timings)
         self.runner = self.program.runner
-        self.gradients.move = lambda k, address: self.runner.move(Place("grad", k), address)
+        self.gradients.move = lambda k, address: self.runner.move(Place(Where.GRAD, k), address)
         self._follow_versions()
         self._watch()
         self.statics = _statics(leaves)
@@ -124,9 +124,9 @@ class CompiledPlan:
         capture, destinations = self.capture, []
         for k in range(capture.n_results):
             self.wiring.add_result(k)
-            destinations.append(Destination("result", k))
+            destinations.append(Destination(Use.RESULT, k))
         index_of = {id(e): k for k, e in enumerate(capture.inputs)}
-        destinations += [Destination("write", index_of[id(e)]) for e in capture.effects.writes]
+        destinations += [Destination(Use.WRITE, index_of[id(e)]) for e in capture.effects.writes]
         self.n_results = capture.n_results
         for entry in capture.effects.grad_writes:
             self.grad_writes.append((entry, self._add_result(destinations)))
@@ -146,14 +146,14 @@ class CompiledPlan:
         """One more output that the executor writes to fresh memory; its number among those."""
         index = self.n_results
         self.wiring.add_result(index)
-        destinations.append(Destination("result", index))
+        destinations.append(Destination(Use.RESULT, index))
         self.n_results += 1
         return index
 
     def _grad_destination(self, tensor: Any, atom: Any) -> Destination:
         slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
-        self.wiring.fixed[Place("grad", slot.index)] = address_of(slot.buffer)
-        return Destination("grad", slot.index)
+        self.wiring.fixed[Place(Where.GRAD, slot.index)] = address_of(slot.buffer)
+        return Destination(Use.GRAD, slot.index)
 
     def _follow_versions(self) -> None:
         for entry in self.capture.effects.writes:
@@ -233,7 +233,7 @@ def _facts(capture: Capture) -> tuple:
         capture.structure,
         [(key, *_question_facts(question)) for key, question in capture.questions.items()],
         [(type(place), place.identity) for place in capture.written],
-        [*map(_compared, capture.constants)],
+        [*map(compared, capture.constants)],
         (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
         [(named(t), named(grad)) for t, grad in effects.shared_grads],
@@ -243,19 +243,8 @@ def _facts(capture: Capture) -> tuple:
         [entry.advances for entry in effects.grad_writes],
         [named(t) for t in capture.leaves],
         [read.facts() for read in capture.plain],
-        [_result_facts(r, inputs, named) for r in capture.results],
+        [result.facts(inputs, named) for result in capture.results],
     )
-
-
-def _result_facts(result: Any, inputs: dict[int, int], named: Callable[[Any], Any]) -> tuple:
-    source = inputs[id(result.source)] if result.source is not None else None
-    compared = {"same": _compared, "copy": _content, "grad": named}.get(result.kind, lambda _: None)
-    value = compared(result.value)
-    chain = str([(op.name, statics) for op, statics in result.chain])
-    form = (
-        result.requires_grad, result.is_leaf, result.cls, result.broken, result.retains_grad, result.version,
-    )  # fmt: skip
-    return result.kind, result.index, value, form, source, chain
 
 
 def _question_facts(question: Question) -> tuple:
@@ -263,21 +252,10 @@ def _question_facts(question: Question) -> tuple:
     named: list[Any] = []
 
     def name(prefix: str, value: Any) -> str:
-        named.append(_compared(value))
+        named.append(compared(value))
         return prefix
 
     return question(name), named
-
-
-def _compared(value: Any) -> Any:
-    return (type(value), repr(value)) if isinstance(value, PLAIN) else id(value)
-
-
-def _content(value: Any) -> Any:
-    try:
-        return pickle.dumps(value)
-    except Exception:  # whatever a class says that cannot be pickled
-        return id(value)
 
 
 def _statics(leaves: list[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Graph, Var
-from jtorch.compile.plan.memory import Place
+from jtorch.compile.plan.memory import Place, Where
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.runner import Runner
 from jtorch.compile.target import Binding
@@ -43,7 +43,7 @@ class Interpreted(Runner):
     def _run(self, arguments: Sequence[Any]) -> None:
         for k, address in self.numbers.items():
             ctypes.c_double.from_address(address).value = arguments[k]
-        places = (Place("input", k) for k in range(len(self.graph.inputs)))
+        places = (Place(Where.INPUT, k) for k in range(len(self.graph.inputs)))
         values = [
             np.array(self._array(p, v, arguments)) for p, v in zip(places, self.graph.inputs, strict=True)
         ]
@@ -51,8 +51,7 @@ class Interpreted(Runner):
         outputs = self.plan.fused.graph.outputs
         for var, destination, value in zip(outputs, self.plan.destinations, outs, strict=True):
             assert isinstance(var, Var)
-            kind = "input" if destination.kind == "write" else destination.kind
-            self._array(Place(kind, destination.index), var, arguments)[...] = value
+            self._array(destination.place, var, arguments)[...] = value
 
     def _array(self, place: Place, var: Var, arguments: Sequence[Any]) -> np.ndarray:
         address = self.fixed.get(place)

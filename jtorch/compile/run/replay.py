@@ -19,7 +19,8 @@ from jtorch.compile.codegen.emitter import Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.finalise import blas_operand
 from jtorch.compile.graph.ir import Literal, Var, short
-from jtorch.compile.plan.memory import Place, Plan, Task
+from jtorch.compile.plan.fuse import StepKind
+from jtorch.compile.plan.memory import Place, Plan, Task, Where
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.runner import Runner
@@ -42,7 +43,7 @@ class Addresses:
 
     def of(self, place: Place) -> int | None:
         """The fixed address, None where an argument of the call brings it."""
-        if place.kind == "arena":
+        if place.kind is Where.ARENA:
             return self.arena + place.at
         return self.fixed.get(place)
 
@@ -77,7 +78,7 @@ class Replay(Runner):
     def _make_segments(self) -> None:
         pending: list[Task] = []
         for task in self.plan.tasks:
-            if task.step.kind == "host":
+            if task.step.kind is StepKind.HOST:
                 self._close(pending)
                 pending = []
                 self.segments.append(HostCall(task, self))
@@ -197,7 +198,7 @@ class Replay(Runner):
 
     def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
         """Run one task alone; its status. To find the one that is wrong."""
-        host = task.step.kind == "host"
+        host = task.step.kind is StepKind.HOST
         segment: HostCall | Native = HostCall(task, self) if host else self._native([task])
         self.failed = segment
         return segment.run(*arguments)

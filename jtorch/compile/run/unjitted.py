@@ -16,7 +16,7 @@ from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.emitter import Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.memory import Place, Task
+from jtorch.compile.plan.memory import Place, Task, Where
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.replay import failure_of
@@ -109,7 +109,7 @@ class Unjitted(Runner):
         return Memory(array_at(address, argument.var).reshape(-1), argument.offset, repr(argument.var))
 
     def _address(self, place: Place, arguments: Sequence[Any]) -> int:
-        if place.kind == "arena":
+        if place.kind is Where.ARENA:
             return self.arena + place.at
         if place in self.fixed:
             return self.fixed[place]

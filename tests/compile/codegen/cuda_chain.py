@@ -19,7 +19,7 @@ from typing import Any
 from jtorch.compile.codegen.cuda import emit_cuda
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import interpret
-from jtorch.compile.plan.memory import Destination, Plan
+from jtorch.compile.plan.memory import Destination, Plan, Use
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.run.simulated import Simulated
 from jtorch.compile.run.targets import CUDA_SIMULATOR, PYTHON
@@ -44,9 +44,9 @@ SPLIT = Target(
 def plan_of(made: Capture) -> Plan:
     """The plan of a captured step: what it writes stays in place, gradients are results."""
     place = {id(entry): k for k, entry in enumerate(made.inputs)}
-    destinations = [Destination("result", k) for k in range(made.n_results)]
-    destinations += [Destination("write", place[id(e)]) for e in made.effects.writes]
-    destinations += [Destination("result", k) for k in range(len(destinations), len(made.graph.outputs))]
+    destinations = [Destination(Use.RESULT, k) for k in range(made.n_results)]
+    destinations += [Destination(Use.WRITE, place[id(e)]) for e in made.effects.writes]
+    destinations += [Destination(Use.RESULT, k) for k in range(len(destinations), len(made.graph.outputs))]
     return chain.planned(finalise(optimised(made.graph)), destinations)
 
 

@@ -15,6 +15,7 @@ from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.inspect.bisect import bisect, spread
 from jtorch.compile.inspect.links import Machine
 from jtorch.compile.inspect.repro import Recorder
+from jtorch.compile.plan.memory import Where
 from jtorch.compile.run.targets import PYTHON
 
 pytestmark = pytest.mark.slow
@@ -49,8 +50,8 @@ if fault == "memory":
     def overlapping(self, order):
         size = plan(self, order)
         for var, place in self.places.items():
-            if place.kind == "arena":
-                self.places[var] = memory.Place("arena", 0)
+            if place.kind is memory.Where.ARENA:
+                self.places[var] = memory.Place(memory.Where.ARENA, 0)
         return size
     memory._Planner._allocate = overlapping
 if fault == "fusion":  # a kernel of more than one equation computes its exp wrong
@@ -196,7 +197,7 @@ def test_a_forward_with_backward_outside(tmp_path):
 def test_spread_memory_shares_nothing(script):
     program = loaded(script)
     plan = spread(program.planned(Fuel(-1)))
-    places = [p.at for p in plan.places.values() if p.kind == "arena"]
+    places = [p.at for p in plan.places.values() if p.kind is Where.ARENA]
     assert len(places) == len(set(places))
     assert plan.arena_bytes >= program.planned(Fuel(-1)).arena_bytes
     arguments = program.arguments()

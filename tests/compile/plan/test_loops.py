@@ -11,7 +11,7 @@ import jtorch
 import jtorch.nn.functional as F
 from jtorch.compile.codegen.source import Number, Pointer, emit
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.plan.memory import Place
+from jtorch.compile.plan.memory import Place, Where
 from tests.compile.chain import assert_chain, destinations_of, optimised, planned, trace
 
 
@@ -112,7 +112,7 @@ def test_memory_that_is_written_has_one_pointer():
         written = {plan.places[v] for v in task.writes}
         for place in written:
             assert sum(p == place for p, _ in places) == 1
-        assert {Place("input", 0), Place("input", 1)} & written
+        assert {Place(Where.INPUT, 0), Place(Where.INPUT, 1)} & written
 
 
 def test_equal_steps_have_equal_text_and_other_arguments():

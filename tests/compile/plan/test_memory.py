@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 import jtorch
 import jtorch.nn.functional as F
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.plan.memory import Place, Plan
+from jtorch.compile.plan.memory import Place, Plan, Where
 from jtorch.compile.run.targets import PYTHON
 from tests.compile.chain import (
     arguments_of,
@@ -55,7 +55,7 @@ def assert_sound(plan: Plan) -> None:
 
 def _assert_old_values_read_first(plan, turn, writer):
     for k, old in enumerate(plan.fused.graph.inputs):
-        new = [v for v, place in plan.places.items() if place == Place("input", k) and v is not old]
+        new = [v for v, place in plan.places.items() if place == Place(Where.INPUT, k) and v is not old]
         assert len(new) <= 1
         for var in new:
             late = [t for t in plan.tasks if old in t.reads and turn[t] > turn[writer[var]]]
@@ -65,7 +65,7 @@ def _assert_old_values_read_first(plan, turn, writer):
 def _assert_nothing_shared(plan, turn, writer):
     spans = []
     for var, place in plan.places.items():
-        if place.kind == "arena":
+        if place.kind is Where.ARENA:
             readers = [turn[t] for t in plan.tasks if var in t.reads]
             born = turn[writer[var]]
             assert place.at % 64 == 0

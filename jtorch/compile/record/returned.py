@@ -1,0 +1,294 @@
+"""What a recorded function returned, leaf by leaf, and the text by which a replay gives it.
+
+The text is part of the function that ``run/caller.py`` writes, which hands itself in as ``writer``: in it
+``r3`` is the array of output 3, ``a1`` argument 1 and ``d1`` its array, ``y2`` result 2.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from jtorch.compile.observe.guards import PLAIN
+from jtorch.compile.record.inputs import ArrayInput
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.node import Node
+from jtorch.eager.tensor import Tensor, wrap
+
+Named = Callable[[Any], Any]  # what a tensor is to a recording: its number among the arguments, or itself
+
+
+class Result:
+    """One leaf of what the function returned."""
+
+    order: ClassVar[int] = 0  # results that name others are written after those
+    requires_grad = False  # has a graph, to be differentiated outside
+    value: Any = None  # what the function gave, where a replay gives it again
+
+    def text(self, writer: Any) -> str:
+        """The expression that makes it."""
+        raise NotImplementedError
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        """What a replay's text is made from, in a form that compares with another recording's."""
+        return (type(self),)
+
+
+@dataclass
+class OnTape(Result):
+    """Output ``index`` of the graph, as a tensor that may have a graph outside.
+
+    ``broken`` is the error of a backward pass through it, ``version`` how often its memory was changed.
+    """
+
+    index: int
+    requires_grad: bool = False
+    broken: str = ""
+    retains_grad: bool = False
+    version: int = 0
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return (
+            type(self), self.index, self.requires_grad, self.broken, self.retains_grad, self.version,
+        )  # fmt: skip
+
+
+@dataclass
+class Output(OnTape):
+    """A tensor of its own. ``is_leaf``: it requires grad and has no graph; it is of class ``cls`` then."""
+
+    is_leaf: bool = False
+    cls: type = Tensor
+
+    def text(self, writer: Any) -> str:
+        made = self._new(writer)
+        if self.broken and self.retains_grad:
+            made = _broken(self, made, writer)
+        elif self.broken:  # a loss, mostly: one node serves all calls
+            type = writer.output_type(self.index)
+            node = writer.name("N", BrokenGraph((), (self.broken,), (), (type.shape, type.dtype)))
+            made = writer.keep(made)
+            writer.add(f"{made}._node, {made}._requires_grad = {node}, True")
+        if self.version:
+            made = writer.keep(made)
+            writer.add(f"{made}._cell[0] = {self.version}")
+        return made
+
+    def _new(self, writer: Any) -> str:
+        if not self.is_leaf:
+            return f"wrap(r{self.index})"
+        return _of_class(f"leaf(r{self.index})", self.cls, writer)
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return *super().facts(inputs, named), self.is_leaf, self.cls
+
+
+@dataclass
+class Part(OnTape):
+    """A view of output ``index``, which may be a result itself."""
+
+    order: ClassVar[int] = 1
+    chain: tuple = ()
+
+    def text(self, writer: Any) -> str:
+        base = self._whole(writer)
+        writer.names["view"] = view_of_array
+        kept = base if self.chain else None
+        made = f"view(r{self.index}, {writer.name('c', self.chain)}, {base}._cell, {kept})"
+        return _broken(self, made, writer) if self.broken else made
+
+    def _whole(self, writer: Any) -> str:
+        for k, result in enumerate(writer.plan.capture.results):
+            if isinstance(result, Output) and result.index == self.index:
+                return f"y{k}"
+        whole = f"b{self.index}"  # of which only parts are results
+        line = f"{whole} = wrap(r{self.index})"
+        if line not in writer.lines:
+            writer.add(line)
+            if self.version:
+                writer.add(f"{whole}._cell[0] = {self.version}")
+        return whole
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return *super().facts(inputs, named), _chain_facts(self.chain)
+
+
+@dataclass
+class Number(Result):
+    """Output ``index`` as a float."""
+
+    index: int
+
+    def text(self, writer: Any) -> str:
+        return f"r{self.index}.item()"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), self.index
+
+
+@dataclass
+class ViewOf(Result):
+    """Memory of an outside array through a chain of views. ``value`` is what the function gave."""
+
+    source: ArrayInput
+    value: Tensor
+    chain: tuple = ()
+    is_leaf: bool = False
+    cls: type = Tensor
+
+    def text(self, writer: Any) -> str:
+        writer.names["view"] = view_of_array
+        based = self.value._base is not None
+        k = self.source.argument
+        if k is None:
+            array, cell = writer.name("k", self.source.array), writer.name("v", self.value._cell)
+            base = writer.tensor(self.value._base) if based else None
+        else:
+            shared = any(self.value._cell is t._cell for t in writer.plan.capture.traced.values())
+            array, cell, base = f"d{k}", f"a{k}._cell" if shared else "[0]", f"a{k}" if based else None
+        made = f"view({array}, {writer.name('c', self.chain)}, {cell}, {base}, {self.is_leaf})"
+        return _of_class(made, self.cls, writer)
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), inputs[id(self.source)], _chain_facts(self.chain), self.is_leaf, self.cls
+
+
+@dataclass
+class Argument(Result):
+    """Argument ``index`` itself."""
+
+    index: int
+
+    def text(self, writer: Any) -> str:
+        return f"a{self.index}"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), self.index
+
+
+@dataclass
+class Again(Result):
+    """Result ``index`` once more."""
+
+    order: ClassVar[int] = 2
+    index: int
+
+    def text(self, writer: Any) -> str:
+        return f"y{self.index}"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), self.index
+
+
+@dataclass
+class GradOf(Result):
+    """What ``value.grad`` is after the call."""
+
+    value: Tensor
+
+    def text(self, writer: Any) -> str:
+        return f"{writer.tensor(self.value)}.grad"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), named(self.value)
+
+
+@dataclass
+class Same(Result):
+    """``value`` itself."""
+
+    value: Any
+
+    def text(self, writer: Any) -> str:
+        return writer.name("V", self.value)
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), compared(self.value)
+
+
+@dataclass
+class Copy(Result):
+    """A copy of ``value``, as it was when the function returned it."""
+
+    value: Any
+
+    def text(self, writer: Any) -> str:
+        writer.names["deepcopy"] = copy.deepcopy
+        return f"deepcopy({writer.name('V', copy.deepcopy(self.value))})"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        try:
+            return type(self), pickle.dumps(self.value)
+        except Exception:  # whatever a class says that cannot be pickled
+            return type(self), id(self.value)
+
+
+def compared(value: Any) -> Any:
+    """``value`` in a form that compares: plain ones by what they are, others by identity."""
+    return (type(value), repr(value)) if isinstance(value, PLAIN) else id(value)
+
+
+def _chain_facts(chain: tuple) -> str:
+    return str([(op.name, statics) for op, statics in chain])
+
+
+def _of_class(made: str, cls: type, writer: Any) -> str:
+    if cls is Tensor:
+        return made
+    writer.names["of_class"] = of_class
+    return f"of_class({made}, {writer.name('C', cls)})"
+
+
+def _broken(result: OnTape, made: str, writer: Any) -> str:
+    writer.names["broken"] = broken
+    return f"broken({made}, {writer.name('m', result.broken)}, {result.retains_grad})"
+
+
+# -- what that text calls ------------------------------------------------------------------------------------
+
+
+def view_of_array(
+    array: np.ndarray, chain: tuple, cell: list, base: Any, requires_grad: bool = False
+) -> Tensor:
+    """Memory through a chain of views: a result that aliases ``base``, whose version it shares."""
+    for op, statics in chain:
+        array = op.body(EAGER.xp, array, **statics)
+    out = wrap(array)
+    out._cell, out._base, out._how = cell, base, None
+    out._requires_grad = requires_grad
+    return out
+
+
+def of_class(tensor: Tensor, cls: type) -> Tensor:
+    """``tensor`` as one of a class of the same layout, e.g. a Parameter."""
+    tensor.__class__ = cls
+    return tensor
+
+
+def broken(tensor: Tensor, sentence: str, retains_grad: bool) -> Tensor:
+    """A result from which nobody can go backward."""
+    tensor._node = BrokenGraph((), (sentence,), (), (tensor._data.shape, tensor._data.dtype))
+    tensor._requires_grad = True
+    if retains_grad:
+        tensor.retain_grad()
+    return tensor
+
+
+class BrokenGraph(Node):
+    """The graph of a result that needs a value which the compiled function changed in place since."""
+
+    __slots__ = ()
+
+    def backward(self, xp: Any, g: Any) -> Any:
+        raise RuntimeError(self.saved[0])
+
+    backward_on_tensors = backward
+
+    def refuse(self, name: str) -> None:
+        """A pass inside the compiled function ``name`` is about to reach this: the same error."""
+        raise RuntimeError(self.saved[0])
