@@ -29,6 +29,9 @@ from typing import Any
 
 import numpy as np
 
+# How a reduction combines two values: what kernels know to write.
+COMBINATIONS = ("add", "mul", "maximum", "minimum", "argmax", "argmin", "logical_or", "logical_and")
+
 
 class Kind(Enum):
     ELEMENTWISE = "elementwise"  # one output element from one element of each input
@@ -107,6 +110,9 @@ class Op:
         }[self.kind]
         if missing:
             raise TypeError(f"op {self.name!r} of kind {self.kind.value} must state {missing}")
+        if self.combine not in (None, *COMBINATIONS):
+            known = ", ".join(COMBINATIONS)
+            raise TypeError(f"op {self.name!r}: combine={self.combine!r} is none of {known}")
 
     def vjp(self, function: Callable) -> Callable:
         """Declare the gradient: ``function(xp, g, <saved...>)`` gives one value per array argument."""

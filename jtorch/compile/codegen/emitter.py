@@ -331,9 +331,10 @@ class Emitter(ABC):
         if r.dtype.kind == "f":
             short_name = {"maximum": "max", "minimum": "min"}.get(combine, combine)
             return f"{short_name}_reassoc({a}, {b})"
-        text = {"add": f"{a} + {b}", "mul": f"{a} * {b}", "maximum": f"max({a}, {b})"}.get(
-            combine, f"min({a}, {b})"
-        )
+        text = {
+            "add": f"{a} + {b}", "mul": f"{a} * {b}",
+            "maximum": f"max({a}, {b})", "minimum": f"min({a}, {b})",
+        }[combine]  # fmt: skip
         return f"{r.dtype.name}({text})"
 
     def _stores(self, stores: Iterable[Store], scope: dict[Value, str]) -> None:
