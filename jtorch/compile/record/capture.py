@@ -20,13 +20,14 @@ from jtorch.compile.observe.observer import Observer, Question, check_reads, qui
 from jtorch.compile.observe.questions import ArgumentReached, TensorRead
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import callees
+from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.inputs import Input, ScalarInput
 from jtorch.compile.record.items import Digits
 from jtorch.compile.record.later import Later, way_back
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Result, Same
 from jtorch.compile.record.tape import Tape, differentiate_whole, tape_of
-from jtorch.compile.record.trace import Effects, Tracer
+from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
@@ -187,11 +188,11 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
         with way_back(tracer, observer, alive) as later:
             found = differentiate_whole(tracer, outs, results)
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
-    graph, effects = quietly(tracer.finish)(atoms)
+    graph, effects = quietly(close)(tracer, atoms)
     gradients = () if found is None else found[2]
     if unread := unread_checks(graph.replace(outputs=(*graph.outputs, *filter(None, gradients)))):
         atoms += unread
-        graph, effects = quietly(tracer.finish)(atoms)
+        graph, effects = quietly(close)(tracer, atoms)
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
     _check_arrays(observer, tracer.name, [e.array for e in effects.writes])
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants

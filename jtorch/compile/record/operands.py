@@ -1,4 +1,4 @@
-"""Operands that eager mode refuses, refused while a function is recorded.
+"""The operands of an op that is recorded: which are refused, and as which atoms the others are written down.
 
 NumPy refuses dtypes and what is no number when an op runs; a recording runs nothing. So the op is asked once
 for each combination of dtypes and types, on arrays without elements.
@@ -6,14 +6,21 @@ for each combination of dtypes and types, on arrays without elements.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jtorch.compile.graph.ir import Atom, Literal, Var
 from jtorch.compile.observe.scalar import Scalar
-from jtorch.core.op import Op
+from jtorch.compile.record.leaks import leaked
+from jtorch.compile.record.sym import Sym
+from jtorch.core.op import BY_NAME, Op
 from jtorch.ops import xp
 
+if TYPE_CHECKING:
+    from jtorch.compile.record.trace import Tracer
+
+_CAST, _EXPAND = BY_NAME["cast"], BY_NAME["expand"]
 _TAKEN: set[tuple] = set()  # combinations that an op takes
 _NUMBERS = (bool, int, float, complex)
 
@@ -36,3 +43,46 @@ def _sample(value: Any) -> Any:
     if hasattr(value, "dtype"):
         return np.empty(0, value.dtype)
     return value.as_runtime_scalar if isinstance(value, Scalar) else value
+
+
+def broadcast(tracer: Tracer, op: Op, values: tuple, statics: dict[str, Any]) -> list[Atom]:
+    """Arguments as atoms of one dtype, each of the result's shape or without axes."""
+    arrays = [v for v in values if isinstance(v, Sym)]
+    shape = statics.get("shape") or np.broadcast_shapes(*(a.shape for a in arrays))
+    dtype = _common_dtype(op, arrays, values, statics)
+    atoms: list[Atom] = []
+    for k, value in enumerate(values):
+        wanted = None if op.dtype == "where" and k == 0 else dtype
+        # a number that a pattern repeats (zeros, the seed gradient) is part of the program's structure
+        atom = typed(tracer, value, wanted, static=op.dtype == "static")
+        if isinstance(atom, Var) and atom.shape not in (shape, ()):
+            (atom,) = tracer.emit(_EXPAND, [atom], {"shape": tuple(shape)})
+        atoms.append(atom)
+    return atoms
+
+
+def _common_dtype( op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.dtype | None:
+    if op.dtype == "static":  # cast, full, uniform...: each argument keeps its own
+        return None if arrays else statics.get("dtype")
+    own = arrays[1:] if op.dtype == "where" and isinstance(values[0], Sym) else arrays
+    if not own:
+        return np.dtype(np.float64)
+    dtype = own[0].dtype
+    if op.dtype not in ("logical", "index") and any(a.dtype != dtype for a in own):
+        raise AssertionError(f"{op.name}: a body mixes {[str(a.dtype) for a in own]}; cast first")
+    return None if op.dtype in ("logical", "index") else dtype
+
+
+def typed(tracer: Tracer, value: Any, dtype: np.dtype | None, static: bool = False) -> Atom:
+    if isinstance(value, Sym):
+        return tracer.read(value)
+    if isinstance(value, Scalar):
+        if value.tracer is not tracer:
+            raise leaked(value.tracer, (value,))
+        if dtype is None or dtype == value.var.dtype:
+            return value.var
+        return tracer.emit(_CAST, [value.var], {"dtype": dtype})[0]
+    if dtype is None:
+        kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
+        dtype = np.dtype(kind)
+    return Literal(dtype.type(value).item(), dtype, static)

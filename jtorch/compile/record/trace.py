@@ -14,12 +14,11 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, types_of
+from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, types_of
 from jtorch.compile.observe import effects as plain_state
 from jtorch.compile.observe.guards import ItemRead, Read
 from jtorch.compile.observe.observer import quietly
@@ -27,7 +26,7 @@ from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.observe.texts import check_text
 from jtorch.compile.record import items
-from jtorch.compile.record.apart import apart, overlap, owners
+from jtorch.compile.record.apart import overlap
 from jtorch.compile.record.branches import Branches
 from jtorch.compile.record.graphs import Graphs, check_uses_gradient
 from jtorch.compile.record.inputs import (
@@ -43,9 +42,8 @@ from jtorch.compile.record.inputs import (
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.layouts import order_of, order_of_copy
 from jtorch.compile.record.leaks import leaked
-from jtorch.compile.record.operands import check_operands
-from jtorch.compile.record.picks import Pick, check_tape
-from jtorch.compile.record.snapshot import value_now
+from jtorch.compile.record.operands import broadcast, check_operands, typed
+from jtorch.compile.record.picks import Pick
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
@@ -55,20 +53,7 @@ from jtorch.eager.views import living
 from jtorch.ops import xp
 from jtorch.ops.slicing import OVERLAPPING
 
-_CAST, _EXPAND, _UNSQUEEZE = BY_NAME["cast"], BY_NAME["expand"], BY_NAME["unsqueeze"]
-_PERMUTE = BY_NAME["permute"]
-
-
-@dataclass
-class Effects:
-    """What replaying the graph must do besides computing: filled by ``Tracer.finish``."""
-
-    writes: list[ArrayInput] = field(default_factory=list)  # outside arrays that get new content
-    grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
-    grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
-    shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
-    advances: dict[int, int] = field(default_factory=dict)  # id of a version cell -> how far a call moves it
-    draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
+_UNSQUEEZE, _PERMUTE = BY_NAME["unsqueeze"], BY_NAME["permute"]
 
 
 class Tracer(Evaluator):
@@ -149,7 +134,7 @@ class Tracer(Evaluator):
             if numbers and any(isinstance(v, Item) for v in scalars):
                 return items.arithmetic(self, op, values)
             check_operands(op, values, statics)
-            atoms = self._broadcast(op, values, statics)
+            atoms = broadcast(self, op, values, statics)
             if numbers:
                 return self._arithmetic(op, values, atoms)
         else:
@@ -209,50 +194,8 @@ class Tracer(Evaluator):
         if not self.open:
             raise leaked(self, values)
 
-    # -- arguments of elementwise equations --------------------------------------------------------------
-
     def _number_or_lift(self, value: Any) -> Any:
         return value if isinstance(value, (bool, int, float, Scalar)) else self.lift(value)
-
-    def _broadcast(self, op: Op, values: tuple, statics: dict[str, Any]) -> list[Atom]:
-        """Arguments as atoms of one dtype, each of the result's shape or without axes."""
-        arrays = [v for v in values if isinstance(v, Sym)]
-        shape = statics.get("shape") or np.broadcast_shapes(*(a.shape for a in arrays))
-        dtype = self._common_dtype(op, arrays, values, statics)
-        atoms: list[Atom] = []
-        for k, value in enumerate(values):
-            wanted = None if op.dtype == "where" and k == 0 else dtype
-            # a number that a pattern repeats (zeros, the seed gradient) is part of the program's structure
-            atom = self._typed(value, wanted, static=op.dtype == "static")
-            if isinstance(atom, Var) and atom.shape not in (shape, ()):
-                (atom,) = self.emit(_EXPAND, [atom], {"shape": tuple(shape)})
-            atoms.append(atom)
-        return atoms
-
-    def _common_dtype(self, op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.dtype | None:
-        if op.dtype == "static":  # cast, full, uniform...: each argument keeps its own
-            return None if arrays else statics.get("dtype")
-        own = arrays[1:] if op.dtype == "where" and isinstance(values[0], Sym) else arrays
-        if not own:
-            return np.dtype(np.float64)
-        dtype = own[0].dtype
-        if op.dtype not in ("logical", "index") and any(a.dtype != dtype for a in own):
-            raise AssertionError(f"{op.name}: a body mixes {[str(a.dtype) for a in own]}; cast first")
-        return None if op.dtype in ("logical", "index") else dtype
-
-    def _typed(self, value: Any, dtype: np.dtype | None, static: bool = False) -> Atom:
-        if isinstance(value, Sym):
-            return self.read(value)
-        if isinstance(value, Scalar):
-            if value.tracer is not self:
-                raise leaked(value.tracer, (value,))
-            if dtype is None or dtype == value.var.dtype:
-                return value.var
-            return self.emit(_CAST, [value.var], {"dtype": dtype})[0]
-        if dtype is None:
-            kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
-            dtype = np.dtype(kind)
-        return Literal(dtype.type(value).item(), dtype, static)
 
     # -- reading and writing traced memory -----------------------------------------------------------------
 
@@ -289,7 +232,7 @@ class Tracer(Evaluator):
     def read(self, sym: Any) -> Atom:
         """The variable that holds the value of ``sym`` now."""
         if isinstance(sym, (bool, int, float, Scalar)):
-            return self._typed(sym, None)
+            return typed(self, sym, None)
         if sym.tracer is not self:  # kept from another recording
             raise leaked(sym.tracer, (sym,))
         storage = sym.storage
@@ -527,66 +470,6 @@ class Tracer(Evaluator):
         if entry.drawn > 1:
             call = self.record(BY_NAME["add"], call, entry.drawn - 1)
         return self.fresh(entry.seed.var), call
-
-    # -- the result ------------------------------------------------------------------------------------------
-
-    def finish(self, results: Sequence[Atom]) -> tuple[Graph, Effects]:
-        """Close the trace: the graph of ``results`` and of every effect, in that order."""
-        check_tape(self.written_picks)
-        self.open = False
-        effects = Effects()
-        outputs = list(results)
-        for entry in self.inputs:
-            if isinstance(entry, ArrayInput) and entry.written:
-                effects.writes.append(entry)
-                outputs.append(entry.sym.storage.current)
-        for entry in self.inputs:
-            if isinstance(entry, GradInput) and entry.written:
-                self._check_apart(entry)
-                entry.advances = int(self.grads[id(entry.tensor)][1]._cell[0])
-                effects.grad_writes.append(entry)
-                outputs.append(entry.sym.storage.current)
-        for tensor, at_entry, now in self.grads.values():
-            if now is at_entry or self.made(tensor):
-                continue
-            if now is not None and self._stays(now):
-                effects.shared_grads.append((tensor, now))
-                continue
-            if now is not None:
-                self._check_own(now, [g for t, _, g in self.grads.values() if not self.made(t)])
-            atom = None if now is None else self.read(self.lift(now._data))
-            effects.grads.append((tensor, atom))
-            if atom is not None:
-                outputs.append(atom)
-        effects.draws = [(g.generator, g.drawn) for g in self.generators.values()]
-        graph = Graph(self.name, tuple(i.var for i in self.inputs), tuple(self.eqns), tuple(outputs))
-        return graph, effects
-
-    def _check_own(self, grad: Any, grads: list[Any]) -> None:
-        """Raise where memory that the function made is the gradient of two tensors."""
-        storage = self.lift(grad._data).storage
-        if sum(g is not None and getattr(g._data, "storage", None) is storage for g in grads) > 1:
-            raise CompileError(
-                f"'{self.name}' makes one tensor of shape {tuple(grad.shape)} the gradient of two, of which "
-                "a replay would make two tensors. Give each a .clone() of its own."
-            )
-
-    def _check_apart(self, written: GradInput) -> None:
-        """Raise where a gradient that changes in place is memory of another input's, too."""
-        inputs = [e for e in self.inputs if isinstance(e, (ArrayInput, GradInput)) and e is not written]
-        if not apart((value_now(written),), owners(value_now(e) for e in inputs)):
-            raise CompileError(
-                f"{user_source()}: '{self.name}' adds to the gradient of a tensor of shape "
-                f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when "
-                "which sees the sum. Read it as the tensor's .grad, or give the gradient memory of its own."
-            )
-
-    def _stays(self, tensor: Any) -> bool:
-        """Whether ``tensor`` is there after the call: an argument, or one from outside."""
-        if id(tensor) in self.places:
-            return True
-        entry = self.arrays.get(id(tensor._data))
-        return tensor._data.__class__ is np.ndarray and (entry is None or entry.argument is None)
 
 
 OVERLAP = (

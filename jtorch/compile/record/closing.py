@@ -1,0 +1,93 @@
+"""The end of a recording: the graph of its results and of every effect that a replay must have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Atom, Graph
+from jtorch.compile.record.apart import apart, owners
+from jtorch.compile.record.inputs import ArrayInput, GradInput
+from jtorch.compile.record.picks import check_tape
+from jtorch.compile.record.snapshot import value_now
+from jtorch.core.errors import CompileError, user_source
+
+if TYPE_CHECKING:
+    from jtorch.compile.record.trace import Tracer
+
+
+@dataclass
+class Effects:
+    """What replaying the graph must do besides computing: filled by ``close``."""
+
+    writes: list[ArrayInput] = field(default_factory=list)  # outside arrays that get new content
+    grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
+    grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
+    shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
+    advances: dict[int, int] = field(default_factory=dict)  # id of a version cell -> how far a call moves it
+    draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
+
+
+def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
+    """Close the trace: the graph of ``results`` and of every effect, in that order."""
+    check_tape(tracer.written_picks)
+    tracer.open = False
+    effects = Effects()
+    outputs = list(results)
+    for entry in tracer.inputs:
+        if isinstance(entry, ArrayInput) and entry.written:
+            effects.writes.append(entry)
+            outputs.append(entry.sym.storage.current)
+    for entry in tracer.inputs:
+        if isinstance(entry, GradInput) and entry.written:
+            _check_apart(tracer, entry)
+            entry.advances = int(tracer.grads[id(entry.tensor)][1]._cell[0])
+            effects.grad_writes.append(entry)
+            outputs.append(entry.sym.storage.current)
+    for tensor, at_entry, now in tracer.grads.values():
+        if now is at_entry or tracer.made(tensor):
+            continue
+        if now is not None and _stays(tracer, now):
+            effects.shared_grads.append((tensor, now))
+            continue
+        if now is not None:
+            _check_own(tracer, now, [g for t, _, g in tracer.grads.values() if not tracer.made(t)])
+        atom = None if now is None else tracer.read(tracer.lift(now._data))
+        effects.grads.append((tensor, atom))
+        if atom is not None:
+            outputs.append(atom)
+    effects.draws = [(g.generator, g.drawn) for g in tracer.generators.values()]
+    graph = Graph(tracer.name, tuple(i.var for i in tracer.inputs), tuple(tracer.eqns), tuple(outputs))
+    return graph, effects
+
+
+def _check_own(tracer: Tracer, grad: Any, grads: list[Any]) -> None:
+    """Raise where memory that the function made is the gradient of two tensors."""
+    storage = tracer.lift(grad._data).storage
+    if sum(g is not None and getattr(g._data, "storage", None) is storage for g in grads) > 1:
+        raise CompileError(
+            f"'{tracer.name}' makes one tensor of shape {tuple(grad.shape)} the gradient of two, of which "
+            "a replay would make two tensors. Give each a .clone() of its own."
+        )
+
+
+def _check_apart(tracer: Tracer, written: GradInput) -> None:
+    """Raise where a gradient that changes in place is memory of another input's, too."""
+    inputs = [e for e in tracer.inputs if isinstance(e, (ArrayInput, GradInput)) and e is not written]
+    if not apart((value_now(written),), owners(value_now(e) for e in inputs)):
+        raise CompileError(
+            f"{user_source()}: '{tracer.name}' adds to the gradient of a tensor of shape "
+            f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when "
+            "which sees the sum. Read it as the tensor's .grad, or give the gradient memory of its own."
+        )
+
+
+def _stays(tracer: Tracer, tensor: Any) -> bool:
+    """Whether ``tensor`` is there after the call: an argument, or one from outside."""
+    if id(tensor) in tracer.places:
+        return True
+    entry = tracer.arrays.get(id(tensor._data))
+    return tensor._data.__class__ is np.ndarray and (entry is None or entry.argument is None)
