@@ -96,7 +96,7 @@ def _graph_costs(rows: Sequence[Row]) -> Table:
     )
     headings = (
         "workload", "nodes", "forward\nwith tape", "no_grad", "kernels", "trace", "passes", "fuse",
-        "plan,\nsource", "Numba\nbuild", "first call", "2nd process", "pays after\ncalls",
+        "plan", "source", "Numba\nbuild", "first call", "2nd process", "pays after\ncalls",
     )  # fmt: skip
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "workload" else "right")
@@ -115,7 +115,7 @@ def _tape_cells(row: Row) -> list[str]:
 def _build_cells(row: Row) -> list[str]:
     first = row.first_call
     if first is None:
-        return [ERROR if COMPILED in row.errors else "", *[""] * 8]
+        return [ERROR if COMPILED in row.errors else "", *[""] * (len(STAGES) + 3)]
     second = "" if first.second_process is None else duration(first.second_process)
     return [
         "" if row.kernels is None else str(row.kernels),

@@ -101,8 +101,6 @@ def _find_most_threads() -> _Any:
     return blas.most_threads()
 
 
-_spec: _Any = __spec__  # what PyTorch's scripts ask for lies in a folder of its own: jtorch.jit, jtorch.mps
-_spec.submodule_search_locations.append(f"{_spec.submodule_search_locations[0]}/compat")
 _threads.find_most = _find_most_threads
 _shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
 _keep_freed_memory()

@@ -502,33 +502,33 @@ def xlogy(input: Any, other: Any, *, out: Any = None) -> Tensor: ...
 def xlogy_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def zeros(*size: Any, dtype: Any = None, out: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False, **named: Any) -> Tensor: ...
 def zeros_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None, out: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: Any = False) -> Tensor: ...
-from jtorch.compat import _C as _C
-from jtorch.compat import accelerator as accelerator
+from jtorch import _C as _C
+from jtorch import accelerator as accelerator
 from jtorch import amp as amp
 from jtorch import array_api as array_api
 from jtorch import backends as backends
 from jtorch import compiler as compiler
 from jtorch import config as config
-from jtorch.compat import cpu as cpu
+from jtorch import cpu as cpu
 from jtorch import cuda as cuda
 from jtorch import distributions as distributions
 from jtorch import errors as errors
 from jtorch import func as func
-from jtorch.compat import jit as jit
+from jtorch import jit as jit
 from jtorch import linalg as linalg
-from jtorch.compat import mps as mps
+from jtorch import mps as mps
 from jtorch import nn as nn
 from jtorch import optim as optim
 from jtorch import profiler as profiler
 from jtorch import random as random
-from jtorch.compat import return_types as return_types
+from jtorch import return_types as return_types
 from jtorch import serialization as serialization
 from jtorch import special as special
 from jtorch import testing as testing
 from jtorch import utils as utils
 from jtorch import version as version
 from jtorch import vision as vision
-from jtorch.compat import xpu as xpu
+from jtorch import xpu as xpu
 from jtorch.amp import GradScaler as GradScaler
 from jtorch._C import _assert as _assert
 from jtorch._C import _nnpack_available as _nnpack_available

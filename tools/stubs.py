@@ -144,8 +144,7 @@ def _added() -> list[str]:
 def _imported_late() -> Iterator[str]:
     """What the module's ``__getattr__`` gives, as import statements."""
     for name in sorted(SUBMODULES):
-        home = "jtorch.compat" if (PACKAGE / "compat" / f"{name}.py").exists() else "jtorch"
-        yield f"from {home} import {name} as {name}"
+        yield f"from jtorch import {name} as {name}"
     for name, (module, real) in sorted(ORIGIN.items()):
         yield f"from {module} import {real} as {name}"
 

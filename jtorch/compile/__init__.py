@@ -1,7 +1,6 @@
 """The compiler: records a function once, optimises the graph as a whole, generates kernels, replays them.
 
-    function -trace-> Graph -passes-> Graph -fuse-> [Step] -memory-> Plan -codegen-> source
-    -runtime-> callable
+    function -record-> Graph -passes-> Graph -fuse-> [Step] -plan-> Plan -emit-> Code -load-> Runner
 
 This package is also the decorator: ``@jtorch.compile``. A module cannot be called, so it gives itself a class
 that can; of the ways to do this, it is the one that survives every form of import.

@@ -22,6 +22,11 @@ class Timings:
     kernels_compiled: int = 0
 
     @property
+    def codegen(self) -> float:
+        """Seconds from the fused graph to source text and memory plan."""
+        return self.plan + self.emit
+
+    @property
     def total(self) -> float:
         return self.trace + self.passes + self.fuse + self.plan + self.emit + self.build
 

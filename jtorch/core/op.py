@@ -9,7 +9,7 @@ gradient (``vjp``) is written once, against the same namespace.
         return xp.mul(x, y)
 
     @mul.vjp
-    def _(g, x, y): ...
+    def _(xp, g, x, y): ...
 
 The parameter names of a vjp are the save list: ``out`` (or ``out0``, ``out1``) saves an output, an
 argument's name saves that argument, ``x_shape`` and ``x_dtype`` only those, a static's name its value, and

@@ -282,7 +282,11 @@ def _list(root: Path) -> int:
         size = path.stat().st_size
         total += size
         print(f"{size:>9}  {path.parent.name}  {path.stem}")
-    print(f"{total:>9}  bytes in {root}; this build and CPU use {fingerprint()}")
+    try:
+        used = fingerprint()
+    except OSError as error:  # without its source
+        used = f"none: {error}"
+    print(f"{total:>9}  bytes in {root}; this build and CPU use {used}")
     return 0
 
 

@@ -26,6 +26,15 @@ def loads(
         raise DataError(f"{where}: a malformed pickle: {error}") from None
 
 
+# Where modules lay that objects in files of before name.
+_TO_CORE = ("devices", "dtypes", "generator", "memory_formats", "watch")
+_MOVED = {
+    **{f"jtorch.{name}": f"jtorch.core.{name}" for name in _TO_CORE},
+    "jtorch.grad_scaler": "jtorch.amp.grad_scaler",
+    "jtorch.type_info": "jtorch.eager.type_info",
+}
+
+
 class _Unpickler(pickle.Unpickler):
     def __init__(self, data: bytes, find: Callable, persistent: Callable) -> None:
         super().__init__(io.BytesIO(data), encoding="utf-8")
@@ -34,7 +43,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] != "torch":
-            return super().find_class(module, name)
+            return super().find_class(_MOVED.get(module, module), name)
         found = self._find(module, name)
         return found.make if isinstance(found, Constructor) else found
 

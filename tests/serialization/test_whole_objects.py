@@ -58,6 +58,16 @@ def whole(obj):
     return jtorch.load(saved(obj), weights_only=False)
 
 
+def test_objects_in_files_from_before_modules_moved():
+    model, old = nn.Sequential(nn.Linear(3, 2)), io.BytesIO()
+    with zipfile.ZipFile(saved(model)) as new, zipfile.ZipFile(old, "w") as before:
+        for name in new.namelist():
+            before.writestr(name, new.read(name).replace(b"jtorch.core.watch\n", b"jtorch.watch\n"))
+    assert b"cjtorch.watch\n" in old.getvalue()
+    old.seek(0)
+    assert repr(jtorch.load(old, weights_only=False)) == repr(model)
+
+
 @pytest.mark.parametrize("make", [Net, lambda: nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.LSTM(2, 2))])
 def test_modules(make):
     model = make().eval()

@@ -149,7 +149,7 @@ def _captured(plan: Any, named: Named) -> Iterator[Captured]:
 
 def _steps(planned: Any) -> Iterator[Step]:
     for task in planned.tasks:
-        kind = "kernel" if task.nest is not None else task.step.kind
+        kind = "kernel" if task.nest is not None else task.step.kind.value
         ops = tuple(e.op.name for e in task.step.eqns)
         sources = [e.source for e in task.step.eqns if e.source is not None]
         yield Step(task.name, kind, ops, _place(sources[0]) if sources else "")

@@ -133,7 +133,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
             stop.pending = observer.meet
         elif isinstance(callee, operator.attrgetter) and args:
             _read_names(observer, stop.frame, args[0], callee.__reduce__()[1])
-        _hand_over(observer, stop.frame, args)
+        _hand_over(observer, stop.frame, [callee, *args])  # an object of another library's that is called
 
 
 def _is_watched(callee: Any) -> bool:

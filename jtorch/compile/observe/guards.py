@@ -453,6 +453,20 @@ class ArrayRead(FactsRead):
         return f"the elements of an array of shape {self.container.shape}"
 
 
+class MemoryRead(FactsRead):
+    """The memory of an object that lends it (``array.array`` and what derives from it, ``ctypes``)."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def facts_of(owner: Any) -> tuple:
+        with memoryview(owner) as view:  # given back: who lends it can't grow
+            return view.format, view.shape, view.tobytes()
+
+    def label(self) -> str:
+        return f"the memory of a {type(self.container).__name__}"
+
+
 class AliveRead(FactsRead):
     """Whether what a weak reference names is still there. Does not keep it alive."""
 

@@ -287,6 +287,9 @@ def _load_item(stop: Stop) -> None:
             observer.contents(stop.frame, container)  # a slice, or out of range
         else:
             observer.read(ItemRead, stop.frame, container, key, value)
+    elif isinstance(container, np.flatiter) and id(container) in observer.outside:
+        observer.meet(container.base)
+        observer.array(stop.frame, container.base)
     elif kind is Kind.FOREIGN and id(container) in observer.outside:
         observer.contents(stop.frame, container)
 

@@ -49,6 +49,7 @@ FUNCTIONS = (
     types.WrapperDescriptorType, types.MethodWrapperType, functools.partial,
 )  # fmt: skip
 _BY_CLASS: tuple[tuple[Any, Kind], ...] = (
+    (np.void, Kind.FOREIGN),  # a record, which can be written into
     ((*PLAIN, np.generic, np.dtype, enum.Enum, Scalar, Generator, range, slice, super), Kind.PLAIN),
     (Tensor, Kind.TENSOR),
     (types.ModuleType, Kind.NAMESPACE),
@@ -107,6 +108,17 @@ def is_set_by_users(fact: Any) -> bool:
     if isinstance(fact, types.FunctionType):
         return is_observed(fact.__code__, fact.__globals__)
     return not callable(fact) and not hasattr(type(fact), "__get__")
+
+
+def lends_memory(value: Any) -> bool:
+    """Whether an object other than of NumPy lends its memory, without running code of the user's."""
+    if any(isinstance(vars(base).get("__buffer__"), types.FunctionType) for base in type(value).__mro__):
+        return False
+    try:
+        memoryview(value).release()
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
 
 
 Held = tuple[tuple[str, type | None], ...]

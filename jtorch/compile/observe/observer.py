@@ -48,6 +48,7 @@ from jtorch.compile.observe.guards import (
     ContentsRead,
     ItemRead,
     LengthRead,
+    MemoryRead,
     OwnRead,
     Read,
     contents,
@@ -56,7 +57,7 @@ from jtorch.compile.observe.guards import (
     slot_of,
     told,
 )  # fmt: skip
-from jtorch.compile.observe.kinds import Kind, held_by_class, is_observed, is_users, kind_of
+from jtorch.compile.observe.kinds import Kind, held_by_class, is_observed, is_users, kind_of, lends_memory
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Table, table_of
 from jtorch.core import library_threads, watch
@@ -348,6 +349,8 @@ class Observer:
             self.read(ContentsRead, frame, container, None, contents(container))
             for value in contents(container):
                 self.meet(value)
+        elif kind in (Kind.FOREIGN, Kind.OBJECT) and self.is_outside(container) and lends_memory(container):
+            self.memory(frame, container)
         elif kind is Kind.FOREIGN and self.is_outside(container):
             if instance_facts(container):
                 self.deep(frame, container)
@@ -368,6 +371,12 @@ class Observer:
         identity = (ArrayRead, id(array))
         if identity not in self.reads:
             self.reads[identity] = ArrayRead(array, source_of(frame))
+
+    def memory(self, frame: types.FrameType | None, owner: Any) -> None:
+        """The memory of an outside object that lends it was read."""
+        identity = (MemoryRead, id(owner))
+        if identity not in self.reads:
+            self.reads[identity] = MemoryRead(owner, source_of(frame))
 
     def deep(self, frame: types.FrameType | None, value: Any, objects: bool = True) -> None:
         """``value`` was handed to code that is not watched: all of it counts as read. What was made inside
@@ -394,6 +403,8 @@ class Observer:
             elif kind is Kind.FOREIGN and not instance_facts(value):
                 self.contents(frame, value)
             elif objects:
+                if kind is Kind.OBJECT:  # of a class that derives from one of C's
+                    self.contents(frame, value)
                 stack += self._facts(frame, value)
 
     def _facts(self, frame: types.FrameType | None, value: Any) -> Iterator[Any]:

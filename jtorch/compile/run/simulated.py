@@ -60,9 +60,15 @@ class Simulated(Unjitted):
             for k, kernel, errors in zip(batch, chosen, run_batch(chosen, finds, self.threads), strict=True):
                 if errors:
                     self.failed = tasks[k]
-                    sentences = [failure.sentence for failure in kernel.errors]
-                    return (k << 16) | (sentences.index(errors[0]) + 1)
+                    return (k << 16) | _status(kernel, errors)
         return 0
+
+    def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
+        kernel = self.code.kernels.get(task)
+        if kernel is None:
+            return super().run_one(task, arguments)
+        (errors,) = run_batch([kernel], [lambda pointer: self._argument(pointer, arguments)], self.threads)
+        return _status(kernel, errors)
 
     def _footprint(self, task: Task, arguments: Sequence[Any]) -> Footprint:
         def span(var: Var) -> range:
@@ -72,3 +78,8 @@ class Simulated(Unjitted):
             return range(start, start + layout.owner.type.nbytes)
 
         return Footprint(tuple(map(span, task.reads)), tuple(map(span, task.writes)))
+
+
+def _status(kernel: Any, errors: list[str]) -> int:
+    """The number of the first of ``errors`` among those of the kernel, from 1 on; 0 where there is none."""
+    return [failure.sentence for failure in kernel.errors].index(errors[0]) + 1 if errors else 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from jtorch.compile.codegen import cuda, source
+from typing import Any
+
+from jtorch.compile.codegen import source
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.plan.memory import Plan
 from jtorch.compile.run.interpreted import Interpreted
 from jtorch.compile.run.replay import Replay
-from jtorch.compile.run.simulated import Simulated
 from jtorch.compile.run.unjitted import Unjitted
-from jtorch.compile.target import Target
+from jtorch.compile.target import Binding, Target
 from jtorch.core import config
 
 # One native call.
@@ -16,10 +19,22 @@ CPU = Target("cpu", lambda plan: source.emit(plan), lambda code, _, binding: Rep
 PYTHON = Target("python", lambda plan: source.emit(plan), lambda code, _, binding: Unjitted(code, binding))
 # No kernel is run: the recorded graph is, by NumPy.
 INTERPRETER = Target("interpreter", lambda plan: source.emit(plan), Interpreted)
+
+
+def _emit_cuda(plan: Plan) -> Code:
+    from jtorch.compile.codegen import cuda  # 18 ms, which no other target needs
+
+    return cuda.emit_cuda(plan)
+
+
+def _simulated(code: Code, _: Any, binding: Binding) -> Any:
+    from jtorch.compile.run.simulated import Simulated
+
+    return Simulated(code, binding)
+
+
 # CUDA kernels under numba-cuda's simulator.
-CUDA_SIMULATOR = Target(
-    "cuda simulator", lambda plan: cuda.emit_cuda(plan), lambda code, _, binding: Simulated(code, binding)
-)
+CUDA_SIMULATOR = Target("cuda simulator", _emit_cuda, _simulated)
 
 
 def default() -> Target:

@@ -1,11 +1,14 @@
 """Methods that the interpreter calls by itself: operators, calls, truth, length, items."""
 
+import array
 import collections
 import ctypes
 import multiprocessing
 import threading
 
+import numpy as np
 import pytest
+import scipy.interpolate
 
 import jtorch
 import jtorch.nn as nn
@@ -13,6 +16,10 @@ from jtorch.core.errors import CompileError
 from tests.compile.observe.observing import assert_noticed, setting, t
 
 READS = {}
+
+
+def setting_item(numbers):
+    return lambda: numbers.__setitem__(0, 5.0)
 
 
 def read(function):
@@ -208,6 +215,74 @@ def a_field_of_ctypes():
 
 
 @read
+def an_array_of_ctypes_handed_over():
+    numbers = (ctypes.c_double * 2)(2.0, 3.0)
+    return lambda x: x * sum(numbers), setting_item(numbers)
+
+
+@read
+def an_array_of_ctypes_gone_through():
+    numbers = (ctypes.c_double * 2)(2.0, 3.0)
+
+    def function(x):
+        for number in numbers:
+            x = x * number
+        return x
+
+    return function, setting_item(numbers)
+
+
+@read
+def a_users_array():
+    class Numbers(array.array):
+        pass
+
+    numbers = Numbers("d", [2.0, 3.0])
+    return lambda x: x * max(numbers), setting_item(numbers)
+
+
+@read
+def a_record_of_numpy():
+    records = np.zeros(1, [("k", np.float64)])
+    record = records[0]
+    record["k"] = 2.0
+    return lambda x: x * float(record["k"]), lambda: record.__setitem__("k", 5.0)
+
+
+@read
+def an_array_as_one_line():
+    numbers = np.array([[2.0, 3.0]])
+    line = numbers.flat
+    return lambda x: x * line[0], lambda: numbers.__setitem__((0, 0), 5.0)
+
+
+@read
+def a_polynomial_that_is_called():
+    polynomial = np.poly1d([2.0, 1.0])
+    return lambda x: x * polynomial(2.0), lambda: polynomial.coeffs.__setitem__(0, 5.0)
+
+
+@read
+def an_interpolation_that_is_called():
+    between = scipy.interpolate.interp1d([0.0, 1.0], [1.0, 2.0])
+    return lambda x: x * float(between(0.5)), lambda: between.y.__setitem__(0, 5.0)
+
+
+@read
+def a_function_of_numpys_that_calls_another():
+    plus = np.vectorize(lambda v: v + 1)
+    return lambda x: x * float(plus(2.0)), setting(plus, "pyfunc", lambda v: v * 10)
+
+
+def test_what_a_pointer_leads_to_is_refused():
+    number = ctypes.c_double(2.0)
+    pointer = ctypes.pointer(number)
+    for through in (lambda x: x * pointer[0], lambda x: x * pointer.contents.value):
+        with pytest.raises(CompileError, match="through a pointer of ctypes"):
+            jtorch.compile(through)(t(1))
+
+
+@read
 def a_number_that_processes_share():
     number = multiprocessing.Value("d", 2.0)
     return lambda x: x * number.value, setting(number, "value", 5.0)
@@ -215,8 +290,8 @@ def a_number_that_processes_share():
 
 @read
 def an_array_that_processes_share():
-    array = multiprocessing.Array("d", [2.0])
-    return lambda x: x * array[0], lambda: array.__setitem__(0, 5.0)
+    shared = multiprocessing.Array("d", [2.0])
+    return lambda x: x * shared[0], lambda: shared.__setitem__(0, 5.0)
 
 
 @pytest.mark.parametrize("name", READS)

@@ -1,5 +1,5 @@
 """Imported by the server that forks processes: they have the import hook from their beginning."""
 
-from jtorch.compat.as_torch.aliases import install
+from jtorch.as_torch.aliases import install
 
 install()

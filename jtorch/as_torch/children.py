@@ -6,7 +6,7 @@ import multiprocessing
 from multiprocessing import spawn
 from typing import Any
 
-_INSTALL = "from jtorch.compat.as_torch import install; install(); "
+_INSTALL = "from jtorch.as_torch import install; install(); "
 
 
 def inherit() -> None:
@@ -21,4 +21,4 @@ def inherit() -> None:
         return line
 
     spawn.get_command_line = command_line  # type: ignore[assignment]
-    multiprocessing.set_forkserver_preload(["jtorch.compat.as_torch.preload"])
+    multiprocessing.set_forkserver_preload(["jtorch.as_torch.preload"])

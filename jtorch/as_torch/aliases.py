@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jtorch
-from jtorch.compat.as_torch import children
-from jtorch.compat.as_torch.missing import is_import, place_of, reason, sentence, whole_name
-from jtorch.compat.as_torch.stubs import is_stub, stub
+from jtorch.as_torch import children
+from jtorch.as_torch.missing import is_import, place_of, reason, sentence, whole_name
+from jtorch.as_torch.stubs import is_stub, stub
 from jtorch.core import dtypes
 
 # the longest prefix decides; PyTorch keeps its layers one package deeper
@@ -24,7 +24,7 @@ _NAMES = {
     "torch.functional": "jtorch",
     "torch.nn.modules": "jtorch.nn",
     "torch.nn.modules.module": "jtorch.nn.modules.module",
-    "torch.nn.modules.utils": "jtorch.compat.as_torch.tuples",
+    "torch.nn.modules.utils": "jtorch.as_torch.tuples",
     "torch.serialization": "jtorch.serialization",
     "torch.random": "jtorch.random",
     "torch.multiprocessing": "multiprocessing",

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any
 
-from jtorch.compat.as_torch.missing import NOT_PLANNED, PLANNED, place_of, sentence
+from jtorch.as_torch.missing import NOT_PLANNED, PLANNED, place_of, sentence
 
 _NO_STUBS = ("torch.jit", "torch.fft", "torch.multiprocessing")  # there, or nothing without it
 PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in _NO_STUBS)

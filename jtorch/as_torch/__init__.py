@@ -11,6 +11,6 @@ script, and whether it is planned; ``--report script.py`` lists all of them with
     children   processes started by the script get the hook, too
 """
 
-from jtorch.compat.as_torch.aliases import install
+from jtorch.as_torch.aliases import install
 
 __all__ = ["install"]

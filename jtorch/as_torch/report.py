@@ -8,9 +8,9 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from jtorch.compat.as_torch.aliases import target
-from jtorch.compat.as_torch.missing import chain, reason
-from jtorch.compat.as_torch.stubs import is_absent, is_stub
+from jtorch.as_torch.aliases import target
+from jtorch.as_torch.missing import chain, reason
+from jtorch.as_torch.stubs import is_absent, is_stub
 
 _ROOTS = ("torch", "torchvision")
 

@@ -8,9 +8,9 @@ import types
 from pathlib import Path
 from typing import Any
 
-from jtorch.compat.as_torch.aliases import install
-from jtorch.compat.as_torch.missing import reason
-from jtorch.compat.as_torch.report import lines
+from jtorch.as_torch.aliases import install
+from jtorch.as_torch.missing import reason
+from jtorch.as_torch.report import lines
 
 USAGE = (
     "usage: python -m jtorch.as_torch [--report] script.py [arguments ...]\n"

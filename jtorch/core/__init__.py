@@ -1,0 +1,1 @@
+"""What everything stands on; imports nothing else of jtorch."""
