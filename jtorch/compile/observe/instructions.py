@@ -486,7 +486,7 @@ def _operands(stop: Stop) -> None:
         observer.contents(stop.frame, right)
         return
     for value, kind in zip((left, right), kinds, strict=True):
-        if kind in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY) or compares_in_c(type(value)):
+        if kind in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY, Kind.FOREIGN) or compares_in_c(type(value)):
             observer.deep(stop.frame, value)
 
 

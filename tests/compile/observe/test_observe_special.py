@@ -9,6 +9,7 @@ import threading
 import numpy as np
 import pytest
 import scipy.interpolate
+import scipy.sparse
 
 import jtorch
 import jtorch.nn as nn
@@ -254,6 +255,18 @@ def an_array_as_one_line():
     numbers = np.array([[2.0, 3.0]])
     line = numbers.flat
     return lambda x: x * line[0], lambda: numbers.__setitem__((0, 0), 5.0)
+
+
+@read
+def a_sparse_matrix_that_is_multiplied():
+    matrix = scipy.sparse.csr_matrix(np.eye(2) * 2)
+    return lambda x: x * float((matrix @ np.ones(2))[0]), lambda: matrix.data.__setitem__(0, 5.0)
+
+
+@read
+def a_polynomial_that_is_added_to():
+    polynomial = np.polynomial.Polynomial([1.0, 2.0])
+    return lambda x: x * float((1 + polynomial)(0.0)), lambda: polynomial.coef.__setitem__(0, 4.0)
 
 
 @read
