@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import enum
 import threading
 import types
@@ -23,13 +22,18 @@ from jtorch.compile.observe.guards import (
     instance_facts,
     slot_of,
 )  # fmt: skip
-from jtorch.compile.observe.kinds import Kind, is_observed, is_set_by_users, is_users, kind_of, lends_memory
+from jtorch.compile.observe.kinds import (
+    POINTER,
+    Kind,
+    is_observed,
+    is_set_by_users,
+    is_users,
+    kind_of,
+    lends_memory,
+)
 from jtorch.compile.observe.library import read_method, see_objects
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import see_tensor
-
-_POINTER: type = ctypes.POINTER(ctypes.c_int).__base__ or object
-_THROUGH_A_POINTER = "reads through a pointer of ctypes", "Read it outside, and pass in what is there."
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
@@ -46,8 +50,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
         owner = owner.__func__
     observer.see_class(frame, owner)
-    if name == "contents" and isinstance(owner, _POINTER) and observer.is_outside(owner):
-        raise observer.error(frame, *_THROUGH_A_POINTER)
+    if name == "contents" and isinstance(owner, POINTER) and observer.is_outside(owner):
+        raise observer.through_pointer(frame)
     if name == "__dict__" and kind is Kind.TENSOR:
         hung.see_all(observer, frame, owner)
     elif name == "__dict__" and observer.is_outside(owner):
@@ -223,8 +227,8 @@ def read_special(observer: Observer, frame: types.FrameType, owner: Any, *names:
             if not is_observed(method.__code__, method.__globals__):
                 observer.deep(frame, owner)
         elif method is not MISSING and name in _OF_ITEMS and not is_in_python(cls, "__iter__"):
-            if isinstance(owner, _POINTER):
-                raise observer.error(frame, *_THROUGH_A_POINTER)
+            if isinstance(owner, POINTER):
+                raise observer.through_pointer(frame)
             if lends_memory(owner):
                 observer.memory(frame, owner)
             else:

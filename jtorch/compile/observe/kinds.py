@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import functools
 import gc
@@ -108,6 +109,9 @@ def is_set_by_users(fact: Any) -> bool:
     if isinstance(fact, types.FunctionType):
         return is_observed(fact.__code__, fact.__globals__)
     return not callable(fact) and not hasattr(type(fact), "__get__")
+
+
+POINTER: Any = ctypes.POINTER(ctypes.c_int).__base__  # of all classes of pointers
 
 
 def lends_memory(value: Any) -> bool:

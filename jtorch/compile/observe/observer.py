@@ -57,7 +57,15 @@ from jtorch.compile.observe.guards import (
     slot_of,
     told,
 )  # fmt: skip
-from jtorch.compile.observe.kinds import Kind, held_by_class, is_observed, is_users, kind_of, lends_memory
+from jtorch.compile.observe.kinds import (
+    POINTER,
+    Kind,
+    held_by_class,
+    is_observed,
+    is_users,
+    kind_of,
+    lends_memory,
+)
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Table, table_of
 from jtorch.core import library_threads, watch
@@ -343,6 +351,8 @@ class Observer:
     def contents(self, frame: types.FrameType | None, container: Any) -> None:
         """All entries of an outside container were read."""
         kind = kind_of(type(container))
+        if isinstance(container, POINTER) and self.is_outside(container):
+            raise self.through_pointer(frame)
         if kind is Kind.ARRAY:
             self.array(frame, container)
         elif kind is Kind.CONTAINER and self.is_outside(container):
@@ -437,6 +447,11 @@ class Observer:
         """The error of a program that ``does`` what a recording cannot."""
         where = f"{source_of(frame)}: " if frame is not None else ""
         return CompileError(f"{where}'{self.name}' {does}. {way_out}")
+
+    def through_pointer(self, frame: types.FrameType | None) -> CompileError:
+        """The error of a program that reads what a pointer of ctypes leads to."""
+        does = "reads through a pointer of ctypes from outside"
+        return self.error(frame, does, "Read it outside, and pass in what is there.")
 
     def write(
         self, frame: types.FrameType, owner: Any, key: Any, before: Any, after: Any,
