@@ -14,6 +14,7 @@ import numpy as np
 
 from jtorch.compile.codegen.cuda import CudaKernel
 from jtorch.compile.codegen.cuda_launch import Argument, Launch, Phase, Scratch, Status, launches
+from jtorch.compile.codegen.elements import Elements
 from jtorch.compile.codegen.emitter import Pointer
 from jtorch.compile.graph.ir import Var
 
@@ -31,26 +32,6 @@ def launch_row(phase):
 Find = Callable[[Pointer], Any]
 
 
-class Elements:
-    """What a pointer is here: a variable's elements, counted from ``start`` in both directions."""
-
-    def __init__(self, elements: np.ndarray, start: int) -> None:
-        self.elements = elements
-        self.start = start
-
-    def __getitem__(self, k: int) -> Any:
-        return self.elements[self._place(k)]
-
-    def __setitem__(self, k: int, value: Any) -> None:
-        self.elements[self._place(k)] = value
-
-    def _place(self, k: int) -> int:
-        place = self.start + int(k)
-        if not 0 <= place < self.elements.size:
-            raise IndexError(f"a kernel addresses element {place} of {self.elements.size}")
-        return place
-
-
 def run_simulated(
     kernel: CudaKernel, arrays: Mapping[Var, np.ndarray], threads: int = SIMULATED_THREADS
 ) -> list[str]:
@@ -62,7 +43,7 @@ def run_simulated(
             raise ValueError(
                 f"a kernel takes contiguous {pointer.var.dtype}, not {array.dtype} {array.strides}"
             )
-        return Elements(array.reshape(-1), pointer.offset)
+        return Elements(array.reshape(-1), pointer.offset, repr(pointer.var))
 
     return run_batch([kernel], [find], threads)[0]
 

@@ -5,7 +5,6 @@ No pass, no fusion, no memory plan and no kernel takes part, so what is wrong he
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.plan.memory import Place, Where
 from jtorch.compile.run.host import array_at
-from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 
 
@@ -41,8 +40,7 @@ class Interpreted(Runner):
         return 0
 
     def _run(self, arguments: Sequence[Any]) -> None:
-        for k, address in self.numbers.items():
-            ctypes.c_double.from_address(address).value = arguments[k]
+        store(self.numbers, arguments)
         places = (Place(Where.INPUT, k) for k in range(len(self.graph.inputs)))
         values = [
             np.array(self._array(p, v, arguments)) for p, v in zip(places, self.graph.inputs, strict=True)

@@ -8,7 +8,6 @@ kernel (a library call), the table ends and another one begins after a call to t
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.memory import Place, Plan, Task, Where
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
-from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 from jtorch.native import blas, cache
 from jtorch.native.executor import Executor, Patch, layout_is_known
@@ -182,8 +181,7 @@ class Replay(Runner):
 
     def _run_segments(self, *arguments: Any) -> int:
         with self.alone:  # between segments other Python threads run, but the arena is this call's
-            for k, address in self.words.items():  # the first segment may be a library call
-                ctypes.c_double.from_address(address).value = arguments[k]
+            store(self.words, arguments)  # the first segment may be a library call
             for segment in self.segments:
                 status = segment.run(*arguments)
                 if status:

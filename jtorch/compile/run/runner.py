@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class Runner:
@@ -25,6 +28,12 @@ class Runner:
     def ended(self) -> int:
         """How many runs ended with status 0: Ctrl-C may come when one has, before Python knows it."""
         return self._ended
+
+
+def store(words: Mapping[int, int], arguments: Sequence[Any]) -> None:
+    """Put runtime scalars where kernels read them: argument -> address of its word."""
+    for k, address in words.items():
+        ctypes.c_double.from_address(address).value = arguments[k]
 
 
 _RUNNERS: weakref.WeakSet[Runner] = weakref.WeakSet()

@@ -6,7 +6,6 @@ the process before.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from jtorch.compile.codegen.cuda_simulate import SIMULATED_THREADS, run_batch
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.memory import Task
+from jtorch.compile.run.runner import store
 from jtorch.compile.run.unjitted import Unjitted
 from jtorch.compile.target import Binding
 
@@ -36,8 +36,7 @@ class Simulated(Unjitted):
 
     def run(self, *arguments: Any) -> int:
         with self.alone:
-            for k, address in self.numbers.items():
-                ctypes.c_double.from_address(address).value = arguments[k]
+            store(self.numbers, arguments)
             status = self._run(arguments)
             self._ended += not status
         return status

@@ -14,11 +14,11 @@ from jtorch.compile.target import Binding, Target
 from jtorch.core import config
 
 # One native call.
-CPU = Target("cpu", lambda plan: source.emit(plan), lambda code, _, binding: Replay(code, binding))
+CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding))
 # The text of the same kernels, run as plain Python.
-PYTHON = Target("python", lambda plan: source.emit(plan), lambda code, _, binding: Unjitted(code, binding))
+PYTHON = Target("python", source.emit, lambda code, _, binding: Unjitted(code, binding))
 # No kernel is run: the recorded graph is, by NumPy.
-INTERPRETER = Target("interpreter", lambda plan: source.emit(plan), Interpreted)
+INTERPRETER = Target("interpreter", source.emit, Interpreted)
 
 
 def _emit_cuda(plan: Plan) -> Code:

@@ -6,13 +6,13 @@ flat NumPy arrays where the compiled one gets pointers.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
+from jtorch.compile.codegen.elements import Elements
 from jtorch.compile.codegen.emitter import Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
@@ -20,35 +20,9 @@ from jtorch.compile.plan.memory import Place, Task, Where
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.replay import failure_of
-from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 from jtorch.ops import xp
-
-
-class Memory:
-    """What a kernel's pointer is here: one variable's elements, counted from ``start`` in both directions.
-
-    An address outside the variable, which compiled code would read without a word, is an IndexError.
-    """
-
-    __slots__ = ("elements", "name", "start")
-
-    def __init__(self, elements: np.ndarray, start: int, name: str) -> None:
-        self.elements = elements
-        self.start = start
-        self.name = name
-
-    def __getitem__(self, k: int) -> Any:
-        return self.elements[self._place(k)]
-
-    def __setitem__(self, k: int, value: Any) -> None:
-        self.elements[self._place(k)] = value
-
-    def _place(self, k: int) -> int:
-        place = self.start + int(k)
-        if not 0 <= place < self.elements.size:
-            raise IndexError(f"a kernel addresses element {place} of {self.elements.size} of {self.name}")
-        return place
 
 
 class Unjitted(Runner):
@@ -77,8 +51,7 @@ class Unjitted(Runner):
 
     def run(self, *arguments: Any) -> int:
         with self.alone, np.errstate(all="ignore"):
-            for k, address in self.numbers.items():
-                ctypes.c_double.from_address(address).value = arguments[k]
+            store(self.numbers, arguments)
             for row, task in enumerate(self.plan.tasks):
                 code = self.run_one(task, arguments)
                 if code:
@@ -106,7 +79,7 @@ class Unjitted(Runner):
         if isinstance(argument, Number):
             return argument.dtype.type(argument.value)
         address = self._address(self.plan.places[argument.var], arguments)
-        return Memory(array_at(address, argument.var).reshape(-1), argument.offset, repr(argument.var))
+        return Elements(array_at(address, argument.var).reshape(-1), argument.offset, repr(argument.var))
 
     def _address(self, place: Place, arguments: Sequence[Any]) -> int:
         if place.kind is Where.ARENA:

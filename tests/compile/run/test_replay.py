@@ -9,10 +9,10 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
+from jtorch.compile.codegen.elements import Elements
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.run.replay import HostCall, Native
 from jtorch.compile.run.targets import CPU, PYTHON
-from jtorch.compile.run.unjitted import Memory
 from tests.compile.chain import Machine, arguments_of, destinations_of, optimised, planned, trace
 
 
@@ -149,7 +149,7 @@ def test_an_error_in_a_library_call_keeps_what_was_done_before(mode):
 
 
 def test_plain_python_kernels_do_not_address_outside_of_an_array():
-    memory = Memory(np.arange(4.0), 1, "x")
+    memory = Elements(np.arange(4.0), 1, "x")
     assert (memory[0], memory[-1], memory[2]) == (1.0, 0.0, 3.0)
     memory[0] = 7.0
     assert memory.elements[1] == 7.0
