@@ -167,7 +167,7 @@ _HALVES = (np.dtype(np.float16), dt.BFLOAT16)
 UNCHANGED = [0]  # the version cell of a number: it never changes
 _CAST = BY_NAME["cast"]
 _INT64 = np.dtype(np.int64)
-_NAMESPACE = {
+NAMESPACE = {
     "__name__": __name__,  # what warning filters go by
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray,
     "cast_all": cast_all, "explain": explain, "raw": raw, "apply_variadic": apply_variadic,
@@ -229,7 +229,7 @@ def _apply_function(op: Op) -> Callable:
 
 
 def _fill(namespace: dict[str, Any], op: Op) -> None:
-    namespace.update(_NAMESPACE)
+    namespace.update(NAMESPACE)
     namespace.update(op=op, apply=APPLY[op.name], Node_=node_class(op), shortcut=shortcuts.shortcut(op))
 
 

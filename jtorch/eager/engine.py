@@ -4,10 +4,7 @@ Dependencies are counted first, then a stack of ready nodes is worked off: no re
 100,000 ops goes backward. Gradients travel as raw values; the ``xp`` of the evaluator in force computes
 with them, so the same engine runs under the tracer. With ``create_graph`` they travel as Tensors.
 
-What is known of a node or leaf during one pass is its *slot*, a plain list (half the cost of an object, on
-a path that every op takes): how many edges still lead to it, the gradient so far, the node or leaf, the
-(shape, dtype) of its output or a list of them, whether this pass made the gradient's memory itself, and
-whether it is a leaf.
+The loops that every op pays for, and what they keep of each node, are in ``passes.py``.
 """
 
 from __future__ import annotations
@@ -24,10 +21,11 @@ import numpy as np
 
 from jtorch.core import op as op_module
 from jtorch.core.op import Context
-from jtorch.eager import anomaly, shortcuts
+from jtorch.eager import anomaly, passes, shortcuts
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.hooks import PostAccumulate, checked
 from jtorch.eager.node import Node
+from jtorch.eager.passes import GRAD, LEAF, LEFT, META, TARGET, slot_of
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import complex_is_expected
 from jtorch.ops import axes
@@ -36,8 +34,6 @@ NON_SCALAR = "grad can be implicitly created only for scalar outputs"
 NOT_REAL = "grad can be implicitly created only for real scalar outputs but got torch.{dtype}"
 NO_GRAD_FN = "element {k} of tensors does not require grad and does not have a grad_fn"
 
-_add_in_place = np.add  # with the third argument as its output
-LEFT, GRAD, TARGET, META, OWNED, LEAF = range(6)  # the places of a slot
 
 # While a gradient is read, added to and put back: NumPy lets other threads run as it adds. One for all
 # tensors, as it is asked for once per parameter and pass and costs 0.05 us; a thread may come in twice, as
@@ -112,14 +108,13 @@ class Run:
         return target in self.slots
 
     def _work(self) -> None:
-        """Visit slots until none is ready. This loop is what an op pays for in backward."""
+        """Visit slots until none is ready."""
         ready, slots, xp = self.ready, self.slots, self.xp
-        evaluator, captures = self.context.evaluator, self.captures is not None
-        plain = not self.create_graph and not captures and evaluator.runs_nodes
-        keep, take = self.retain_graph, self._take
-        propagate = _loops()[1] if plain and evaluator is EAGER else None
+        evaluator = self.context.evaluator
+        plain = not self.create_graph and self.captures is None and evaluator.runs_nodes
+        propagate = _loops()[1] if evaluator is EAGER else passes.propagate
         while ready:
-            slot = ready.pop() if propagate is None else propagate(ready, slots, xp, keep, take)
+            slot = propagate(ready, slots, xp, self.retain_graph, self._take) if plain else ready.pop()
             if slot is None:
                 return
             g, node = slot[GRAD], slot[TARGET]
@@ -127,43 +122,26 @@ class Run:
             if slot[LEAF]:
                 self._finish_leaf(node, g)
                 continue
-            if g is None:
-                grads: Any = (None,) * len(node.edges)
-            elif plain and node.extras is None and g.__class__ is not list:
-                grads = node.backward(xp, g)
-                if node.frees and not keep:
-                    node.release()
-            else:
-                grads = self._visit(node, g)
+            grads = (None,) * len(node.edges) if g is None else self._visit(node, g)
             if grads.__class__ is not tuple:
                 grads = (grads,)
             if node.foreign:  # user code may hold on to what it returned
                 self.given.update(id(p._data if isinstance(p, Tensor) else p) for p in grads)
-            for edge, part in zip(node.edges, grads):  # noqa: B905 - a vjp gives one value per edge
-                if edge is None:
-                    continue
-                target = slots.get(edge[0])
-                if target is None:  # leads to nothing that is wanted
-                    continue
-                if part is not None:
-                    take(target, edge[1], part)
-                left = target[LEFT] = target[LEFT] - 1
-                if not left:
-                    ready.append(target)
+            passes.hand_on(node.edges, grads, ready, slots, self._take)
 
     def _take(self, target: list, index: int, part: Any) -> None:
-        """``part`` is what a node gives for output ``index`` of ``target``."""
+        """``part`` is what a node gives for output ``index`` of ``target``, and not as usual."""
         meta = target[META]
         if meta.__class__ is list:
             self._add_output(target, index, part)
-            return
-        value = part._data if self.create_graph else part
-        if value.shape != meta[0] or value.dtype is not meta[1]:
-            part = self._fit(part, meta[0], meta[1])
-        if target[GRAD] is None:
-            target[GRAD] = part
         else:
-            self._add(target, part)
+            self._put_in(target, self._fit(part, meta[0], meta[1]))
+
+    def _put_in(self, slot: list, part: Any) -> None:
+        if slot[GRAD] is None:
+            slot[GRAD] = part
+        else:
+            passes.add_to(slot, part)
 
     def _visit(self, node: Node, g: Any) -> Any:
         """What ``node`` gives its inputs, where there are hooks, captures, several outputs, or Tensors."""
@@ -198,10 +176,8 @@ class Run:
             return
         if slot[META].__class__ is list:
             self._add_output(slot, tensor._index, g)
-        elif slot[GRAD] is None:
-            slot[GRAD] = g
         else:
-            self._add(slot, g)
+            self._put_in(slot, g)
 
     def _initial(self, tensor: Tensor, gradient: Any) -> Any:
         data = tensor._data
@@ -224,15 +200,6 @@ class Run:
         self.given.add(id(gradient._data))
         g = gradient if self.create_graph else self.context.evaluator.lift(gradient._data)
         return g if gradient._data.dtype is data.dtype else self.xp.cast(g, dtype=data.dtype)
-
-    def _add(self, slot: list, part: Any) -> None:
-        """Add to the gradient of ``slot``: in place only where this pass made that memory."""
-        before = slot[GRAD]
-        if slot[OWNED]:
-            _add_in_place(before, part, before)
-        else:
-            total = slot[GRAD] = before + part
-            slot[OWNED] = total.__class__ is np.ndarray
 
     def _add_output(self, slot: list, index: int, part: Any) -> None:
         """The same for a node of several outputs, whose gradient is a list."""
@@ -394,36 +361,15 @@ class Run:
 
 def _count_dependencies(roots: Sequence[Any]) -> dict[Any, list]:
     """The slots of everything below ``roots``, with the number of edges that lead to each."""
-    slots = {r: _slot(r, 0) for r in roots}
-    stack = [r for r in slots if isinstance(r, Node)]
-    count = _loops()[0]
-    if count is not None:
-        count(slots, stack, _slot)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge is not None:
-                target = edge[0]
-                slot = slots.get(target)
-                if slot is not None:
-                    slot[LEFT] += 1
-                elif isinstance(target, Node):
-                    slots[target] = [1, None, target, target.metadata, False, False]
-                    stack.append(target)
-                else:
-                    slots[target] = _slot(target, 1)
+    slots = {r: slot_of(r, 0) for r in roots}
+    _loops()[0](slots, [r for r in slots if isinstance(r, Node)])
     return slots
 
 
 @functools.cache
-def _loops() -> tuple[Callable | None, Callable | None]:
-    """Machine code for the loops of ``_count_dependencies`` and ``_work``, for their usual cases."""
-    return shortcuts.engine_loops() or (None, None)
-
-
-def _slot(target: Any, left: int) -> list:
-    if isinstance(target, Node):
-        return [left, None, target, target.metadata, False, False]
-    return [left, None, target, (target._data.shape, target._data.dtype), False, True]
+def _loops() -> tuple[Callable, Callable]:
+    """``count_edges`` and ``propagate``, in machine code where there is some."""
+    return shortcuts.engine_loops() or (passes.count_edges, passes.propagate)
 
 
 def _after_fork() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jtorch.core.op import Op
+from jtorch.eager import shortcuts
 from jtorch.eager.hooks import RemovableHandle, RetainGrad, add_hook
 
 BACKWARD_TWICE = (
@@ -276,7 +277,8 @@ def _next_function(edge: Edge) -> tuple[Any, int]:
 
 
 GRADIENTS: dict[type[Node], tuple[Callable, bool]] = {}
-"""Classes whose gradient is the op's, of what was saved: that gradient, and whether to free it then."""
+"""Classes whose gradient is the op's, of what was saved: its ``backward(node, xp, g)``, in machine code where
+there is some, and whether to free what was saved then."""
 _node_classes: dict[str, type[Node]] = {}
 _saved_arrays: dict[str, list[tuple[int, tuple[str, int]]]] = {}
 
@@ -297,8 +299,8 @@ def node_class(op: Op) -> type[Node]:
             facts["backward"] = namespace["backward"]
         found = type(op.grad_name, (Node,), facts)
         _node_classes[op.name] = found
-        if vjp is not None:
-            GRADIENTS[found] = (vjp, found.frees)
+        if "backward" in facts:
+            GRADIENTS[found] = (shortcuts.backward(op) or found.backward, found.frees)
     return found
 
 
@@ -352,8 +354,10 @@ def backward_source(op: Op) -> str:
         cell0, version0, cell1, version1 = self.versions
         if cell0[0] != version0 or cell1[0] != version1:
             self.check_saved()
-        x, y, needs = saved
-        return vjp(xp, g, x, y, needs)
+        saved0, saved1, saved2 = saved
+        return vjp(xp, g, saved0, saved1, saved2)
+
+    Ops that save as much have one text.
     """
     lines = ["def backward(self, xp, g):"]
     kept, count = op.save_list, len(watched(op))
@@ -367,9 +371,10 @@ def backward_source(op: Op) -> str:
             f"    if {changed}:",
             "        self.check_saved()",
         ]
+    values = [f"saved{k}" for k in range(len(kept))]
     if kept:
-        lines.append(f"    {', '.join(kept)}{',' if len(kept) == 1 else ''} = saved")
-    lines.append(f"    return vjp({', '.join(['xp', 'g', *kept])})")
+        lines.append(f"    {', '.join(values)}{',' if len(kept) == 1 else ''} = saved")
+    lines.append(f"    return vjp({', '.join(['xp', 'g', *values])})")
     return "\n".join(lines) + "\n"
 
 

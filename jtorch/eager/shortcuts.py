@@ -18,6 +18,8 @@ class Maker(Protocol):
 
     def shortcut(self, op: Op) -> Callable | None: ...
 
+    def backward(self, op: Op) -> Callable | None: ...
+
     def engine_loops(self) -> tuple[Callable, Callable] | None: ...
 
 
@@ -36,6 +38,11 @@ def shortcut(op: Op) -> Callable | None:
     return find().shortcut(op) if find is not None else None
 
 
+def backward(op: Op) -> Callable | None:
+    """The same of the ``backward`` of its nodes, called with the node as the first argument."""
+    return find().backward(op) if find is not None else None
+
+
 def engine_loops() -> tuple[Callable, Callable] | None:
-    """``count`` and ``propagate`` of ``eager/machine/engine_code.py``; None where there are none here."""
+    """``count_edges`` and ``propagate`` of ``eager/passes.py``; None where there are none here."""
     return find().engine_loops() if find is not None else None

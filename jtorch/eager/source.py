@@ -32,6 +32,7 @@ program pays for at each op: no loops over arguments, no dicts, one read of the 
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 from jtorch.core.op import Kind, Op
@@ -48,6 +49,39 @@ def apply_source(op: Op, has_shortcut: bool) -> str:
         return _variadic_source(op)
     signature = ", ".join([*op.arrays, *(["*", *op.statics] if op.statics else [])])
     return _function(op, signature, [], has_shortcut)
+
+
+def machine_source(op: Op) -> str:
+    """The usual case of the same, for ``native/translate.py``: arrays and then statics by position. It gives
+    None where Python must see to it, before the op computes.
+
+    Ops that differ in names alone have one text: what is an op's own is called ``op``, ``Node_`` and
+    ``INDEX``, and ``keywords`` are the names of its statics.
+    """
+    names, statics = op.arrays, op.statics
+    lines = [
+        f"def usual({', '.join([*names, *statics])}):",
+        "    context = CONTEXT.get()",
+        "    if context.table is not EAGER_TABLE or (WATCHERS and WATCHERS != ONLY_COMPLEX):",
+        "        return None",
+    ]
+    for n in names:
+        lines.append(f"    {n}_is = isinstance({n}, Tensor)")
+        lines.append(f"    {n}_value = {n}._data if {n}_is else {n}")
+    if op.dtype not in CASTING and not op.like_first:
+        lines += [f"    if not {names[0]}_is:", "        return None"]
+    lines += _cast_lines(op, usual=True)
+    passed = ", ".join([*(f"{n}_value" for n in names), *(f"{s}={s}" for s in statics)])
+    lines.append(f"    out = context.table[INDEX]({passed})")
+    lines += _wrap_lines(op, names)
+    short = {n: f"a{k}" for k, n in enumerate(names)} | {s: f"s{k}" for k, s in enumerate(statics)}
+    return _renamed("\n".join(lines) + "\n", short)
+
+
+def _renamed(text: str, short: dict[str, str]) -> str:
+    return re.sub(
+        rf"(?<![\w.])({'|'.join(short)})(_value|_is|_needs)?\b", lambda m: short[m[1]] + (m[2] or ""), text
+    )
 
 
 def named_source(op: Op, has_shortcut: bool) -> str:
@@ -124,11 +158,11 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names) + ("," if len(names) == 1 else "")
 
 
-def _cast_lines(op: Op) -> list[str]:
+def _cast_lines(op: Op, usual: bool = False) -> list[str]:
     """The lines that send anything but tensors of one fit dtype through ``cast_all``."""
     names = op.arrays
     if op.dtype not in CASTING:
-        return _widening_lines(op) if op.like_first else []
+        return _widening_lines(op, usual) if op.like_first else []
     lines = [f"    if not ({_all_fit(op)}):"]
     test = None
     if takes_numbers(op):
@@ -141,8 +175,11 @@ def _cast_lines(op: Op) -> list[str]:
             ]
         test = _numbers_fit(op)
     values = _listed([f"{n}_value" for n in names])
-    inner = [f"{values} = cast_all(op, context, ({values}), ({_listed([f'{n}_is' for n in names])}))"]
-    if _rounds_in_between(op):
+    of_tensors = _listed([f"{n}_is" for n in names])
+    inner = [f"{values} = cast_all(op, context, ({values}), ({of_tensors}))"]
+    if usual:
+        inner = ["return None"]
+    if _rounds_in_between(op) and not usual:
         arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
         test16 = f"is_half({values})" if op.like_first else f"any_half({values})"
         inner = [
@@ -155,11 +192,14 @@ def _cast_lines(op: Op) -> list[str]:
     return [*lines, f"        if not ({test}):", *(f"            {line}" for line in inner)]
 
 
-def _widening_lines(op: Op) -> list[str]:
+def _widening_lines(op: Op, usual: bool = False) -> list[str]:
     """The lines of an op that casts nothing, but whose body must not compute in 16 bits."""
     statics = ", ".join(f"{s!r}: {s}" for s in op.statics)
+    first = op.arrays[0]
+    if usual:
+        return [f"    if not ({first}_is and {_is_floating(op, first)}):", "        return None"]
     return [
-        f"    if {op.arrays[0]}_value.dtype in HALVES:",
+        f"    if {first}_value.dtype in HALVES:",
         f"        return through_float32(apply, ({_listed(list(op.arrays))}), {{{statics}}}, True)",
     ]
 
@@ -185,11 +225,12 @@ def _all_fit(op: Op) -> str:
     """The test of the common case: tensors of one dtype (or None), of a kind that the op computes in."""
     names = op.arrays[1:] if op.dtype == "where" else op.arrays
     first = names[0]
-    fit = [f"{n}_is" if n == first or len(names) == 2 else f"({n}_is or {n} is None)" for n in names]
     same = [f"{n}_value.dtype is {first}_value.dtype" for n in names[1:]]
-    if len(names) > 2:
-        same = [f"({n} is None or {s})" for n, s in zip(names[1:], same, strict=True)]
-    fit += same
+    if len(names) == 2:
+        fit = [f"{n}_is" for n in names] + same
+    else:
+        others = zip(names[1:], same, strict=True)
+        fit = [f"{first}_is", *(f"({s} if {n}_is else {n} is None)" for n, s in others)]
     if needs_floats(op):
         fit.append(_is_floating(op, first))
     elif refuses_two_bools(op):
@@ -305,7 +346,8 @@ def _memory_lines(op: Op, source: str) -> list[str]:
     """A view tells what it is a view of, and how it was made: see rebase.py and views.py."""
     how = ", ".join([source, "op", *op.statics])
     lines = [
-        f"    base = result._base = {source} if {source}._base is None else {source}._base",
+        f"    base: Tensor = {source} if {source}._base is None else {source}._base",
+        "    result._base = base",
         "    if context.grad:",
         f"        result._how = ({how})",
         "        if base._requires_grad and base._node is None:",
@@ -334,7 +376,9 @@ def _wants(names: tuple[str, ...]) -> str:
 
 def _node_expressions(op: Op, names: tuple[str, ...]) -> tuple[str, str, str]:
     """The edges of a node, what it saves, and the versions of that."""
-    edges = _listed([f"({n}._node or {n}, {n}._index) if {n}_needs else None" for n in names])
+    edges = _listed([
+        f"({n} if {n}._node is None else {n}._node, {n}._index) if {n}_needs else None" for n in names
+    ])  # fmt: skip
     saved = _listed([_saved_expression(op, s, names) for s in op.save_list]) if op.save_list else ""
     versions = ", ".join(_version_expression(op, s) for s in watched(op))
     return f"({edges})", f"({saved})", f"({versions})"

@@ -27,10 +27,16 @@ def integer(number: int, kind: str = "i64") -> Value:
 
 
 class Writer:
-    """The text of one function that gives a pointer."""
+    """The text of one function, which gives a pointer unless ``gives`` says otherwise.
 
-    def __init__(self, name: str, parameters: dict[str, str]) -> None:
+    ``internal`` ones are called by others of the same text only.
+    """
+
+    def __init__(
+        self, name: str, parameters: dict[str, str], gives: str = "ptr", internal: bool = False
+    ) -> None:
         self.name = name
+        self._head = f"define {'internal ' if internal else ''}{gives} @{name}"
         self.parameters = {p: Value(kind, f"%{p}") for p, kind in parameters.items()}
         self._slots: list[str] = []
         self._lines: list[str] = []
@@ -39,8 +45,12 @@ class Writer:
 
     def text(self) -> str:
         """The finished function."""
-        head = f"define ptr @{self.name}({', '.join(map(str, self.parameters.values()))}) {{\nentry:\n"
-        return head + "\n".join([*self._slots, *self._lines]) + "\n}\n"
+        head = f"{self._head}({', '.join(map(str, self.parameters.values()))}) {{\nentry:\n"
+        return head + "\n".join([*self._prologue(), *self._slots, *self._lines]) + "\n}\n"
+
+    def _prologue(self) -> list[str]:
+        """Lines before all others."""
+        return []
 
     # -- memory ----------------------------------------------------------------------------------------
 
@@ -59,6 +69,10 @@ class Writer:
     def at(self, place: Value, offset: int) -> Value:
         """The place so many bytes further on."""
         return self._set("ptr", f"getelementptr i8, {place}, {integer(offset)}") if offset else place
+
+    def at_bytes(self, place: Value, offset: Value) -> Value:
+        """The same for an offset that is only known when it runs."""
+        return self._set("ptr", f"getelementptr i8, {place}, {offset}")
 
     def load(self, place: Value, offset: int = 0, kind: str = "ptr") -> Value:
         """What lies so many bytes behind ``place``."""
@@ -152,6 +166,14 @@ class Writer:
         self.leave(again[1:])
         self.begin(after[1:])
 
+    def label(self, hint: str) -> str:
+        """A new one, to begin and to leave to."""
+        return self._fresh(hint)[1:]
+
+    def begin_unreached(self) -> None:
+        """What follows a way out belongs to no way in."""
+        self.begin(self.label("unreached"))
+
     def begin(self, label: str) -> None:
         self._lines.append(f"{label}:")
 
@@ -165,6 +187,14 @@ class Writer:
 
     def give(self, value: Value) -> None:
         self._line(f"ret {value}")
+
+    def give_nothing(self) -> None:
+        self._line("ret void")
+
+    def give_if(self, condition: Value, value: Value) -> None:
+        with self.when(condition):
+            self.give(value)
+            self.begin_unreached()
 
     # -- writing ---------------------------------------------------------------------------------------
 

@@ -78,9 +78,11 @@ def compile_ir(text: str, quickly: bool = False) -> bytes:
 
 
 def _into_registers(module: Any) -> bytes:
-    """What matters for code that mostly calls: values leave the stack. Takes 40 % of ``optimise``."""
+    """What matters for code that mostly calls: values leave the stack. Registers are given out the quick way:
+    all ops of eager mode take 0.5 s so, where the next better way takes 2.5 and gains 0.02 us a call.
+    """
     llvm = binding()
-    machine = _target_machine(1)
+    machine = _target_machine(0)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()

@@ -9,6 +9,7 @@ import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch.compile.run.replay import Native
+from tests import memory_peak
 
 
 def make_step(optimizer=jtorch.optim.Adam, zero_grad=True, **options):
@@ -222,13 +223,13 @@ def test_the_other_ways_to_run_give_the_same(setting, monkeypatch):
 
 
 def test_ten_thousand_steps_leave_memory_flat():
-    resource = pytest.importorskip("resource", reason="counts memory with getrusage")
     _, _, step = make_step()
     step = jtorch.compile(step)
     x, y = next(batches(1))
     for _ in range(500):
         step(x, y)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory_peak.forget()
+    before = memory_peak.peak()
     for _ in range(10_000):
         step(x, y)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4096  # KiB
+    assert memory_peak.peak() - before < 4 << 20

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import resource
 import struct
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import pytest
 import jtorch
 from jtorch.core.errors import DataError
 from jtorch.serialization import tensors, unpickle
+from tests import memory_peak
 
 MOST = 300 << 20  # bytes that a load may take at its peak
 LONGEST = 15.0  # seconds, on a busy machine
@@ -35,13 +35,14 @@ def pt(data, storage=bytes(16), compression=zipfile.ZIP_STORED):
 
 
 def refused(file, match="."):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory_peak.forget()
+    before = memory_peak.peak()
     begin = time.perf_counter()
     with pytest.raises(DataError, match=match) as caught:
         jtorch.load(file)
     assert time.perf_counter() - begin < LONGEST
     assert len(str(caught.value)) < 2000
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < MOST
+    assert memory_peak.peak() - before < MOST
 
 
 def text(value):
@@ -223,7 +224,8 @@ def test_a_megabyte_of_small_containers(kind, tmp_path):
     path.write_bytes(pt(data, compression=zipfile.ZIP_DEFLATED).getvalue())
     assert path.stat().st_size < 2 << 20
     done = subprocess.run(
-        [sys.executable, "-c", _LOADS, str(path)], capture_output=True, text=True, timeout=100,
+        [sys.executable, "-c", memory_peak.PEAK_SOURCE + _LOADS, str(path)],
+        capture_output=True, text=True, timeout=100,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
@@ -231,17 +233,17 @@ def test_a_megabyte_of_small_containers(kind, tmp_path):
 
 
 _LOADS = """
-import resource, sys
+import sys
 import jtorch
 from jtorch.core.errors import DataError
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 try:
     jtorch.load(sys.argv[1])
 except DataError as error:
     assert "unfolds to more than" in str(error), error
 else:
     raise AssertionError("loaded")
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+print((peak() - before) >> 20)
 """
 
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.memory_peak import PEAK_SOURCE
+
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS, as Linux has it"),
@@ -16,7 +18,7 @@ pytestmark = [
 
 COUNT = 3000
 _CHILD = '''
-import collections, io, json, random, resource, sys, time, zipfile
+import collections, io, json, random, sys, time, zipfile
 import numpy as np
 import jtorch
 from jtorch.core.errors import DataError
@@ -94,8 +96,7 @@ for k in range(count):
         counts["raw"] += 1
         print(k, repr(error)[:300], file=sys.stderr)
     longest = max(longest, time.perf_counter() - begin)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"counts": counts, "seconds": longest, "peak": peak >> 10, "events": events}))
+print(json.dumps({"counts": counts, "seconds": longest, "peak": peak() >> 20, "events": events}))
 '''
 
 
@@ -109,7 +110,7 @@ def test_mutated_files(kind):
 
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _CHILD, kind, str(COUNT)],
+        [sys.executable, "-W", "ignore", "-c", PEAK_SOURCE + _CHILD, kind, str(COUNT)],
         capture_output=True, text=True, timeout=300, preexec_fn=limit, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,40 +1,80 @@
-"""Machine code for the usual case of eager mode: from tensors to the Tensor of a result, and back.
+"""Machine code for the usual case of eager mode, from the Python text that describes it.
 
 The function of an op that ``eager/source.py`` writes does the whole of it in Python: unwrap, cast, compute,
-wrap, hang a node. Here is the way through it that nearly all calls take, for ops with one output: tensors of
-one dtype that the op computes in as they are, and nothing that watches. Beside NumPy's own time that costs
-half. Where something is not as expected it gives None before the op computes, and the Python that follows
-does it all.
-
-Ops of one form share a function, which ``op_code.py`` writes; what is an op's own lies in the builtin's
-``self``, see ``op_record.py``. The loops of the backward pass are in ``engine_code.py``. What all of them
-take for granted of the objects of Python and NumPy, ``layout.py`` tries.
+wrap, hang a node. ``machine_source`` writes the way through it that nearly all calls take, which gives None
+where something is not as usual, so that the Python that follows does it all. Ops whose text is the same share
+a function. For the backward pass there are ``backward_source`` of ``eager/node.py`` and the loops of
+``eager/passes.py``. ``native/subset`` translates all of them; here is what their texts call by name.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
+import inspect
+import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from jtorch.core import config
-from jtorch.core.op import TABLE, Op
-from jtorch.eager.machine import engine_code, layout, op_code, op_record
-from jtorch.native import cache, cache_files
-from jtorch.native.builtin import DATA_OFFSET, make_builtin
+from jtorch.core.op import TABLE, Context, Op
+from jtorch.eager import node, passes, results
+from jtorch.eager.binding import NAMESPACE
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.node import Node, backward_source, node_class
+from jtorch.eager.source import machine_source
+from jtorch.eager.tensor import Tensor
+from jtorch.eager.unusual import ONLY_COMPLEX
+from jtorch.native import cache, cache_files, layout
+from jtorch.native.builtin import make_builtin
+from jtorch.native.subset.words import Field, Words
+
+_log = logging.getLogger("jtorch.shortcuts")
+
+_DECIDING = (
+    "core/op.py", "ops/*.py", "native/subset/*.py", "native/llvm_text.py", "native/layout.py",
+    "native/builtin.py", "eager/machine/*.py", "eager/source.py", "eager/node.py", "eager/results.py",
+    "eager/passes.py",
+)  # fmt: skip
+_LOOPS = (passes.count_edges, passes.propagate)
+_HELPERS = (results.off_tape, results.on_tape, passes.add_to, passes.hand_on)
+_MOST_STATICS = 8
+
+_ATTRIBUTES = (
+    "_base", "_cell", "_data", "_grad", "_hooks", "_how", "_index", "_node", "_requires_grad", "append",
+    "as_value", "base", "check_saved", "dtype", "edges", "evaluator", "extras", "get", "grad", "kind",
+    "metadata", "pop", "saved", "shape", "table", "versions",
+)  # fmt: skip
+_LITERALS = (None, True, False, 0, 1, 2, 3, 4, 5, 63, -1, "b", "c", "f", "fcV", ())
+_BUILTINS = ("dict", "float", "int", "len", "list", "tuple")
+_OWN = ("op", "Node_", "INDEX", "keywords", "vjp")
+_WORDS = Words({
+    **{repr(value): value for value in _LITERALS},
+    **{f".{name}": sys.intern(name) for name in _ATTRIBUTES},
+    **{name: getattr(builtins, name) for name in _BUILTINS},
+    **NAMESPACE,
+    "EAGER_TABLE": EAGER.table, "Context": Context, "Node": Node, "GRADIENTS": node.GRADIENTS,
+    "ONLY_COMPLEX": ONLY_COMPLEX, "slot_of": passes.slot_of, "add_in_place": passes.add_in_place,
+}, _OWN)  # fmt: skip
+_NUMBERS = {name: getattr(passes, name) for name in ("LEFT", "GRAD", "TARGET", "META", "OWNED", "LEAF")}
 
 
 def shortcut(op: Op) -> Callable | None:
     """A builtin that takes the arrays and then the statics of ``op``, all by position, or None.
 
-    Compiled once a machine (0.5 s for all of them together) and kept in the cache. None where nothing can be
-    compiled or kept, and where objects are laid out otherwise.
+    Compiled once a machine and kept in the cache. None where nothing can be compiled or kept, and where
+    objects are laid out otherwise.
     """
-    form = op_record.form(op)
-    address = None if form is None else _addresses().get(form.function)
-    if address is None:
+    if not _has_usual_case(op):
         return None
-    return make_builtin(f"{op.name}_shortcut", address, op_record.record(op))
+    return _builtin(op, machine_source(op), None if op.vjp_function is None else node_class(op))
+
+
+def backward(op: Op) -> Callable | None:
+    """A builtin that does what ``backward`` of the nodes of ``op`` does, or None."""
+    return _builtin(op, backward_source(op), None)
 
 
 def prepare() -> None:
@@ -43,34 +83,82 @@ def prepare() -> None:
 
 
 def engine_loops() -> tuple[Callable, Callable] | None:
-    """What the engine runs in place of the loops of ``_count_dependencies`` and ``_work``, or None."""
+    """``count_edges`` and ``propagate`` of ``eager/passes.py``, or None."""
     addresses = _addresses()
     if not addresses:
         return None
-    record = engine_code.RECORD.new({})
-    count, propagate = (make_builtin(name, addresses[name], record) for name in engine_code.NAMES)
+    record = _WORDS.record(**dict.fromkeys(_OWN))
+    count, propagate = (make_builtin(f.__name__, addresses[f.__name__], record) for f in _LOOPS)
     return count, propagate
+
+
+def _has_usual_case(op: Op) -> bool:
+    plain = not op.variadic and op.n_outputs == 1 and bool(op.arrays)
+    return plain and op.dtype != "where" and len(op.statics) <= _MOST_STATICS
+
+
+def _builtin(op: Op, text: str, made: type[Node] | None) -> Callable | None:
+    address = _addresses().get(_symbol(text))
+    if address is None:
+        return None
+    own: dict[str, Any] = {
+        "op": op, "Node_": made, "INDEX": op.index, "keywords": tuple(op.statics), "vjp": op.vjp_function,
+    }  # fmt: skip
+    return make_builtin(f"{op.name}_shortcut", address, _WORDS.record(**own))
+
+
+def _symbol(text: str) -> str:
+    return f"jtorch_eager_{cache_files.digest(text.encode()).hex()[:16]}"
 
 
 @functools.cache
 def _addresses() -> dict[str, int]:
     """Where each function is; nothing where there are none."""
-    if not config.jitted() or cache_files.open_folder(warn=False) is None:
+    unusual = layout.unusual() if config.jitted() else "JTORCH_JIT is 0"
+    fields = _fields()
+    if unusual or not fields:
+        _log.info("eager ops take Python's way, without machine code: %s", unusual or "slots lie elsewhere")
         return {}
-    places = layout.places()
-    if places is None:
+    if cache_files.open_folder(warn=False) is None:
         return {}
-    forms = sorted({form for op in TABLE if (form := op_record.form(op)) is not None})
-
-    def write() -> str:
-        functions = [*(op_code.OpCode(form, places) for form in forms), *engine_code.functions(places)]
-        return "\n".join(function.text() for function in functions)
-
-    texts = [path.read_text() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    if not texts:  # installed without its source: nothing would tell one version's code from another's
-        return {}
-    decisive = "\n".join([*texts, f"{forms} {places} {engine_code.SLOT} {DATA_OFFSET}"])
     try:
-        return cache.get_or_build_written_ir(decisive, "shortcuts", write)
-    except (RuntimeError, ImportError, OSError):  # LLVM refuses it, or is not there
+        identity = f"{_sources()} {fields} {_WORDS.places} {_NUMBERS}"
+        return cache.get_or_build_written_ir(identity, "shortcuts", lambda: _written(fields))
+    except (RuntimeError, ImportError, OSError):  # no source, LLVM refuses it, or is not there
         return {}
+
+
+def _fields() -> dict[str, Field]:
+    """What the texts read in structs; nothing where a slot lies elsewhere."""
+    fields = {"dtype": Field("ndarray", layout.ARRAY_DTYPE)}
+    for cls in (Context, Node, Tensor):
+        places = layout.slots(cls)
+        if not places:
+            return {}
+        for slot, place in places.items():
+            fields[slot] = Field(cls.__name__, place, "ndarray" if slot == "_data" else "")
+    return fields
+
+
+def _sources() -> str:
+    """What stands for all that decides the texts and their translation. Raises OSError without source."""
+    package = Path(inspect.getfile(cache)).parents[1]
+    paths = [path for pattern in _DECIDING for path in sorted(package.glob(pattern))]
+    if len(paths) < len(_DECIDING):
+        raise FileNotFoundError(f"no source in {package}, by which machine code is told apart")
+    return cache_files.digest(*(path.read_bytes() for path in paths)).hex()
+
+
+def _written(fields: dict[str, Field]) -> str:
+    from jtorch.native.subset.unit import Unit  # 20 ms that only the first process pays
+
+    unit = Unit(_WORDS, fields, _NUMBERS)
+    for helper in _HELPERS:
+        unit.add_helper(inspect.getsource(helper))
+    for loop in _LOOPS:
+        unit.add(loop.__name__, inspect.getsource(loop))
+    texts = {machine_source(op) for op in TABLE if _has_usual_case(op)}
+    texts |= {backward_source(op) for op in TABLE if op.vjp_function is not None and not op.variadic}
+    for text in sorted(texts):
+        unit.add(_symbol(text), text)
+    return unit.text()

@@ -1,0 +1,20 @@
+"""Machine code for functions written in a small part of Python: what they do to objects, they do.
+
+The Python text stays the only description of what happens. A local is a place that owns a reference, an
+operation a call of the C API; what NumPy and our own classes keep in their structs is read there, where the
+class is as expected, and asked of Python where it is not. No reference is counted by hand and nothing is
+taken for granted of CPython but what ``native/layout.py`` has tried, so the same code serves every version.
+
+A function may hold assignments, ``if``, ``while``, ``for`` over sequences, ``return`` and ``continue``;
+names, numbers, strings, attributes, items, calls, tuples, lists, conditions, ``+ - &``. Anything else is a
+SyntaxError when it is translated. Four things differ from Python:
+
+* ``name = a and b``, a comparison, ``not`` or ``isinstance`` makes a truth value of ``name``, no object;
+* ``name: Class = value`` is taken at its word, and so is the class in the signature of a helper's result;
+* ``_new(cls)`` is ``object.__new__(cls)``, ``CONTEXT.get()`` asks a ContextVar;
+* where a `Field` holds another class than its usual one, or the arguments are too many or few, the function
+  gives None: whoever writes one reads such fields before anything happens that must not happen twice.
+
+The code knows no address: all lie in a record, its ``self`` (see `Words`), so it can be kept in a file and
+used by every process.
+"""
