@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jtorch.compile import debug
+from jtorch.compile.inspect.facts import facts_of
+from jtorch.compile.inspect.last_call import LastCall
 from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, failing_guard, tell
 from jtorch.compile.inspect.naming import Named, labels_of, named_by
-from jtorch.compile.inspect.recent import Recent
-from jtorch.compile.inspect.situation import facts_of
 from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
@@ -105,7 +105,7 @@ class CompiledFunction:
         self.plans: dict[Any, list[CompiledPlan]] = {}
         self.timings = Timings()
         self.retraces = Ledger()
-        self.recent: Recent | None = None  # the latest call that took the long way
+        self.last_call: LastCall | None = None  # the latest call that took the long way
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
         self._told_of_branches = False
@@ -219,7 +219,7 @@ class CompiledFunction:
             raise VerifyError(f"{error}\n{told}" if told else str(error)) from None
 
     def _difference(self, plan: CompiledPlan, leaves: list[Any], structure: Any) -> str:
-        from jtorch.compile.inspect.again import difference
+        from jtorch.compile.inspect.retrace_check import difference
 
         with _recording:
             return difference(plan, self.function, leaves, structure, op_module.CONTEXT.get())
@@ -340,7 +340,7 @@ class CompiledFunction:
                 plans[:] = [plan, *(p for p in plans if p is not plan)]
             plan.used = next(_uses)
             self._forget_oldest()
-        self.recent = Recent(plan, leaves, structure)
+        self.last_call = LastCall(plan, leaves, structure)
         flat = len(args) == len(leaves) and all(a is b for a, b in zip(args, leaves, strict=True))
         if self.verifier is not None and not self.verifier.done_with(plan):
             flat = False
@@ -430,11 +430,11 @@ class CompiledFunction:
 
     def _call_to_study(self, args: tuple, kwargs: dict[str, Any]) -> tuple[CompiledPlan, list[Any], Any]:
         """(plan, leaves, structure) for given arguments, or of the latest call."""
-        if args or kwargs or self.recent is None:
+        if args or kwargs or self.last_call is None:
             args, kwargs = self._positional(args, kwargs)
             leaves, structure = flatten((args, kwargs))
-            return Recent.plan_for(self.plans.get(structure, []), leaves, self.name), leaves, structure
-        return self.recent.plan, self.recent.leaves(self.name), self.recent.structure
+            return LastCall.plan_for(self.plans.get(structure, []), leaves, self.name), leaves, structure
+        return self.last_call.plan, self.last_call.leaves(self.name), self.last_call.structure
 
     def named(self) -> Named:
         """The modules, optimizers and tensors that the function holds, by name."""

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.replay import noted_draws, repeated_draws
+from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.tensor import Tensor
 from jtorch.func.tree import flatten
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from jtorch.core import op as op_module
 from jtorch.eager.grad_mode import enable_grad
-from jtorch.eager.replay import noted_draws, repeated_draws
+from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import Packed, pack, saved_tensors_hooks
 from jtorch.eager.tensor import Tensor
 

@@ -20,9 +20,9 @@ from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import evaluate, interpret
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.graph.passes import Fuel, optimise
-from jtorch.compile.inspect.judge import Judge
-from jtorch.compile.inspect.links import BUDGET, Machine, equation_text
 from jtorch.compile.inspect.repro import Recorder, first_difference
+from jtorch.compile.inspect.stages import BUDGET, Machine, equation_text
+from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.memory import ALIGNMENT, Place, Plan, Where, plan_memory
 from jtorch.compile.run.targets import CPU, PYTHON
@@ -56,7 +56,7 @@ class _Search:
     def __init__(self, program: Recorder) -> None:
         self.program = program
         self.arguments = program.arguments()
-        self.judge = Judge(program.graph, self.arguments, BUDGET)
+        self.tolerance = Tolerance(program.graph, self.arguments, BUDGET)
         self.expected = interpret(program.graph, self.arguments)
         fuel = Fuel(_PLENTY)
         self.graph = finalise(optimise(program.graph, fuel))
@@ -119,7 +119,7 @@ class _Search:
 
     def _task(self, plan: Plan, target: Target) -> str:
         machine = Machine(plan, target, self.arguments)
-        found = machine.first_wrong(evaluate(plan.fused.graph, self.arguments), self.judge.differs)
+        found = machine.first_wrong(evaluate(plan.fused.graph, self.arguments), self.tolerance.differs)
         if found is None:
             return "Each step is right when run by itself."
         task, eqn, told = found
@@ -133,7 +133,7 @@ class _Search:
             return True
 
     def _differs(self, outputs: Sequence[Any]) -> bool:
-        return first_difference(self.judge, self.expected, outputs) is not None
+        return first_difference(self.tolerance, self.expected, outputs) is not None
 
 
 def spread(plan: Plan) -> Plan:

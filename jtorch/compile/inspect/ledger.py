@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jtorch.compile.inspect.situation import Facts, differences
+from jtorch.compile.inspect.facts import Facts, differences
 from jtorch.compile.observe.guards import PLAIN, told
 from jtorch.core.errors import Source
 

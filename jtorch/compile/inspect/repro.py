@@ -21,9 +21,9 @@ from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, check, names_of, types_of
 from jtorch.compile.graph.passes import Fuel, optimise
-from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.ledger import aligned
-from jtorch.compile.inspect.links import BUDGET, Machine
+from jtorch.compile.inspect.stages import BUDGET, Machine
+from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.memory import Destination, Plan, Use, plan_memory
 from jtorch.compile.record.snapshot import graph_arguments
@@ -83,7 +83,7 @@ def number(value: bool | int | float, dtype: str, static: bool = False) -> Liter
 # -- running it ----------------------------------------------------------------------------------------------
 
 
-def links(program: Recorder) -> Iterator[tuple[str, list[np.ndarray]]]:
+def stages(program: Recorder) -> Iterator[tuple[str, list[np.ndarray]]]:
     """(name, outputs) of every way to run ``program``, the plainest first."""
     arguments = program.arguments()
     check(program.graph)
@@ -97,19 +97,20 @@ def links(program: Recorder) -> Iterator[tuple[str, list[np.ndarray]]]:
 def report(program: Recorder) -> int:
     """Run and compare all; print a table. 1 if a link differs from the one before, else 0."""
     rows = [("link", "against the one before")]
-    judge = Judge(program.graph, program.arguments(), BUDGET)
+    tolerance = Tolerance(program.graph, program.arguments(), BUDGET)
     before: list[np.ndarray] | None = None
-    for name, outputs in links(program):
-        rows.append((name, "" if before is None else first_difference(judge, before, outputs) or "the same"))
+    for name, outputs in stages(program):
+        told = "" if before is None else first_difference(tolerance, before, outputs) or "the same"
+        rows.append((name, told))
         before = outputs
     print(aligned(rows))
     return int(any(told not in ("", "the same") for _, told in rows[1:]))
 
 
-def first_difference(judge: Judge, expected: Sequence[Any], found: Sequence[Any]) -> str | None:
+def first_difference(tolerance: Tolerance, expected: Sequence[Any], found: Sequence[Any]) -> str | None:
     """The first output that differs, in words."""
-    for k, (a, b, atom) in enumerate(zip(expected, found, judge.graph.outputs, strict=True)):
-        told = judge.differs(a, b, atom)
+    for k, (a, b, atom) in enumerate(zip(expected, found, tolerance.graph.outputs, strict=True)):
+        told = tolerance.differs(a, b, atom)
         if told:
             return f"output {k}: {told}"
     return None

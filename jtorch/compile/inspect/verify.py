@@ -2,7 +2,7 @@
 
 The state is snapshotted, eager mode runs and is undone, the plan runs and stays. Results, every tensor the
 plan knows, gradients (of results that are differentiated outside, too) and generators must agree within the
-budget of ``links.py``. Where they don't, the interpreter finds the first equation that is to blame.
+budget of ``stages.py``. Where they don't, the interpreter finds the first equation that is to blame.
 Functions with effects that a snapshot does not see (printing, files) show them twice.
 """
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.inspect.blame import blame
-from jtorch.compile.inspect.judge import Judge
 from jtorch.compile.inspect.ledger import failing_guard
-from jtorch.compile.inspect.links import BUDGET
+from jtorch.compile.inspect.localize import localize
 from jtorch.compile.inspect.naming import Named
+from jtorch.compile.inspect.stages import BUDGET
+from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.record.returned import Output
 from jtorch.compile.record.snapshot import Snapshot, graph_arguments
 from jtorch.compile.run.caller import MISS
@@ -86,15 +86,15 @@ class _Verification:
         if current and self.plan.capture.written:  # what eager mode changed is as it was
             self.plan.epoch = watch.structure[0]
         results, found = self._observe(lambda: self.plan.call(tuple(self.leaves)), retain=True)
-        judge = Judge(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
+        tolerance = Tolerance(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
         if isinstance(found.error, FailedCheck) and expected.error is not None:
             self.snapshot.restore()
             raise found.error
-        told = self._compare(expected, found, judge)
+        told = self._compare(expected, found, tolerance)
         if told is not None:
             self.snapshot.restore()
             try:
-                who = blame(self.plan, judge, expected.values)
+                who = localize(self.plan, tolerance, expected.values)
             except CompileError as error:  # of a disabled callee, which runs again for that
                 who = f"Which equation is to blame cannot be told: {error}"
             raise VerifyError(f"'{self.plan.capture.name}' compiled differs from eager: {told}\n{who}")
@@ -139,14 +139,14 @@ class _Verification:
 
     # -- comparing ----------------------------------------------------------------------------------------
 
-    def _compare(self, expected: _Run, found: _Run, judge: Judge) -> str | None:
+    def _compare(self, expected: _Run, found: _Run, tolerance: Tolerance) -> str | None:
         if type(expected.error) is not type(found.error):
             return f"{_error(expected.error)} against {_error(found.error)}"
         if expected.structure != found.structure:
             return "its results have another form"
         atoms = _Atoms(self.plan.capture, self.leaves)
         for k, (a, b) in enumerate(zip(expected.values, found.values, strict=True)):
-            told = self._value_differs(a, b, judge, atoms.results.get(k))
+            told = self._value_differs(a, b, tolerance, atoms.results.get(k))
             if told:
                 return f"result {k}: {told}"
         names = self.snapshot.names(self._name)
@@ -154,22 +154,22 @@ class _Verification:
         known += [atoms.grads.get(id(t)) for t in self.snapshot.tensors]
         known += [None] * (len(names) - len(known))
         for name, a, b, atom in zip(names, expected.effects, found.effects, known, strict=True):
-            told = judge.differs_from_eager(a, b, atom)
+            told = tolerance.differs_from_eager(a, b, atom)
             if told:
                 return f"{name} afterwards: {told}"
         for k, (a, b) in enumerate(zip(expected.gradients, found.gradients, strict=False)):
-            told = judge.differs_from_eager(a, b, atoms.gradients.get(k))
+            told = tolerance.differs_from_eager(a, b, atoms.gradients.get(k))
             if told:
                 return f"the gradient for {self._name(self.plan.capture.leaves[k]._data)}: {told}"
         return None
 
-    def _value_differs(self, a: Any, b: Any, judge: Judge, atom: Any) -> str | None:
+    def _value_differs(self, a: Any, b: Any, tolerance: Tolerance, atom: Any) -> str | None:
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-                return judge.differs_from_eager(a, b, atom)
+                return tolerance.differs_from_eager(a, b, atom)
             return f"{type(a).__name__} against {type(b).__name__}"
         if isinstance(a, float) and isinstance(b, float):
-            return judge.differs_from_eager(a, b)
+            return tolerance.differs_from_eager(a, b)
         return None if a is b or a == b else f"{a!r} against {b!r}"
 
     def _name(self, array: Any) -> str:

@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from jtorch.compile.observe import hung
+from jtorch.compile.observe import user_attributes
 from jtorch.compile.observe.effects import Place, Slot
 from jtorch.compile.observe.guards import (
     MISSING,
@@ -53,7 +53,7 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     if name == "contents" and isinstance(owner, POINTER) and observer.is_outside(owner):
         raise observer.through_pointer(frame)
     if name == "__dict__" and kind is Kind.TENSOR:
-        hung.see_all(observer, frame, owner)
+        user_attributes.see_all(observer, frame, owner)
     elif name == "__dict__" and observer.is_outside(owner):
         facts = vars(owner) if kind is Kind.TYPE else instance_facts(owner)
         observer.meet(facts)
@@ -65,8 +65,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         facts = owner.__dict__
         if name in facts or not ("__getattr__" in facts or hasattr(type(owner), "__getattr__")):
             observer.read(ItemRead, frame, facts, name, facts.get(name, MISSING))
-    elif kind is Kind.TENSOR and hung.is_hung(owner, name):
-        hung.see(observer, frame, owner, name)
+    elif kind is Kind.TENSOR and user_attributes.is_hung(owner, name):
+        user_attributes.see(observer, frame, owner, name)
     elif kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
         read_method(observer, frame, type(owner), name)
@@ -273,8 +273,8 @@ def write_attribute(
     ``__setattr__`` the class has."""
     kind = kind_of(type(owner))
     observer.change_given(frame, owner)
-    if kind is Kind.TENSOR and hung.is_hung(owner, name):
-        hung.write(observer, frame, owner, name, value)
+    if kind is Kind.TENSOR and user_attributes.is_hung(owner, name):
+        user_attributes.write(observer, frame, owner, name, value)
     if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):
         return
     if _sets_by_itself(type(owner), name, value is MISSING, base):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe import hung
+from jtorch.compile.observe import user_attributes
 from jtorch.compile.observe.attributes import (
     TRUTH,
     find,
@@ -435,7 +435,7 @@ def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
 
 def _names(stop: Stop, args: list[Any]) -> None:
     if args and isinstance(args[0], Tensor):
-        hung.see_all(stop.observer, stop.frame, args[0])
+        user_attributes.see_all(stop.observer, stop.frame, args[0])
     facts = instance_facts(args[0]) if args else None
     if facts is not None and stop.observer.is_outside(args[0]):
         stop.observer.contents(stop.frame, stop.observer.met(facts))
@@ -456,7 +456,7 @@ def _advance(stop: Stop, args: list[Any]) -> None:
 
 def _namespace(stop: Stop, args: list[Any]) -> None:
     if args and isinstance(args[0], Tensor):
-        hung.see_all(stop.observer, stop.frame, args[0])
+        user_attributes.see_all(stop.observer, stop.frame, args[0])
     elif not args or stop.observer.is_outside(args[0]):
         stop.pending = stop.observer.meet
 

@@ -21,9 +21,9 @@ from jtorch.compile.observe.questions import ArgumentReached, TensorRead
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import callees
 from jtorch.compile.record.closing import Effects, close
+from jtorch.compile.record.deferred_backward import Later, way_back
 from jtorch.compile.record.inputs import Input, ScalarInput
 from jtorch.compile.record.items import Digits
-from jtorch.compile.record.later import Later, way_back
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Result, Same
 from jtorch.compile.record.tape import Tape, differentiate_whole, tape_of

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Graph
-from jtorch.compile.record.apart import apart, owners
 from jtorch.compile.record.inputs import ArrayInput, GradInput
-from jtorch.compile.record.picks import check_tape
+from jtorch.compile.record.shared_memory import disjoint, owners
 from jtorch.compile.record.snapshot import value_now
+from jtorch.compile.record.tensor_indices import check_tape
 from jtorch.core.errors import CompileError, user_source
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _check_own(tracer: Tracer, grad: Any, grads: list[Any]) -> None:
 def _check_apart(tracer: Tracer, written: GradInput) -> None:
     """Raise where a gradient that changes in place is memory of another input's, too."""
     inputs = [e for e in tracer.inputs if isinstance(e, (ArrayInput, GradInput)) and e is not written]
-    if not apart((value_now(written),), owners(value_now(e) for e in inputs)):
+    if not disjoint((value_now(written),), owners(value_now(e) for e in inputs)):
         raise CompileError(
             f"{user_source()}: '{tracer.name}' adds to the gradient of a tensor of shape "
             f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when "

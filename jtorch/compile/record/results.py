@@ -9,7 +9,6 @@ import numpy as np
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.scalar import Scalar
-from jtorch.compile.record.apart import overlap
 from jtorch.compile.record.opaque import is_made_anew
 from jtorch.compile.record.returned import (
     Again,
@@ -23,6 +22,7 @@ from jtorch.compile.record.returned import (
     Same,
     ViewOf,
 )
+from jtorch.compile.record.shared_memory import overlap
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import is_freed
 from jtorch.compile.record.trace import Tracer

@@ -26,7 +26,6 @@ from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.observe.texts import check_text
 from jtorch.compile.record import items
-from jtorch.compile.record.apart import overlap
 from jtorch.compile.record.branches import Branches
 from jtorch.compile.record.graphs import Graphs, check_uses_gradient
 from jtorch.compile.record.inputs import (
@@ -43,8 +42,9 @@ from jtorch.compile.record.items import Item
 from jtorch.compile.record.layouts import order_of, order_of_copy
 from jtorch.compile.record.leaks import leaked
 from jtorch.compile.record.operands import broadcast, check_operands, typed
-from jtorch.compile.record.picks import Pick
+from jtorch.compile.record.shared_memory import overlap
 from jtorch.compile.record.sym import Storage, Sym
+from jtorch.compile.record.tensor_indices import Pick
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op

@@ -40,10 +40,10 @@ import numpy as np
 from jtorch.compile.observe.effects import finisher
 from jtorch.compile.observe.guards import GONE, PLAIN, same, tests_of
 from jtorch.compile.plan.memory import Use
-from jtorch.compile.record.apart import FOREIGN, apart, overlap, owner, owners
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
 from jtorch.compile.record.returned import Output
+from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owner, owners
 from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.values import alike, counts_by_value
 from jtorch.core import op as op_module
@@ -259,14 +259,14 @@ class _Caller:
             return
         self.names["owner"] = owner
         known = self.name("owners", frozenset({id(owner(a)) for a in arrays} | {id(FOREIGN)}))
-        apart = self.name("apart", lambda d: not any(overlap(d, a) for a in arrays))
+        outside = self.name("outside", lambda d: not any(overlap(d, a) for a in arrays))
         if any(owner(a) is FOREIGN for a in arrays):
             for k in places:
-                self.miss_unless(f"{apart}(d{k})")
+                self.miss_unless(f"{outside}(d{k})")
             return
         for k in places:
             owned = f"id(d{k} if d{k}.base is None else owner(d{k})) not in {known}"
-            self.miss_unless(f"{owned} or {apart}(d{k})")
+            self.miss_unless(f"{owned} or {outside}(d{k})")
 
     # -- marshalling ---------------------------------------------------------------------------------------
 
@@ -354,9 +354,9 @@ class _Caller:
         others = [f"{n}._data" for k, n in self.gradients.items() if k not in written]
         arrays = [e for e in inputs if isinstance(e, ArrayInput)]
         others += [f"d{k}" for k in sorted({e.argument for e in arrays if e.argument is not None})]
-        self.names["apart"] = apart
+        self.names["disjoint"] = disjoint
         captured = self.name("A", owners(e.array for e in arrays if e.argument is None))
-        self.miss_unless(f"apart(({names}), {captured}, ({''.join(f'{o}, ' for o in others)}))")
+        self.miss_unless(f"disjoint(({names}), {captured}, ({''.join(f'{o}, ' for o in others)}))")
 
     def _draws(self) -> tuple[list[str], list[str]]:
         """(lines that hand the generators' positions over and move them on, lines that take that back)."""

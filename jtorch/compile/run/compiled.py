@@ -92,7 +92,7 @@ class CompiledPlan:
     used = -1  # when a call last took the long way to it
     once = False  # whether it holds for one call only
     settled: Any = None  # the modes that its recording set and found set already
-    facts: Any = None  # the situation it was recorded in, in words: see ``situation.py``
+    facts: Any = None  # what it was recorded under, in words: see ``inspect/facts.py``
 
     def __init__(
         self, capture: Capture, leaves: list[Any], context: Context, timings: Timings,

@@ -13,8 +13,8 @@ import jtorch
 import jtorch.nn as nn
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.inspect.bisect import bisect, spread
-from jtorch.compile.inspect.links import Machine
 from jtorch.compile.inspect.repro import Recorder
+from jtorch.compile.inspect.stages import Machine
 from jtorch.compile.plan.memory import Where
 from jtorch.compile.run.targets import PYTHON
 

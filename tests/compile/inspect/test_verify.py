@@ -10,7 +10,7 @@ import jtorch.nn as nn
 from jtorch.compile.codegen import source
 from jtorch.compile.codegen.source import Kernel
 from jtorch.compile.graph.passes import _RULES_OF
-from jtorch.compile.inspect.links import differs
+from jtorch.compile.inspect.stages import differs
 from jtorch.core.errors import VerifyError
 from jtorch.core.op import BY_NAME
 

@@ -36,7 +36,7 @@ def check(function, *calls, plans=1):
 
 
 def refused(function, match, *arguments):
-    with pytest.raises(CompileError, match=rf"test_review_newest\.py:\d+ in .*{match}"):
+    with pytest.raises(CompileError, match=rf"test_python_rules\.py:\d+ in .*{match}"):
         jtorch.compile(function, mode="interpret")(*arguments)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jtorch.compile.graph.interpret import evaluate, read
 from jtorch.compile.graph.ir import Eqn, Graph, Literal, Var
-from jtorch.compile.inspect.links import Values, differs
+from jtorch.compile.inspect.stages import Values, differs
 from jtorch.core.op import BY_NAME
 from jtorch.ops import xp
 
@@ -23,7 +23,7 @@ _FACTOR = 256.0  # noise in another order is a few times more or less, and squar
 _F64 = np.dtype(np.float64)
 
 
-class Judge:
+class Tolerance:
     """Compares values of variables of ``graph``, which runs in float64 when that is needed first."""
 
     def __init__(self, graph: Graph, arguments: Sequence[Any], budget: Mapping[str, float]) -> None:
@@ -41,7 +41,7 @@ class Judge:
             or not isinstance(atom, Var)
             or differs(expected, self.plain().get(atom), self.budget)
         ):
-            return told  # a recording that is not what eager mode did is no judge of it
+            return told  # a recording that is not what eager mode did is no measure of it
         return self.differs(expected, found, atom)
 
     def differs(self, expected: Any, found: Any, atom: Any = None) -> str | None:

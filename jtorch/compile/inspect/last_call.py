@@ -9,7 +9,7 @@ from jtorch.compile.inspect.ledger import failing_guard
 from jtorch.eager.tensor import Tensor
 
 
-class Recent:
+class LastCall:
     """A call's plan and the structure and leaves of its arguments."""
 
     def __init__(self, plan: Any, leaves: list[Any], structure: Any) -> None:

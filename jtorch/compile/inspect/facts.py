@@ -1,4 +1,4 @@
-"""The situation a recording was made in, in words: what a later call is compared with to say what changed.
+"""What a recording was made under, in words: what a later call is compared with to say what changed.
 
 Guards decide; this only explains. A fact is a name and a value, e.g. ``("x.shape", "(32, 64)")``.
 """

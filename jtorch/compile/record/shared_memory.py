@@ -36,7 +36,7 @@ def overlap(a: np.ndarray, b: np.ndarray) -> bool:
         return True
 
 
-def apart(written: Iterable[np.ndarray], known: Owners, others: Iterable[np.ndarray] = ()) -> bool:
+def disjoint(written: Iterable[np.ndarray], known: Owners, others: Iterable[np.ndarray] = ()) -> bool:
     """Whether no array of ``written`` shares memory with another of them, of ``known`` or of ``others``."""
     seen = owners(others)
     for array in written:
