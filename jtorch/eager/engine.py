@@ -112,6 +112,7 @@ class Run:
         ready, slots, xp = self.ready, self.slots, self.xp
         evaluator = self.context.evaluator
         plain = not self.create_graph and self.captures is None and evaluator.runs_nodes
+        plain = plain and not anomaly.is_anomaly_check_nan_enabled()  # or each node is looked at
         propagate = _loops()[1] if evaluator is EAGER else passes.propagate
         while ready:
             slot = propagate(ready, slots, xp, self.retain_graph, self._take) if plain else ready.pop()
@@ -128,6 +129,7 @@ class Run:
             if node.foreign:  # user code may hold on to what it returned
                 self.given.update(id(p._data if isinstance(p, Tensor) else p) for p in grads)
             passes.hand_on(node.edges, grads, ready, slots, self._take)
+            g = grads = None  # the memory is needed
 
     def _take(self, target: list, index: int, part: Any) -> None:
         """``part`` is what a node gives for output ``index`` of ``target``, and not as usual."""

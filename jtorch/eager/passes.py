@@ -69,6 +69,7 @@ def propagate(ready: list, slots: dict[Any, list], xp: Any, keep: bool, take: Ca
         if grads.__class__ is not tuple:
             grads = (grads,)
         hand_on(node.edges, grads, ready, slots, take)
+        grads = None  # the memory is needed
     return None
 
 

@@ -52,7 +52,7 @@ def apply_source(op: Op, has_shortcut: bool) -> str:
 
 
 def machine_source(op: Op) -> str:
-    """The usual case of the same, for ``native/translate.py``: arrays and then statics by position. It gives
+    """The usual case of the same, for ``native/subset``: arrays and then statics by position. It gives
     None where Python must see to it, before the op computes.
 
     Ops that differ in names alone have one text: what is an op's own is called ``op``, ``Node_`` and
@@ -169,10 +169,12 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
         pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
         for n, other in pairs:
             # x * 2 next to floats is x * 2.0: the common promotion, without the general way
-            lines += [
-                f"        if {n}.__class__ is int and {other}_is and {other}_value.dtype.kind == 'f':",
-                f"            {n} = {n}_value = float({n})",
-            ]
+            floats = f"{other}_is and {other}_value.dtype.kind == 'f'"
+            lines.append(f"        if {n}.__class__ is int and {floats}:")
+            if usual:  # the error of one that is too large is Python's, and nobody's to explain
+                lines.append(f"            if not ({n} < MOST_INT and LEAST_INT < {n}):")
+                lines.append("                return None")
+            lines.append(f"            {n} = {n}_value = float({n})")
         test = _numbers_fit(op)
     values = _listed([f"{n}_value" for n in names])
     of_tensors = _listed([f"{n}_is" for n in names])

@@ -29,6 +29,12 @@ def unusual() -> str:
     return "" if _is_as_expected() else "objects of Python or NumPy are laid out otherwise"
 
 
+def facts() -> str:
+    """All that code which reads structs was written by: another version of Python has another text."""
+    places = (TYPE, SIZE, LIST_ITEMS, TUPLE_ITEMS, ARRAY_NDIM, ARRAY_DIMS, ARRAY_BASE, ARRAY_DTYPE)
+    return f"{sys.implementation.cache_tag} {np.__version__} {object.__basicsize__} {places}"
+
+
 def slots(cls: Any) -> Slots:
     """Where each slot of ``cls`` lies; nothing where one is not where it is expected."""
     names = sorted(name for name in cls.__slots__ if not name.startswith("__"))

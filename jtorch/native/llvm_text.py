@@ -41,7 +41,6 @@ class Writer:
         self._slots: list[str] = []
         self._lines: list[str] = []
         self._count = 0
-        self.loops = 0  # how many are open
 
     def text(self) -> str:
         """The finished function."""
@@ -131,9 +130,6 @@ class Writer:
     def widened(self, a: Value) -> Value:
         return self._set("i64", f"sext {a} to i64")
 
-    def halved(self, a: Value) -> Value:
-        return self._set(a.kind, f"lshr {a}, 1")
-
     def chosen(self, condition: Value, a: Value, b: Value) -> Value:
         return self._set(a.kind, f"select {condition}, {a}, {b}")
 
@@ -159,9 +155,7 @@ class Writer:
         index = self.load(counter, kind="i64")
         self._line(f"br {self.same(index, count)}, label {after}, label {body}")
         self.begin(body[1:])
-        self.loops += 1
         yield index
-        self.loops -= 1
         self.store(self.plus(index, integer(1)), counter)
         self.leave(again[1:])
         self.begin(after[1:])

@@ -207,6 +207,14 @@ def test_what_is_unusual_is_left_to_python():
         assert add(x, y) is None
 
 
+def test_an_integer_too_large_for_a_float():
+    (x,) = _leaves((2,))
+    assert _native("add")(x, 10**400) is None
+    for call in (_in_python("add"), jtorch.add):
+        with pytest.raises(OverflowError, match=r"^int too large to convert to float$"):
+            call(x, 10**400)
+
+
 def test_complex_results_are_looked_at():
     z = jtorch.ones(2, dtype=jtorch.complex64, requires_grad=True)
     assert [give_complex_class] == WATCHERS

@@ -44,6 +44,14 @@ def test_a_struct_that_is_laid_out_otherwise(monkeypatch, asked, name):
     assert not found and "Python's way" in line and "laid out otherwise" in line
 
 
+def test_code_that_was_written_for_another_layout_is_not_taken(monkeypatch):
+    """Versions of Python share the folder, and 3.14 keeps the items of a tuple elsewhere than 3.13."""
+    before = layout.facts()
+    monkeypatch.setattr(layout, "TUPLE_ITEMS", layout.TUPLE_ITEMS + 8)
+    assert layout.facts() != before
+    assert sys.implementation.cache_tag in before
+
+
 @needs_machine_code
 def test_slots_that_lie_elsewhere(monkeypatch, asked):
     monkeypatch.setattr(layout, "slots", lambda cls: {})

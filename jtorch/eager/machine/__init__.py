@@ -56,6 +56,7 @@ _WORDS = Words({
     **{name: getattr(builtins, name) for name in _BUILTINS},
     **NAMESPACE,
     "EAGER_TABLE": EAGER.table, "Context": Context, "Node": Node, "GRADIENTS": node.GRADIENTS,
+    "MOST_INT": 1 << 1000, "LEAST_INT": -(1 << 1000),
     "ONLY_COMPLEX": ONLY_COMPLEX, "slot_of": passes.slot_of, "add_in_place": passes.add_in_place,
 }, _OWN)  # fmt: skip
 _NUMBERS = {name: getattr(passes, name) for name in ("LEFT", "GRAD", "TARGET", "META", "OWNED", "LEAF")}
@@ -122,7 +123,7 @@ def _addresses() -> dict[str, int]:
     if cache_files.open_folder(warn=False) is None:
         return {}
     try:
-        identity = f"{_sources()} {fields} {_WORDS.places} {_NUMBERS}"
+        identity = f"{_sources()} {layout.facts()} {fields} {_WORDS.places} {_NUMBERS}"
         return cache.get_or_build_written_ir(identity, "shortcuts", lambda: _written(fields))
     except (RuntimeError, ImportError, OSError):  # no source, LLVM refuses it, or is not there
         return {}
@@ -160,5 +161,8 @@ def _written(fields: dict[str, Field]) -> str:
     texts = {machine_source(op) for op in TABLE if _has_usual_case(op)}
     texts |= {backward_source(op) for op in TABLE if op.vjp_function is not None and not op.variadic}
     for text in sorted(texts):
-        unit.add(_symbol(text), text)
+        try:
+            unit.add(_symbol(text), text)
+        except SyntaxError as why:
+            _log.info("an op takes Python's way, without machine code: %s", why)
     return unit.text()

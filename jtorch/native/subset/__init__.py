@@ -7,11 +7,15 @@ taken for granted of CPython but what ``native/layout.py`` has tried, so the sam
 
 A function may hold assignments, ``if``, ``while``, ``for`` over sequences, ``return`` and ``continue``;
 names, numbers, strings, attributes, items, calls, tuples, lists, conditions, ``+ - &``. Anything else is a
-SyntaxError when it is translated. Four things differ from Python:
+SyntaxError when it is translated. These things differ from Python:
 
-* ``name = a and b``, a comparison, ``not`` or ``isinstance`` makes a truth value of ``name``, no object;
+* ``name = a and b``, a comparison, ``not`` or ``isinstance`` makes a truth value of ``name``, false
+  before, no object; any other local that has no value yet is a TypeError, and so is what does not unpack;
 * ``name: Class = value`` is taken at its word, and so is the class in the signature of a helper's result;
-* ``_new(cls)`` is ``object.__new__(cls)``, ``CONTEXT.get()`` asks a ContextVar;
+* ``isinstance`` and ``x.__class__`` ask the type, whatever ``__class__`` says; ``for`` and unpacking ask
+  sequences for their items, not iterators;
+* ``_new(cls)`` is ``object.__new__(cls)``, ``CONTEXT.get()`` asks a ContextVar for its Context,
+  ``weak_reference(x)`` is ``weakref.ref(x)``; names of keyword arguments are the record's ``keywords``;
 * where a `Field` holds another class than its usual one, or the arguments are too many or few, the function
   gives None: whoever writes one reads such fields before anything happens that must not happen twice.
 

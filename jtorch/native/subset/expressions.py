@@ -12,6 +12,7 @@ from jtorch.native.subset.knowledge import Knowledge
 from jtorch.native.subset.words import Field, Words
 
 _OPERATORS = {ast.Add: "PyNumber_Add", ast.Sub: "PyNumber_Subtract", ast.BitAnd: "PyNumber_And"}
+IN_PLACE = {ast.Add: "PyNumber_InPlaceAdd", ast.Sub: "PyNumber_InPlaceSubtract"}
 _COMPARISONS = {ast.Lt: 0, ast.LtE: 1, ast.Eq: 2, ast.NotEq: 3, ast.Gt: 4, ast.GtE: 5}  # Py_LT, ...
 _METHOD = -(1 << 63)  # PY_VECTORCALL_ARGUMENTS_OFFSET: the place before them is the callee's
 _MOST_ARGUMENTS = 24
@@ -19,6 +20,14 @@ _MOST_ARGUMENTS = 24
 
 def _is_call(expression: ast.expr, name: str) -> TypeGuard[ast.Call]:
     return isinstance(expression, ast.Call) and ast.unparse(expression.func) == name
+
+
+def operation(expression: ast.BinOp | ast.AugAssign, known: dict[type[ast.operator], str]) -> str:
+    """The function of the C API that computes it."""
+    function = known.get(type(expression.op))
+    if function is None:
+        raise SyntaxError(f"machine code has no such operation: {ast.unparse(expression)}")
+    return function
 
 
 class Surroundings(Protocol):
@@ -42,6 +51,7 @@ class Expressions(Frame):
         self._asked = self.array("ptr", 1 + _MOST_ARGUMENTS)
         self.flags = {name: self.slot(integer(0, "i1")) for name in sorted(self.known.flags)}
         self.locals: dict[str, Value] = {}  # name -> place
+        self.assigned: set[str] = set()  # those that have a value on every way to here
         self.arguments: dict[str, Value] = {}  # those that are never assigned: the caller owns them
 
     # -- conditions -----------------------------------------------------------------------------------
@@ -122,7 +132,12 @@ class Expressions(Frame):
             return self._as_bool(self.condition(expression))
         if name in self.arguments:
             return self.arguments[name]
-        return self.load(self.locals[name]) if name in self.locals else self.word(name)
+        if name not in self.locals:
+            return self.word(name)
+        value = self.load(self.locals[name])
+        if name not in self.assigned:
+            self.leave_if(self.same(value, NULL), "bad")
+        return value
 
     def _value_of_constant(self, expression: ast.Constant) -> Value:
         return self.word(repr(expression.value))
@@ -207,9 +222,7 @@ class Expressions(Frame):
         return made
 
     def _value_of_binop(self, expression: ast.BinOp) -> Value:
-        function = _OPERATORS.get(type(expression.op))
-        if function is None:
-            raise SyntaxError(f"machine code has no such operation: {ast.unparse(expression)}")
+        function = operation(expression, _OPERATORS)
         return self.new(self.api(function, self.alive(expression.left), self.alive(expression.right)))
 
     def number(self, key: ast.expr) -> int | None:
@@ -244,6 +257,9 @@ class Expressions(Frame):
             return self.new(self.runtime(f"helper_{name}", *map(self.alive, arguments)))
         if isinstance(function, ast.Attribute) and not expression.keywords:
             return self._method(function, arguments)
+        unpacked = any(isinstance(a, ast.Starred) for a in arguments)
+        if unpacked or any(k.arg is None for k in expression.keywords):
+            raise SyntaxError(f"machine code passes arguments one by one: {ast.unparse(expression)}")
         values = [self.alive(a) for a in (function, *arguments, *(k.value for k in expression.keywords))]
         count = integer(len(arguments) + _METHOD)
         names = self.word("keywords") if expression.keywords else NULL

@@ -26,6 +26,7 @@ class Frame(Code):
         self._free: list[Value] = []  # places that own nothing
         self._open: dict[str, Value] = {}  # those of this statement, by what they own: value -> place
         self._unsure: list[Value] = []  # those that may own something, where a condition decides
+        self._held: list[Value] = []  # those of one reference more
         self._fragile: set[str] = set()  # values
         self._conditions = 0  # of those around an expression
 
@@ -103,20 +104,29 @@ class Frame(Code):
 
     def taken(self, value: Value) -> Value:
         """A reference that whoever asks must own: the statement's own, where it has one."""
-        place = self._open.pop(value.name, None)
-        if place is None:
+        place = self._open.get(value.name)
+        if place is None or (self._conditions and place not in self._unsure):  # the other branch owns it, too
             self.api("Py_IncRef", value)
-        else:
-            self.store(NULL, place)
-            if place not in self._unsure:
-                self._free.append(place)
+            return value
+        del self._open[value.name]
+        self.store(NULL, place)
+        if place not in self._unsure:
+            self._free.append(place)
         return value
+
+    def hold(self, value: Value) -> None:
+        """One more reference to it, until the end of this statement."""
+        self.api("Py_IncRef", value)
+        place = self.place()
+        self.store(value, place)
+        self._held.append(place)
 
     def end_statement(self) -> None:
         sure = [place for place in self._open.values() if place not in self._unsure]
-        for place in (*sure, *self._unsure):  # what is null needs no dropping, and takes none
+        for place in (*sure, *self._unsure, *self._held):  # of what is null nothing is dropped
             self.drop(place)
             self._free.append(place)
+        self._held.clear()
         self._open.clear()
         self._unsure.clear()
         self._fragile.clear()

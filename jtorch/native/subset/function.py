@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from jtorch.native.builtin import DATA_OFFSET
 from jtorch.native.llvm_text import NULL, Value, integer
-from jtorch.native.subset.expressions import Expressions, Surroundings
+from jtorch.native.subset.expressions import IN_PLACE, Expressions, Surroundings, operation
 from jtorch.native.subset.knowledge import assigned_once, stores
 
 
@@ -16,6 +16,14 @@ def parsed(text: str) -> ast.FunctionDef:
     (tree,) = ast.parse(text).body
     assert isinstance(tree, ast.FunctionDef)
     return tree
+
+
+def _names(tree: ast.FunctionDef) -> list[str]:
+    """The arguments, all of which are given by position."""
+    names = [a.arg for a in tree.args.args]
+    if ast.unparse(tree.args).replace(" ", "") != ",".join(map(ast.unparse, tree.args.args)).replace(" ", ""):
+        raise SyntaxError(f"machine code takes arguments by position alone: {ast.unparse(tree.args)}")
+    return names
 
 
 class Function(Expressions):
@@ -26,7 +34,7 @@ class Function(Expressions):
     """
 
     def __init__(self, tree: ast.FunctionDef, symbol: str, unit: Surroundings, builtin: bool) -> None:
-        names = [a.arg for a in tree.args.args]
+        names = _names(tree)
         kinds = {"self": "ptr", "arguments": "ptr", "count": "i64"}
         if not builtin:
             kinds = {"record": "ptr"} | {f"given_{name}": "ptr" for name in names}
@@ -40,6 +48,8 @@ class Function(Expressions):
         self._take_arguments(names, builtin)
         for statement in tree.body:
             self._statement(statement)
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                self.assigned.update(stores(statement))
         self._give(self.word("None"))
         self._ways_out(builtin)
 
@@ -56,14 +66,16 @@ class Function(Expressions):
             if name in self.locals:
                 self.api("Py_IncRef", value)
                 self.store(value, self.locals[name])
+                self.assigned.add(name)
             else:
                 self.arguments[name] = value
 
     def _ways_out(self, builtin: bool) -> None:
         self.leave("bad")  # from where nothing comes
         self.begin("unusual")
-        self._give(self.word("None"))
-        self.leave("bad")
+        self.store(self.taken(self.word("None")), self._result)
+        self.drop_from(len(self.locals))
+        self.leave("end")
         self.begin("bad")
         self.api("PyErr_BadArgument")
         self.leave("raised")
@@ -101,6 +113,8 @@ class Function(Expressions):
             self.store(self.condition(value), self.flags[target.id])
         else:
             found = self.expression(value)
+            if len(statement.targets) > 1:
+                self.hold(found)  # the first that gets it may let go of it
             for one in statement.targets:
                 self._put(one, found)
         self.end_statement()
@@ -126,9 +140,10 @@ class Function(Expressions):
 
     def _do_augassign(self, statement: ast.AugAssign) -> None:
         as_value = ast.parse(ast.unparse(statement.target), mode="eval").body
-        changed = ast.BinOp(as_value, statement.op, statement.value)
-        self._put(statement.target, self.expression(changed))
+        old, change = self.alive(as_value), self.alive(statement.value)
+        self._put(statement.target, self.new(self.api(operation(statement, IN_PLACE), old, change)))
         self.end_statement()
+        self.known.forget(stores(statement))
 
     def _put(self, target: ast.expr, value: Value) -> None:
         if isinstance(target, ast.Name):
@@ -141,7 +156,6 @@ class Function(Expressions):
             self._set_item(target, value)
         else:
             raise SyntaxError(f"machine code cannot assign to {ast.unparse(target)}")
-
 
     def _set_attribute(self, target: ast.Attribute, value: Value) -> None:
         value, thing, name = self.steady(value), self.alive(target.value), f".{target.attr}"
@@ -171,7 +185,6 @@ class Function(Expressions):
             key = self.where(str(number))
             self.not_negative(self.runtime("set_item", thing, integer(number), key, value, gives="i32"))
 
-
     def _do_expr(self, statement: ast.Expr) -> None:
         if not isinstance(statement.value, ast.Constant):  # a docstring
             self.expression(statement.value)
@@ -200,6 +213,7 @@ class Function(Expressions):
         return answer
 
     def _do_while(self, statement: ast.While) -> None:
+        _refuse_else(statement)
         with self._loop(statement) as after:
             self.leave_if(self.negated(self._test(statement.test)), after)
             self._block(statement.body)
@@ -219,8 +233,12 @@ class Function(Expressions):
 
     def _do_for(self, statement: ast.For) -> None:
         """Over one sequence, or over several side by side (``zip``), to the end of the shortest."""
+        _refuse_else(statement)
         source, target = statement.iter, statement.target
         zipped = isinstance(source, ast.Call) and ast.unparse(source.func) == "zip"
+        count = len(source.args) if isinstance(source, ast.Call) and zipped else 0
+        if zipped and not (isinstance(target, ast.Tuple) and len(target.elts) == count > 1):
+            raise SyntaxError(f"machine code zips into as many names: {ast.unparse(statement.target)}")
         sources = source.args if isinstance(source, ast.Call) and zipped else [source]
         targets = target.elts if isinstance(target, ast.Tuple) and zipped else [target]
         sequences = [self.new_place() for _ in sources]
@@ -258,3 +276,8 @@ class Function(Expressions):
             self.drop(place)
         self.leave("end")
         self.begin_unreached()
+
+
+def _refuse_else(loop: ast.For | ast.While) -> None:
+    if loop.orelse:
+        raise SyntaxError("machine code has no else of a loop")

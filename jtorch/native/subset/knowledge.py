@@ -52,6 +52,8 @@ class Knowledge:
     def forget(self, locals_: Iterable[str]) -> None:
         """These were assigned, or may have been."""
         gone = set(locals_)
+        for flag in gone & self._told.keys():
+            self._told[flag] = {}
         self.classes = {n: cls for n, cls in self.classes.items() if n not in gone}
         for name in gone:
             self.new_objects.pop(name, None)
@@ -72,9 +74,12 @@ class Knowledge:
         elif isinstance(value, ast.Call) and ast.unparse(value.func) in self._results:
             self.classes = self.classes | {local: self._results[ast.unparse(value.func)]}
         elif isinstance(value, ast.IfExp) and isinstance(value.test, ast.Name) and not nested:
-            field = self._fields.get(value.body.attr) if isinstance(value.body, ast.Attribute) else None
-            if field is not None and field.holds and value.test.id in self._told:
-                self._told[value.test.id][local] = field.holds
+            told = self._told.get(value.test.id, {})
+            body = value.body
+            if isinstance(body, ast.Attribute) and isinstance(body.value, ast.Name):
+                field = self._fields.get(body.attr)
+                if field is not None and field.holds and told.get(body.value.id) == field.of:
+                    told[local] = field.holds
 
     def declare(self, local: str, value: ast.expr, annotation: ast.expr) -> None:
         """``local: annotation = value``."""
@@ -95,9 +100,12 @@ def _flags(tree: ast.FunctionDef) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             given.setdefault(node.targets[0].id, []).append(node.value)
-    stored = list(stores(tree))
-    return {name for name, values in given.items()
-            if stored.count(name) == len(values) and all(map(_is_truth, values))}  # fmt: skip
+    stored, arguments = list(stores(tree)), {a.arg for a in tree.args.args}
+    return {
+        name
+        for name, values in given.items()
+        if name not in arguments and stored.count(name) == len(values) and all(map(_is_truth, values))
+    }
 
 
 def _is_truth(value: ast.expr) -> bool:

@@ -259,6 +259,65 @@ def test_a_flag_that_no_longer_holds_is_noticed():
     assert (native(box, 1), native(box, 0), native(Asked(1), 1)) == (4, 2, 2)
 
 
+def test_a_flag_of_an_earlier_round_tells_nothing():
+    text = (
+        "def f(a, b, n):\n    is_ = isinstance(a, Box)\n    c = 1\n    for k in n:\n        if is_:\n"
+        "            c = a.held\n        is_ = isinstance(b, Box)\n    return c"
+    )
+    native, python = translated(text)
+    given = Asked(7), _argument("box"), [0, 1]
+    assert native(*given) == python(*given) == 7
+    native, python = translated("def f(a):\n    a = a is None\n    return a")
+    assert native(None) is python(None) is True and native(1) is False
+    native, python = translated("def f(a, b):\n    x: Box = a\n    x += b\n    return x.held")
+    assert outcome(native, [1], [2]) is outcome(python, [1], [2]) is AttributeError
+
+
+def test_what_changes_in_place():
+    native, _ = translated("def f(a, b):\n    a += b\n    return a")
+    given = [1]
+    assert native(given, [2]) is given == [1, 2]
+
+
+def test_ways_out_and_branches_give_all_back():
+    made_of = fields() | {"held": Field("Box", layout.slots(Box)["held"], "list")}
+    text = (
+        "def f(a, b):\n    is_box = isinstance(a, Box)\n    for x in b:\n"
+        "        c = ([b], a.held if is_box else 1)\n    return 1"
+    )
+    native, _ = translated(text, made_of=made_of)
+    other, _ = translated("def f(a, b):\n    c, d = a, (a if b else b)\n    return [c, d]")
+    box, given = _argument("box"), [[], []]
+    counts = sys.getrefcount(box), sys.getrefcount(given)
+    for _ in range(50):
+        assert native(box, given) is None
+        other(given, 0)
+        other(given, 1)
+    assert (sys.getrefcount(box), sys.getrefcount(given)) == counts
+
+
+def test_a_chain_of_targets_owns_what_it_hands_on():
+    class Resetting:
+        def __init__(self, box):
+            self.box = box
+
+        def __del__(self):
+            self.box.held = None
+
+    native, _ = translated("def f(a, b):\n    a.held = c = (b, b)\n    return c")
+    box = Box()
+    for _ in range(20):
+        box.held = Resetting(box)
+        assert native(box, "x") == ("x", "x")
+
+
+def test_a_local_without_a_value():
+    native, _ = translated("def f(a):\n    if a:\n        b = a\n    return b")
+    assert native(1) == 1
+    with pytest.raises(TypeError, match="bad argument"):
+        native(0)
+
+
 def test_a_class_is_known_only_where_all_ways_agree():
     text = (
         "def f(a, b):\n    if b:\n        made: Box = a\n    else:\n        made = b\n"
@@ -305,6 +364,12 @@ def test_a_slot_that_was_never_set():
         ("def f(a):\n    return lambda: a", "no Lambda"),
         ("def f(a):\n    with a:\n        return a", "no With"),
         ("def f(a):\n    [*b] = a\n    return b", "cannot assign"),
+        ("def f(a, b=2):\n    return a", "by position alone"),
+        ("def f(*a):\n    return a", "by position alone"),
+        ("def f(a):\n    return combine(*a)", "one by one"),
+        ("def f(a):\n    return combine(**a)", "one by one"),
+        ("def f(a):\n    for x in a:\n        a = x\n    else:\n        return 1", "no else of a loop"),
+        ("def f(a):\n    for x in zip(a):\n        a = x", "zips into as many names"),
         (f"def f(a):\n    combine({', '.join('a' * 30)})\n    return a", "no call with 30 arguments"),
     ],
 )  # fmt: skip
