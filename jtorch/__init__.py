@@ -104,7 +104,7 @@ def _find_most_threads() -> _Any:
 _threads.find_most = _find_most_threads
 _shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
 _keep_freed_memory()
-globals().update(_FUNCTIONS)
+globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function
 globals().update(_FACTORIES)
 double, half, long, int, short, float = float64, float16, int64, int32, int16, float32
 cfloat, cdouble = complex64, complex128

@@ -39,8 +39,8 @@ _GIVEN = {
     ),
     "jtorch.nn.functional": (
         "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "channel_shuffle", "conv1d", "conv2d", "conv3d",
-        "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d",
-        "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_channel_shuffle",
+        "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "max_pool1d",
+        "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_channel_shuffle", "nll_loss",
         "pixel_shuffle", "pixel_unshuffle", "rms_norm",
     ),
     "jtorch.serialization": (

@@ -106,6 +106,43 @@ def test_imports_point_down(path):
     assert not offending, "\n".join(offending)
 
 
+_OF_EAGER = {"_data", "_cell", "_node", "_index", "_base", "_how", "_requires_grad"}
+_ON_THE_SEAM = [
+    path
+    for path in FILES
+    if _room(path) in {*_LIBRARY.split(), "testing"} - {"autograd", "public"}  # these two are its own face
+]
+
+
+@pytest.mark.parametrize("path", _ON_THE_SEAM, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_the_library_stands_on_the_public_names_of_eager_mode(path):
+    """``eager/public.py`` is all that layers, optimizers and the rest know of it."""
+    behind = [
+        f"{path}:{line}: {module}"
+        for line, module in _imports(path)
+        if module.startswith("jtorch.eager") and module != "jtorch.eager.public"
+    ]
+    behind += [
+        f"{path}:{node.lineno}: .{node.attr}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in _OF_EAGER
+    ]
+    assert not behind, "\n".join(behind)
+
+
+def test_the_public_names_of_eager_mode_are_those_that_are_used():
+    from jtorch.eager import public
+
+    used = {
+        alias.name
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "jtorch.eager.public"
+        for alias in node.names
+    }
+    assert set(public.__all__) == used
+
+
 def test_the_table_of_rooms_is_the_package():
     """Every folder is in it, nothing in it is gone, and no room is above another one and below it, too."""
     folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}

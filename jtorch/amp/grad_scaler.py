@@ -10,7 +10,7 @@ from typing import Any
 
 import jtorch
 from jtorch.core import op
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
 

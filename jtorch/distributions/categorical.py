@@ -8,7 +8,7 @@ import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.discrete import ByProbabilities, one_of
 from jtorch.distributions.utils import uniform
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor
 
 
 class Categorical(ByProbabilities):

@@ -6,7 +6,7 @@ from typing import Any
 
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.utils import kept, logits_to_probs, probs_to_logits
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 def one_of(probs: Any, logits: Any) -> None:

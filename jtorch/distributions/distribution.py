@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jtorch
 from jtorch.core import watch
 from jtorch.distributions import constraints
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor
 
 
 class Distribution:

@@ -8,7 +8,7 @@ import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.utils import broadcast_all, no_path, standard_gamma
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 class Gamma(Distribution):

@@ -8,7 +8,7 @@ from typing import Any
 import jtorch
 from jtorch.distributions.location_scale import LocationScale
 from jtorch.distributions.utils import uniform
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 EULER = 0.57721566490153286060
 

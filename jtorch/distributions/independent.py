@@ -6,7 +6,7 @@ from typing import Any
 
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor
 
 
 def sum_rightmost(value: Tensor, dims: int) -> Tensor:

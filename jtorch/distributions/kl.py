@@ -25,7 +25,7 @@ from jtorch.distributions.normal import Normal
 from jtorch.distributions.one_hot_categorical import OneHotCategorical
 from jtorch.distributions.poisson import Poisson
 from jtorch.distributions.uniform import Uniform
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 _TABLE: dict[tuple[type, type], Callable] = {}
 

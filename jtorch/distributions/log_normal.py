@@ -7,7 +7,7 @@ from typing import Any
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.normal import Normal
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 class LogNormal(Distribution):

@@ -9,7 +9,7 @@ import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.utils import lazy_property
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor
 
 
 class MultivariateNormal(Distribution):

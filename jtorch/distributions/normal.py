@@ -7,7 +7,7 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions.location_scale import LocationScale
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 class Normal(LocationScale):

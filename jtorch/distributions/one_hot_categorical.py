@@ -8,7 +8,7 @@ import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.categorical import Categorical
 from jtorch.distributions.distribution import Distribution
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor
 
 
 class OneHotCategorical(Distribution):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, has_elements
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -52,7 +52,7 @@ def uniform(shape: Any, like: Tensor) -> Tensor:
 
 def kept(instance: Any, name: str, value: Tensor) -> Tensor:
     """``value``, which is an attribute from now on; not where it is only recorded and has no elements."""
-    if isinstance(value._data, np.ndarray):
+    if has_elements(value):
         setattr(instance, name, value)
     return value
 

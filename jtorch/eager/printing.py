@@ -15,6 +15,7 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
+from jtorch.eager.tensor import has_elements
 
 
 class _Options:
@@ -199,7 +200,7 @@ def tensor_text(tensor: Any) -> str:
     """What ``repr(tensor)`` is. A traced tensor has no elements: its shape and dtype stand for them."""
     data, prefix = tensor._data, _prefix(tensor)
     op_module.CONTEXT.get().evaluator.check_text()
-    if data.__class__ is not np.ndarray:
+    if not has_elements(tensor):
         return f"{prefix}..., shape={tuple(data.shape)}, dtype={tensor.dtype})"
     suffixes = []
     default = dt.get_default_dtype()

@@ -205,7 +205,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
             expect_complex()
         noting = watch.journal.get()
-        if noting is not None and self._data.__class__ is np.ndarray:
+        if noting is not None and has_elements(self):
             put = partial(setattr, self, "_requires_grad")
             noting.note(self, self, "requires_grad", lambda: self._requires_grad, put)
         if self._requires_grad != bool(requires_grad):
@@ -444,6 +444,17 @@ def wrap(value: Any, edge: Any = None) -> Tensor:
         tensor._node, tensor._index = edge
         tensor._requires_grad = True
     return tensor
+
+
+def hold_memory_of(made: Tensor, tensor: Tensor, requires_grad: bool = False) -> None:
+    """Begin ``made``, of which nothing is set, as a leaf over the memory of ``tensor``: both count writes."""
+    made.hold(tensor._data, requires_grad)
+    made._cell = tensor._cell
+
+
+def has_elements(tensor: Tensor) -> bool:
+    """Whether there are numbers behind it: False for one that is only recorded."""
+    return isinstance(tensor._data, np.ndarray)
 
 
 def leaf(value: Any, requires_grad: bool = True) -> Tensor:

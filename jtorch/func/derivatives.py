@@ -6,9 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager.creation import zeros_like
-from jtorch.eager.grad_mode import enable_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, enable_grad, zeros_like
 from jtorch.func.level import Level
 from jtorch.func.tree import flatten, tensors_of
 

@@ -9,10 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager.creation import zeros
-from jtorch.eager.grad_mode import enable_grad
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, enable_grad, functions, zeros
 from jtorch.func.derivatives import Argnums, chosen, replaced, split_aux
 from jtorch.func.level import Level
 from jtorch.func.tree import tensors_of
@@ -50,7 +47,7 @@ def _rows(level: Level, out: Tensor) -> list[Tensor]:
         return [zeros(*out.shape, *t.shape, dtype=out.dtype) for t in level.inputs]
     rows = [level.pull([flat[k]], [None]) for k in range(out.numel())]
     return [
-        FUNCTIONS["stack"](list(column)).reshape((*out.shape, *t.shape))
+        functions.stack(list(column)).reshape((*out.shape, *t.shape))
         for column, t in zip(zip(*rows, strict=True), level.inputs, strict=True)
     ]
 

@@ -12,9 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.repeated_draws import noted_draws, repeated_draws
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, noted_draws, repeated_draws
 from jtorch.func.tree import flatten
 
 _RANDOM = (
@@ -111,7 +109,7 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
     dims = flatten(out_dims)[0]
     dims = dims * len(columns[0]) if len(dims) == 1 else dims
     parts = [
-        c[0] if d is None else FUNCTIONS["stack"](list(c), dim=d)
+        c[0] if d is None else functions.stack(list(c), dim=d)
         for c, d in zip(zip(*columns, strict=True), dims, strict=True)
     ]
     return rebuild(parts)

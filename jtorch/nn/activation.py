@@ -8,8 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from jtorch.eager.creation import empty
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module

@@ -9,15 +9,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions
 from jtorch.nn import functional as F
 from jtorch.nn.container import ModuleList, Sequential
 from jtorch.nn.linear import Linear
 from jtorch.nn.module import Module
-
-_where: Any = FUNCTIONS["where"]
-_cat: Any = FUNCTIONS["cat"]
 
 
 class ASMoutput(NamedTuple):
@@ -104,9 +100,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for k, cluster in enumerate(self.tail):
             place = self.shortlist_size + k
             parts.append(F.log_softmax(cluster(input), dim=1) + head[:, place : place + 1])
-        return _cat(parts, dim=1)
+        return functions.cat(parts, dim=1)
 
     def predict(self, input: Tensor) -> Tensor:
         """The class of the highest probability among those that the head prefers, (N,)."""
         best = self.head(input).argmax(1)
-        return _where(best < self.shortlist_size, best, self.log_prob(input).argmax(1))
+        return functions.where(best < self.shortlist_size, best, self.log_prob(input).argmax(1))

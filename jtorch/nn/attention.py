@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.eager.creation import empty
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.attention_backends import SDPBackend, sdpa_kernel

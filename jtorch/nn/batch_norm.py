@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
-from jtorch.eager.creation import empty, ones, tensor, zeros
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty, ones, tensor, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module

@@ -11,10 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.op import BY_NAME
-from jtorch.eager.binding import TENSOR_XP
-from jtorch.eager.engine import unbroadcast
-from jtorch.eager.node import Node
-from jtorch.eager.tensor import Tensor, wrap
+from jtorch.eager.public import Node, Tensor, for_edge, through_identity
 from jtorch.nn import global_hooks as every
 
 
@@ -67,7 +64,7 @@ def _hook_last_op(module: Any, result: Any) -> None:
         if isinstance(result, dict):
             result = [v for v in result.values() if isinstance(v, Tensor)]
         result = result[0]
-    node = result._node
+    node = result.grad_fn
     if node is not None:
         show = _on_linear if getattr(node, "op", None) is BY_NAME["linear"] and result.ndim == 2 else _on_op
         for hook in module._backward_hooks.values():
@@ -75,31 +72,19 @@ def _hook_last_op(module: Any, result: Any) -> None:
 
 
 def _on_op(hook: Callable, node: Node, grad_inputs: tuple, grad_outputs: tuple) -> Any:
-    shown = tuple(map(_fitting, grad_inputs, node.edges))
+    shown = tuple(map(for_edge, grad_inputs, node.edges))
     return hook(shown, grad_outputs[: len(grad_outputs) - node.hidden])
 
 
 def _on_linear(hook: Callable, node: Node, grad_inputs: tuple, grad_outputs: tuple) -> Any:
     """In PyTorch the op is ``addmm(bias, x, weight.t())``, or ``mm(x, weight.t())``."""
-    x, weight, bias = map(_fitting, grad_inputs, node.edges)
+    x, weight, bias = map(for_edge, grad_inputs, node.edges)
     first = () if node.edges[2] is None else (bias,)
     changed = hook((*first, x, None if weight is None else weight.t()), grad_outputs)
     if changed is None:
         return None
     *first, x, weight = changed
     return (x, None if weight is None else weight.t(), *(first or [bias]))
-
-
-def _fitting(g: Tensor | None, edge: Any) -> Tensor | None:
-    """``g`` in the shape of what it is the gradient of: the engine undoes broadcasting later."""
-    if g is None or edge is None:
-        return None
-    target, k = edge
-    if isinstance(target, Tensor):
-        shape = tuple(target._data.shape)
-    else:
-        shape = (target.metadata[k] if isinstance(target.metadata, list) else target.metadata)[0]
-    return g if g.shape == shape else unbroadcast(TENSOR_XP, g, shape)
 
 
 def _as_args(changed: Any, args: tuple) -> tuple:
@@ -143,20 +128,6 @@ def _always_called(module: Any, args: tuple, kwargs: dict, done: set[int]) -> No
             )
 
 
-class BackwardHookFunctionBackward(Node):
-    """The identity, as a place on the tape where a module's hooks see gradients pass."""
-
-    __slots__ = ()
-    frees = False  # it saves nothing
-
-    @staticmethod
-    def vjp(xp: Any, g: Any) -> Any:
-        return tuple(g) if isinstance(g, list) else g
-
-    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
-        return self.vjp(xp, g)
-
-
 class _Backward:
     """The full-backward hooks of one call: they run when the inputs' gradients have arrived."""
 
@@ -171,13 +142,13 @@ class _Backward:
 
     def around_inputs(self, args: tuple) -> tuple:
         self.n_inputs = len(args)
-        args, self.input_places = _through_identity(args, self._at_inputs)
+        args, self.input_places = through_identity(args, self._at_inputs)
         return args
 
     def around_outputs(self, result: Any) -> Any:
         outputs = result if isinstance(result, tuple) else (result,)
         self.n_outputs = len(outputs)
-        changed, self.output_places = _through_identity(outputs, self._at_outputs)
+        changed, self.output_places = through_identity(outputs, self._at_outputs)
         return changed if isinstance(result, tuple) else changed[0]
 
     def _at_outputs(self, gradients: tuple) -> tuple | None:
@@ -221,24 +192,3 @@ def _as_gradients(changed: Any, before: tuple, name: str) -> tuple:
             f"{len(before)}"
         )
     return changed
-
-
-def _through_identity(values: tuple, pre_hook: Callable) -> tuple[tuple, list[int]]:
-    """``values`` with those tensors that require grad hung on one identity node, and their places."""
-    places = [k for k, v in enumerate(values) if isinstance(v, Tensor) and v._requires_grad]
-    if not places:
-        return values, places
-    tensors = [values[k] for k in places]
-    metadata = [(t._data.shape, t._data.dtype) for t in tensors]
-    edges = tuple((t._node or t, t._index) for t in tensors)
-    node: Any = BackwardHookFunctionBackward(
-        edges, (), (), metadata if len(places) > 1 else metadata[0]
-    )
-    node.register_prehook(pre_hook)
-    passed = list(values)
-    for index, (k, t) in enumerate(zip(places, tensors, strict=True)):
-        out = wrap(t._data)
-        out._requires_grad, out._node, out._index = True, node, index
-        out._cell, out._base, out._how = t._cell, t if t._base is None else t._base, None
-        passed[k] = out
-    return tuple(passed), places

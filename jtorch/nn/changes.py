@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from jtorch.core import dtypes as dt
 from jtorch.core import watch
-from jtorch.eager.inplace import zero_gradient
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, zero_gradient
 from jtorch.nn import state
 from jtorch.nn.tree import Tree
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from jtorch.eager.creation import empty
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module

@@ -5,7 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.html#distance-functions
 
 from __future__ import annotations
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.nn import functional as F
 from jtorch.nn.module import Module
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.nn import functional as F
 from jtorch.nn.module import Module
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from jtorch.eager.creation import empty
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty, no_grad
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module

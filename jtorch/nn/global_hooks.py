@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import watch
-from jtorch.eager.hooks import RemovableHandle, add_hook
+from jtorch.eager.public import RemovableHandle, add_hook
 
 FORWARD_PRE: OrderedDict[int, Callable] = OrderedDict()
 FORWARD: OrderedDict[int, Callable] = OrderedDict()

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.dtypes import float64
-from jtorch.eager.creation import tensor
-from jtorch.eager.drawing import rand, randn, randperm
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, no_grad, rand, randn, randperm, tensor
 from jtorch.ops.xp import qr
 
 _PLAIN_GAIN = (

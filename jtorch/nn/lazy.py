@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.nn.linear import Linear
 from jtorch.nn.parameter import UninitializedParameter
 from jtorch.nn.state import is_lazy

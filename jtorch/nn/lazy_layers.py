@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.eager.creation import tensor
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, tensor
 from jtorch.nn import batch_norm, conv
 from jtorch.nn.lazy import LazyModuleMixin
 from jtorch.nn.parameter import UninitializedBuffer, UninitializedParameter

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.nn import functional as F
 from jtorch.nn.functional._reduction import legacy
 from jtorch.nn.module import Module

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jtorch.eager.functions.distances import pairwise_distance
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions
 from jtorch.nn import functional as F
 from jtorch.nn.loss import _Loss, _WeightedLoss
 
@@ -151,7 +150,9 @@ class TripletMarginWithDistanceLoss(_Loss):
             raise ValueError(
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
             )
-        self.distance_function = pairwise_distance if distance_function is None else distance_function
+        if distance_function is None:
+            distance_function = functions.pairwise_distance
+        self.distance_function = distance_function
         self.margin = margin
         self.swap = swap
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jtorch.core import watch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.nn import calling, state
 from jtorch.nn.changes import Changeable
 from jtorch.nn.global_hooks import CALLS as GLOBAL_HOOKS

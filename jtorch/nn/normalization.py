@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jtorch.eager.creation import empty
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module

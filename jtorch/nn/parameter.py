@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.dtypes import get_default_dtype
-from jtorch.eager.creation import empty
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty, hold_memory_of
 
 
 class Parameter(Tensor):
@@ -82,8 +81,7 @@ def _share(made: Tensor, data: Any, name: str) -> None:
     if data is None:
         data = np.zeros(0, get_default_dtype().numpy)
     if isinstance(data, Tensor):
-        made.hold(data._data)
-        made._cell = data._cell
+        hold_memory_of(made, data)
     elif hasattr(data, "dtype"):
         made.hold(data)
     else:
@@ -160,7 +158,7 @@ class UninitializedBuffer(UninitializedTensor):
     __slots__ = ()
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None) -> None:
-        self.hold(empty(0, device=device, dtype=dtype)._data, requires_grad)
+        hold_memory_of(self, empty(0, device=device, dtype=dtype), requires_grad)
 
     def _becomes(self) -> type:
         return Tensor

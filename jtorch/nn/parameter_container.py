@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, long_name
 from jtorch.nn.container import _position
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter

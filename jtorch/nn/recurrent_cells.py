@@ -8,15 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import empty, zeros
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty, ops, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
-
-_rnn, _lstm, _gru = (APPLY[f"{name}_layer"] for name in ("rnn", "lstm", "gru"))
 
 
 class RNNCellBase(Module):
@@ -133,7 +129,7 @@ class RNNCell(RNNCellBase):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         relu, steps = self.nonlinearity == "relu", _one_step(x.shape[0])
-        out = _rnn(self._projected(x), self.weight_hh, h, relu=relu, **steps)[1]
+        out = ops.rnn_layer(self._projected(x), self.weight_hh, h, relu=relu, **steps)[1]
         return out if input.ndim == 2 else out.squeeze(0)
 
     def extra_repr(self) -> str:
@@ -164,7 +160,7 @@ class LSTMCell(RNNCellBase):
         x, *states = self._batched(input, [] if hx is None else list(hx), "hx[{}]")
         h, c = states or (self._zeros(x), self._zeros(x))
         steps = _one_step(x.shape[0])
-        _, h, c = _lstm(self._projected(x), self.weight_hh, None, h, c, **steps)
+        _, h, c = ops.lstm_layer(self._projected(x), self.weight_hh, None, h, c, **steps)
         return (h, c) if input.ndim == 2 else (h.squeeze(0), c.squeeze(0))
 
 
@@ -188,5 +184,5 @@ class GRUCell(RNNCellBase):
         x, *states = self._batched(input, [] if hx is None else [hx])
         h = states[0] if states else self._zeros(x)
         gates = F.linear(x, self.weight_ih, self.bias_ih)
-        out = _gru(gates, self.weight_hh, self.bias_hh, h, **_one_step(x.shape[0]))[1]
+        out = ops.gru_layer(gates, self.weight_hh, self.bias_hh, h, **_one_step(x.shape[0]))[1]
         return out if input.ndim == 2 else out.squeeze(0)

@@ -10,11 +10,7 @@ import math
 import warnings
 from typing import Any
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import empty, zeros
-from jtorch.eager.functions.joining import stack
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, empty, functions, ops, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module
@@ -22,8 +18,6 @@ from jtorch.nn.parameter import Parameter
 from jtorch.nn.recurrent_cells import same_dtype, total_bias
 from jtorch.nn.utils.rnn import PackedSequence
 
-_rnn, _lstm, _gru = (APPLY[f"{name}_layer"] for name in ("rnn", "lstm", "gru"))
-_cat = FUNCTIONS["cat"]
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
 
@@ -250,8 +244,8 @@ class RNNBase(Module):
                 outs.append(out)
                 for kept, end in zip(last, ends, strict=True):
                     kept.append(end)
-            x = outs[0] if directions == 1 else _cat(outs, 1)
-        return x, [stack(kept) for kept in last]
+            x = outs[0] if directions == 1 else functions.cat(outs, 1)
+        return x, [functions.stack(kept) for kept in last]
 
     def _zero_states(self, x: Tensor, batch: int) -> list[Tensor]:
         return [zeros(batch, width, dtype=x.dtype) for width in self._state_widths()]
@@ -313,7 +307,7 @@ class RNN(RNNBase):
         w_ih, w_hh, b_ih, b_hh, _ = self._weights(names)
         projected = F.linear(x, w_ih, total_bias(b_ih, b_hh))
         relu = self.mode == "RNN_RELU"
-        return _rnn(projected, w_hh, states[0], sizes=sizes, reverse=reverse, relu=relu)
+        return ops.rnn_layer(projected, w_hh, states[0], sizes=sizes, reverse=reverse, relu=relu)
 
 
 class LSTM(RNNBase):
@@ -347,7 +341,7 @@ class LSTM(RNNBase):
     ) -> Any:
         w_ih, w_hh, b_ih, b_hh, w_hr = self._weights(names)
         projected = F.linear(x, w_ih, total_bias(b_ih, b_hh))
-        return _lstm(projected, w_hh, w_hr, *states, sizes=sizes, reverse=reverse)
+        return ops.lstm_layer(projected, w_hh, w_hr, *states, sizes=sizes, reverse=reverse)
 
 
 class GRU(RNNBase):
@@ -370,4 +364,4 @@ class GRU(RNNBase):
     ) -> Any:
         w_ih, w_hh, b_ih, b_hh, _ = self._weights(names)
         projected = F.linear(x, w_ih, b_ih)
-        return _gru(projected, w_hh, b_hh, states[0], sizes=sizes, reverse=reverse)
+        return ops.gru_layer(projected, w_hh, b_hh, states[0], sizes=sizes, reverse=reverse)

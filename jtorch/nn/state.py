@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, no_grad
 from jtorch.nn.parameter import Parameter, UninitializedTensor
 
 

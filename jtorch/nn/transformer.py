@@ -11,9 +11,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager.creation import full
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, full, functions
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.attention import MultiheadAttention
@@ -341,4 +339,4 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz): -inf where the key lies after the query, 0 elsewhere."""
         hidden = full((sz, sz), float("-inf"), dtype=dtype, device=device)
-        return FUNCTIONS["triu"](hidden, 1)
+        return functions.triu(hidden, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.nn.parameter import Parameter
 
 

@@ -51,12 +51,12 @@ def logical_not(xp, x):
     return xp.logical_not(x)
 
 
-@_compare(text="({x} != {kind}(0)) and ({y} != {kind}(0))", commutes=True, tensors_only=True)
+@_compare(text="({x} != {kind}(0)) & ({y} != {kind}(0))", commutes=True, tensors_only=True)
 def logical_and(xp, x, y):
     return xp.logical_and(x, y)
 
 
-@_compare(text="({x} != {kind}(0)) or ({y} != {kind}(0))", commutes=True, tensors_only=True)
+@_compare(text="({x} != {kind}(0)) | ({y} != {kind}(0))", commutes=True, tensors_only=True)
 def logical_or(xp, x, y):
     return xp.logical_or(x, y)
 

@@ -9,13 +9,9 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, not_negative, number
-from jtorch.optim.updating import update_each
-
-_UPDATE = op.BY_NAME["adadelta_update"].index
 
 
 class Adadelta(Optimizer):
@@ -62,6 +58,6 @@ class Adadelta(Optimizer):
         lr, rho = number(evaluator, group, "lr"), evaluator.scalar(group, "rho")
         eps, weight_decay = evaluator.scalar(group, "eps"), evaluator.scalar(group, "weight_decay")
         update_each(
-            self.state, group, context, _UPDATE, ("square_avg", "acc_delta", "step"),
+            self.state, group, context, "adadelta_update", ("square_avg", "acc_delta", "step"),
             (lr, rho, eps, weight_decay), decay=bool(weight_decay != 0),
         )  # fmt: skip

@@ -9,13 +9,10 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import number
-from jtorch.optim.updating import update_each
 
-_UPDATE = op.BY_NAME["adafactor_update"].index
 _MATRIX, _OTHER = ("row_var", "col_var", "step"), ("variance", None, "step")
 
 
@@ -81,6 +78,6 @@ class Adafactor(Optimizer):
         others = [p for p in group["params"] if p.ndim < 2]
         for params, names in ((matrices, _MATRIX), (others, _OTHER)):
             update_each(
-                self.state, group, context, _UPDATE, names, numbers, params,
+                self.state, group, context, "adafactor_update", names, numbers, params,
                 eps1=eps1, eps2=eps2, decay=decay,
             )  # fmt: skip

@@ -9,13 +9,9 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import full_like, zeros
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, full_like, update_each, zeros
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, not_negative, number
-from jtorch.optim.updating import update_each
-
-_UPDATE = op.BY_NAME["adagrad_update"].index
 
 
 class Adagrad(Optimizer):
@@ -66,6 +62,6 @@ class Adagrad(Optimizer):
         lr_decay = evaluator.scalar(group, "lr_decay")
         weight_decay = evaluator.scalar(group, "weight_decay")
         update_each(
-            self.state, group, context, _UPDATE, ("sum", "step"), (lr, lr_decay, eps, weight_decay),
+            self.state, group, context, "adagrad_update", ("sum", "step"), (lr, lr_decay, eps, weight_decay),
             decay=bool(weight_decay != 0),
         )  # fmt: skip

@@ -9,13 +9,10 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import adam_numbers, check_adam, check_implementation, decay_kind
-from jtorch.optim.updating import update_each
 
-_ADAM, _AMSGRAD = op.BY_NAME["adam_update"].index, op.BY_NAME["amsgrad_update"].index
 _STATE = "exp_avg", "exp_avg_sq", "step"
 _AMSGRAD_STATE = "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"
 
@@ -82,7 +79,7 @@ class Adam(Optimizer):
         lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
         amsgrad = evaluator.option(group, "amsgrad")
         update_each(
-            self.state, group, context, _AMSGRAD if amsgrad else _ADAM,
+            self.state, group, context, "amsgrad_update" if amsgrad else "adam_update",
             _AMSGRAD_STATE if amsgrad else _STATE, (lr, beta1, beta2, eps, weight_decay),
             decay=decay_kind(evaluator, group, weight_decay),
         )  # fmt: skip

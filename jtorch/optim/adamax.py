@@ -9,13 +9,9 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import adam_numbers, check_adam, check_implementation
-from jtorch.optim.updating import update_each
-
-_UPDATE = op.BY_NAME["adamax_update"].index
 
 
 class Adamax(Optimizer):
@@ -57,6 +53,6 @@ class Adamax(Optimizer):
         evaluator = context.evaluator
         lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
         update_each(
-            self.state, group, context, _UPDATE, ("exp_avg", "exp_inf", "step"),
+            self.state, group, context, "adamax_update", ("exp_avg", "exp_inf", "step"),
             (lr, beta1, beta2, eps, weight_decay), decay=bool(weight_decay != 0),
         )  # fmt: skip

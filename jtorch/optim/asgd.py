@@ -9,13 +9,9 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import full, ones, zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, full, ones, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, not_negative, number
-from jtorch.optim.updating import update_each
-
-_UPDATE = op.BY_NAME["asgd_update"].index
 
 
 class ASGD(Optimizer):
@@ -62,6 +58,6 @@ class ASGD(Optimizer):
         alpha, t0 = evaluator.scalar(group, "alpha"), evaluator.scalar(group, "t0")
         weight_decay = evaluator.scalar(group, "weight_decay")
         update_each(
-            self.state, group, context, _UPDATE, ("ax", "mu", "eta", "step"),
+            self.state, group, context, "asgd_update", ("ax", "mu", "eta", "step"),
             (lr, lambd, alpha, t0, weight_decay), decay=bool(weight_decay != 0),
         )  # fmt: skip

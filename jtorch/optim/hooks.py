@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.hooks import RemovableHandle
+from jtorch.eager.public import RemovableHandle
 
 _WHEN = (
     "step_pre", "step_post", "state_dict_pre", "state_dict_post",

@@ -10,10 +10,7 @@ from typing import Any
 
 from jtorch.compiler import is_compiling
 from jtorch.core.errors import CompileError
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import zeros_like
-from jtorch.eager.grad_mode import enable_grad, no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, enable_grad, no_grad, ops, zeros_like
 from jtorch.optim.line_search import Point, strong_wolfe
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_rate
@@ -123,7 +120,7 @@ class LBFGS(Optimizer):
         parts = []
         for p in self.param_groups[0]["params"]:
             parts.append((zeros_like(p) if p.grad is None else p.grad).reshape(-1))
-        return APPLY["cat"](*parts, axis=0)
+        return ops.cat(*parts, axis=0)
 
     def _add(self, t: float, direction: Tensor) -> None:
         start = 0

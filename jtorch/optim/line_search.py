@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 DECREASE, CURVATURE = 1e-4, 0.9  # the conditions' c1 and c2
 

@@ -9,13 +9,9 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import ones, zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, ones, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import adam_numbers, check_adam, check_implementation, decay_kind, not_negative
-from jtorch.optim.updating import update_each
-
-_UPDATE = op.BY_NAME["nadam_update"].index
 
 
 class NAdam(Optimizer):
@@ -64,7 +60,7 @@ class NAdam(Optimizer):
         lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
         momentum_decay = evaluator.scalar(group, "momentum_decay")
         update_each(
-            self.state, group, context, _UPDATE, ("exp_avg", "exp_avg_sq", "mu_product", "step"),
+            self.state, group, context, "nadam_update", ("exp_avg", "exp_avg_sq", "mu_product", "step"),
             (lr, beta1, beta2, eps, weight_decay, momentum_decay),
             decay=decay_kind(evaluator, group, weight_decay),
         )  # fmt: skip

@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jtorch.core import op, watch
-from jtorch.eager.grad_mode import enable_grad
-from jtorch.eager.inplace import zero_gradient
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, enable_grad, zero_gradient
 from jtorch.optim.fused import fused
 from jtorch.optim.hooks import Hooked, with_hooks
 

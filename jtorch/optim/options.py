@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 def not_negative(name: str, value: Any) -> None:

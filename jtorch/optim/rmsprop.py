@@ -9,13 +9,9 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, not_negative, number
-from jtorch.optim.updating import update_each
-
-_UPDATE = op.BY_NAME["rmsprop_update"].index
 
 
 class RMSprop(Optimizer):
@@ -71,6 +67,6 @@ class RMSprop(Optimizer):
             "square_avg", "grad_avg" if centered else None, "momentum_buffer" if moving else None, "step",
         )  # fmt: skip
         update_each(
-            self.state, group, context, _UPDATE, names, (lr, alpha, eps, weight_decay, momentum),
+            self.state, group, context, "rmsprop_update", names, (lr, alpha, eps, weight_decay, momentum),
             decay=bool(weight_decay != 0), centered=centered, moving=moving,
         )  # fmt: skip

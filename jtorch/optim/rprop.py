@@ -9,13 +9,9 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.creation import full_like, zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, full_like, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, number
-from jtorch.optim.updating import update_each
-
-_UPDATE = op.BY_NAME["rprop_update"].index
 
 
 class Rprop(Optimizer):
@@ -60,4 +56,4 @@ class Rprop(Optimizer):
             number(evaluator, group, "lr"),
             *(evaluator.scalar(group, (name, k)) for name in ("etas", "step_sizes") for k in (0, 1)),
         )
-        update_each(self.state, group, context, _UPDATE, ("prev", "step_size", "step"), numbers)
+        update_each(self.state, group, context, "rprop_update", ("prev", "step_size", "step"), numbers)

@@ -8,16 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.creation import ones, zeros, zeros_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, fill, ones, scaled, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, not_negative, number
-from jtorch.optim.updating import overwrite, with_gradients
-
-_PLAIN = op.BY_NAME["sgd_update"].index
-_MOMENTUM = op.BY_NAME["momentum_update"].index
-_NEG = op.BY_NAME["neg"].index
-_MUL = op.BY_NAME["mul"].index
 
 
 class SGD(Optimizer):
@@ -88,41 +81,28 @@ class SGD(Optimizer):
         self._started.clear()
 
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
-        evaluator, table = context.evaluator, context.table
+        evaluator = context.evaluator
         lr = number(evaluator, group, "lr")
         weight_decay = number(evaluator, group, "weight_decay")
         decay = bool(weight_decay != 0)
         momentum = evaluator.scalar(group, "momentum")
-        if momentum != 0:
-            self._update_with_momentum(group, context, (lr, weight_decay, momentum), decay)
+        if momentum == 0:
+            update_each(self.state, group, context, "sgd_update", (), (lr, weight_decay), decay=decay)
             return
-        maximize = evaluator.option(group, "maximize")
-        for p, g in with_gradients(evaluator, group["params"]):
-            if maximize:
-                g = table[_NEG](g)
-            overwrite(evaluator, p, table[_PLAIN](p._data, g, lr, weight_decay, decay=decay))
-
-    def _update_with_momentum(
-        self, group: dict[str, Any], context: op.Context, numbers: tuple, decay: bool
-    ) -> None:
-        evaluator, table = context.evaluator, context.table
         dampening = evaluator.scalar(group, "dampening")
         dampens = bool(dampening != 0)
         nesterov = evaluator.option(group, "nesterov")
-        maximize = evaluator.option(group, "maximize")
-        for p, g in with_gradients(evaluator, group["params"]):
+        for p in group["params"]:
+            if evaluator.get_grad(p) is None:
+                continue
             if p not in self._started:  # momentum was switched on since
                 with evaluator.outside():
                     self.init_state()
-            if maximize:
-                g = table[_NEG](g)
-            buffer, started = self.state[p]["momentum_buffer"], self._started[p]
-            damped = table[_MUL](started._data, dampening) if dampens else 0.0
-            value, new = table[_MOMENTUM](
-                p._data, g, buffer._data, *numbers, damped,
+            started = self._started[p]
+            damped = scaled(context, started, dampening) if dampens else 0.0
+            update_each(
+                self.state, group, context, "momentum_update", ("momentum_buffer",),
+                (lr, weight_decay, momentum, damped), (p,),
                 decay=decay, nesterov=nesterov, first=False,
             )  # fmt: skip
-            overwrite(evaluator, p, value)
-            overwrite(evaluator, buffer, new)
-            one = context.xp.full(1.0, shape=(), dtype=started._data.dtype)
-            overwrite(evaluator, started, one)
+            fill(context, started, 1.0)

@@ -12,9 +12,7 @@ from itertools import chain
 from typing import Any
 
 from jtorch.core.dtypes import int64
-from jtorch.eager.creation import tensor
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, no_grad, tensor
 from jtorch.nn.module import Module
 from jtorch.optim.lr_scheduler.base import LRScheduler, Rate, per_group
 from jtorch.optim.optimizer import Optimizer

@@ -14,8 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from jtorch.core.errors import DataError
-from jtorch.eager.creation import from_numpy
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, from_numpy
 from jtorch.serialization.zipped import Archive
 
 _LONGEST_HEADER = 10_000  # what NumPy takes by itself; no array of numbers needs more

@@ -17,8 +17,7 @@ import numpy as np
 from jtorch.core import dtypes as dt
 from jtorch.core.devices import device
 from jtorch.core.errors import DataError
-from jtorch.eager.creation import from_numpy
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor, from_numpy
 from jtorch.nn.parameter import Parameter
 from jtorch.serialization.memory import (
     Memories,

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from jtorch.core.errors import DataError
-from jtorch.eager.creation import from_numpy
+from jtorch.eager.public import from_numpy
 from jtorch.serialization.memory import NotPlainError
 from jtorch.serialization.structure import RESERVED, Reader, Writer, check_unfolding
 from jtorch.serialization.torch_names import dtype_named

@@ -16,8 +16,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core import watch
 from jtorch.core.devices import device
 from jtorch.core.errors import DataError
-from jtorch.eager.creation import from_numpy
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor, from_numpy
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization import whole_reader
 from jtorch.serialization.allowed import listed

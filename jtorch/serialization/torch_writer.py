@@ -17,7 +17,7 @@ import numpy as np
 from jtorch.core import dtypes as dt
 from jtorch.core.devices import device
 from jtorch.core.errors import DataError
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization.memory import Memories, Stored, checked_key, class_of, refusal, state_of
 from jtorch.serialization.torch_names import STORAGE_OF

@@ -11,7 +11,7 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core.devices import device
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.public import Size, Tensor
 from jtorch.nn.parameter import Buffer
 from jtorch.serialization.torch_writer import PlainPickler, zipped
 

@@ -13,8 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.exchange import as_tensor
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, as_tensor
 
 _TOLERANCES = {  # relative, absolute; other dtypes must be equal
     dt.float16: (1e-3, 1e-5), dt.bfloat16: (1.6e-2, 1e-5), dt.float32: (1.3e-6, 1e-5),

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
-from jtorch.eager.grad_mode import is_grad_enabled
+from jtorch.eager.public import is_grad_enabled
 from jtorch.utils.checkpoint_frame import METADATA, CheckpointError, Frame
 from jtorch.utils.checkpoint_reentrant import Reentrant
 

@@ -13,10 +13,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from jtorch.core import op as op_module
-from jtorch.eager.grad_mode import enable_grad
-from jtorch.eager.repeated_draws import noted_draws, repeated_draws
-from jtorch.eager.saved_hooks import Packed, pack, saved_tensors_hooks
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import (
+    Packed,
+    Tensor,
+    enable_grad,
+    noted_draws,
+    pack,
+    repeated_draws,
+    saved_tensors_hooks,
+)
 
 
 class CheckpointError(RuntimeError):

@@ -12,9 +12,7 @@ from typing import Any
 
 from jtorch.autograd import Function, backward, enable_grad
 from jtorch.core import op as op_module
-from jtorch.eager.engine import current_run
-from jtorch.eager.repeated_draws import noted_draws, repeated_draws
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, current_run, noted_draws, repeated_draws
 
 
 class Reentrant(Function):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from jtorch.eager.exchange import from_dlpack, to_dlpack
+from jtorch.eager.public import from_dlpack, to_dlpack
 
 __all__ = ["from_dlpack", "to_dlpack"]

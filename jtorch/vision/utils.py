@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.utils.files import write_atomically
 from jtorch.vision.image import has_pillow, pillow
 from jtorch.vision.png import png, ppm

@@ -9,7 +9,6 @@ from typing import Any
 from jtorch.eager.functions import (
     activations,
     arithmetic,
-    class_losses,
     comparison,
     complex_numbers,
     conversion,
@@ -37,7 +36,7 @@ from jtorch.eager.functions import (
 )
 
 MODULES: tuple[Any, ...] = (
-    activations, arithmetic, class_losses, comparison, complex_numbers, conversion, counting, cumulative,
+    activations, arithmetic, comparison, complex_numbers, conversion, counting, cumulative,
     decompositions, distances, einsum, gathering, joining, masking, metadata, ordering, parting,
     products, reductions, reordering, repeating, scattering, shape, solvers, statistics, striding,
     triangles,

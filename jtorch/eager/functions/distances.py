@@ -1,4 +1,4 @@
-"""How far, and how alike: distances and angles between vectors, and vectors of length one.
+"""How far, and how alike: distances and angles between vectors.
 
 Source: https://docs.pytorch.org/docs/stable/nn.functional.html#distance-functions
 """
@@ -40,14 +40,6 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 
 def _with_dims(x: Any, ndim: int) -> Any:
     return x.reshape((1,) * (ndim - x.ndim) + tuple(x.shape)) if x.ndim < ndim else x
-
-
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
-    """``input`` over its ``p``-norm along ``dim`` (an int or several), at least ``eps``."""
-    if out is not None:
-        raise NotImplementedError("normalize(out=...): assign the result instead")
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    return input / vector_norm(input, p, dims, True).clamp(min=eps)
 
 
 FUNCTIONS: dict[str, Callable] = {

@@ -9,10 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from jtorch.core import op as op_module
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, has_elements
 from jtorch.eager.views import list_all, living
 
 
@@ -84,7 +82,7 @@ def _renamed(name: str, function: Callable) -> Callable:
                     f"{name.rstrip('_')}()"
                 )
         made = function(self, *args, **kwargs)
-        if made._data.__class__ is not np.ndarray and self._data.__class__ is np.ndarray:
+        if has_elements(self) and not has_elements(made):
             raise NotImplementedError(
                 f"{name}() inside a compiled function, of a tensor made outside: use {name.rstrip('_')}()"
             )

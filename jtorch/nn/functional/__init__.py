@@ -62,6 +62,7 @@ from jtorch.nn.functional.attention import (
 from jtorch.nn.functional.attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
+from jtorch.nn.functional.class_losses import cross_entropy, nll_loss
 from jtorch.nn.functional.convolution import (
     conv1d,
     conv2d,
@@ -101,13 +102,11 @@ from jtorch.nn.functional.linear import (
 from jtorch.nn.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cross_entropy,
     gaussian_nll_loss,
     huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
-    nll_loss,
     poisson_nll_loss,
     smooth_l1_loss,
 )

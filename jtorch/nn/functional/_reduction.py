@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 def legacy(size_average: bool | None, reduce: bool | None, stacklevel: int = 2) -> str:

@@ -9,23 +9,18 @@ import warnings
 from typing import Any
 
 from jtorch.core.dtypes import bool_, int64
-from jtorch.eager.creation import arange, zeros
-from jtorch.eager.drawing import rand
-from jtorch.eager.functions.activations import prelu as prelu
-from jtorch.eager.functions.activations import rrelu as _rrelu
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, arange, functions, rand, zeros
 
-gelu, glu, logsigmoid, softplus = (FUNCTIONS[n] for n in ("gelu", "glu", "logsigmoid", "softplus"))
-hardshrink, softshrink, tanhshrink = (FUNCTIONS[n] for n in ("hardshrink", "softshrink", "tanhshrink"))
-softsign, sigmoid, tanh = FUNCTIONS["softsign"], FUNCTIONS["sigmoid"], FUNCTIONS["tanh"]
-relu_, celu_, selu_ = FUNCTIONS["relu_"], FUNCTIONS["celu_"], FUNCTIONS["selu_"]
-rrelu_, threshold_ = FUNCTIONS["rrelu_"], FUNCTIONS["threshold_"]
+gelu, glu, logsigmoid, softplus = functions.gelu, functions.glu, functions.logsigmoid, functions.softplus
+hardshrink, softshrink, tanhshrink = functions.hardshrink, functions.softshrink, functions.tanhshrink
+prelu, softsign, sigmoid, tanh = functions.prelu, functions.softsign, functions.sigmoid, functions.tanh
+relu_, celu_, selu_ = functions.relu_, functions.celu_, functions.selu_
+rrelu_, threshold_ = functions.rrelu_, functions.threshold_
 
 
 def _either(name: str, inplace: bool, input: Any, *args: Any) -> Tensor:
     """The op called ``name``, written over ``input`` where asked."""
-    return getattr(input, f"{name}_")(*args) if inplace else FUNCTIONS[name](input, *args)
+    return getattr(input, f"{name}_")(*args) if inplace else getattr(functions, name)(input, *args)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -102,7 +97,7 @@ def rrelu(
     """leaky_relu with slopes drawn from [lower, upper) while training, the middle one otherwise."""
     if inplace:
         return rrelu_(input, lower, upper, training)
-    return _rrelu(input, lower, upper, training)
+    return functions.rrelu(input, lower, upper, training)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -139,7 +134,7 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
 def _along(name: str, input: Any, dim: int | None, stacklevel: int, dtype: Any, shown: str = "") -> Tensor:
     if dim is None:
         dim = _implicit_dim(shown or name, input.ndim, stacklevel)
-    return FUNCTIONS[name](input, dim, dtype)
+    return getattr(functions, name)(input, dim, dtype)
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:

@@ -10,14 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import arange, tensor
-from jtorch.eager.functions import FUNCTIONS
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, arange, functions, no_grad, ops, tensor
 
 Sizes = int | None | Sequence[int | None]
-_gather, _index_select = FUNCTIONS["gather"], FUNCTIONS["index_select"]
 
 
 def _target(name: str, rank: int, input: Tensor, output_size: Sizes) -> tuple[int, ...]:
@@ -71,7 +66,8 @@ def _even(sizes: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | 
 def _pooled(op: str, input: Tensor, rank: int, kernel: tuple[int, ...], **statics: Any) -> Any:
     places = tuple(n // k for n, k in zip(input.shape[-rank:], kernel, strict=True))
     batch = input.unsqueeze(0) if input.ndim == rank + 1 else input
-    return APPLY[op](batch, kernel=kernel, stride=kernel, padding=(0,) * rank, places=places, **statics)
+    function = getattr(ops, op)
+    return function(batch, kernel=kernel, stride=kernel, padding=(0,) * rank, places=places, **statics)
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: Sizes) -> Tensor:
@@ -98,13 +94,13 @@ def _mean_along(input: Tensor, dim: int, m: int) -> Tensor:
     after = (1,) * (input.ndim - dim - 1)
     mask = tensor([[k < len(w) for k in range(longest)] for w in windows]).reshape(m, longest, *after)
     counts = tensor([[len(w)] for w in windows], dtype=input.dtype).reshape(m, *after)
-    return APPLY["where"](mask, seen, 0.0).sum(dim + 1) / counts
+    return ops.where(mask, seen, 0.0).sum(dim + 1) / counts
 
 
 def _spread_out(input: Tensor, dim: int, windows: list[range], longest: int) -> Tensor:
     """Window beside window along ``dim``; the shorter ones repeat their last element."""
     places = [w[min(k, len(w) - 1)] for w in windows for k in range(longest)]
-    return _index_select(input, dim, tensor(places).long())
+    return functions.index_select(input, dim, tensor(places).long())
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Sizes, return_indices: bool) -> Any:
@@ -114,9 +110,9 @@ def _adaptive_max(rank: int, input: Tensor, output_size: Sizes, return_indices: 
         seen = _boxes(input, rank, wanted)
         best = seen.argmax(-1, keepdim=True)
         flat = arange(math.prod(sizes)).reshape(sizes)
-        where = _gather(_boxes(flat, rank, wanted).expand(seen.shape), -1, best)
+        where = functions.gather(_boxes(flat, rank, wanted).expand(seen.shape), -1, best)
         index = where.reshape(*lead, *wanted)
-    values = _gather(input.reshape(*lead, -1), -1, index.reshape(*lead, -1)).reshape(index.shape)
+    values = functions.gather(input.reshape(*lead, -1), -1, index.reshape(*lead, -1)).reshape(index.shape)
     return (values, index) if return_indices else values
 
 

@@ -10,14 +10,9 @@ import warnings
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import zeros
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, ops, zeros
 from jtorch.nn.functional.dropout import dropout
 
-_weights, _product = APPLY["attention_weights"], APPLY["matmul"]
-_cat, _linear, _where = FUNCTIONS["cat"], FUNCTIONS["linear"], FUNCTIONS["where"]
 _INFINITY = float("inf")
 
 
@@ -50,8 +45,8 @@ def scaled_dot_product_attention(
     scores = (*query.shape[:-1], key.shape[-2])
     bias = None if attn_mask is None else _bias(attn_mask, query, scores)
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else dt.plain(scale)
-    weights = _weights(query, key, bias, scale=scale, causal=is_causal, safe=True)
-    return _product(dropout(weights, dropout_p), value)
+    weights = ops.attention_weights(query, key, bias, scale=scale, causal=is_causal, safe=True)
+    return ops.matmul(dropout(weights, dropout_p), value)
 
 
 def _check_attention(
@@ -134,7 +129,7 @@ def _bias(mask: Tensor, query: Tensor, scores: tuple[int, ...]) -> Tensor:
             f"attn_mask of shape {list(mask.shape)} does not broadcast to the scores' {list(scores)}"
         )
     if mask.dtype is dt.bool_:
-        return _where(mask, 0.0, -_INFINITY).to(query.dtype)
+        return functions.where(mask, 0.0, -_INFINITY).to(query.dtype)
     return mask
 
 
@@ -160,7 +155,7 @@ def _canonical_mask(
             "instead.",
             stacklevel=3,
         )
-    return mask if mask.is_floating_point() else _where(mask, -_INFINITY, 0.0).to(target_type)
+    return mask if mask.is_floating_point() else functions.where(mask, -_INFINITY, 0.0).to(target_type)
 
 
 def _check_heads(
@@ -211,7 +206,7 @@ def _one_key_more(mask: Tensor | None) -> Tensor | None:
     """``mask`` with a last column of zeros: every query sees the key that was added."""
     if mask is None:
         return None
-    return _cat([mask, zeros(*mask.shape[:-1], 1, dtype=mask.dtype)], -1)
+    return functions.cat([mask, zeros(*mask.shape[:-1], 1, dtype=mask.dtype)], -1)
 
 
 def _merged_mask(mask: Tensor | None, padding: Tensor, batch: int, heads: int, source: int) -> Tensor:
@@ -234,12 +229,12 @@ def _projected(
 ) -> tuple[Tensor, ...]:
     """Queries, keys and values of all heads; ``packed`` is the three ``weights`` as one, or None."""
     if packed is not None and query is key and key is value:
-        return tuple(_linear(query, packed, bias).chunk(3, -1))
+        return tuple(functions.linear(query, packed, bias).chunk(3, -1))
     if packed is not None:
         weights = packed.chunk(3)
     biases = (None, None, None) if bias is None else bias.chunk(3)
     inputs = (query, key, value)
-    return tuple(_linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True))
+    return tuple(functions.linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True))
 
 
 def _check_lengths(query: Tensor, key: Tensor, value: Tensor, embed_dim: int, heads: int, same: bool) -> None:
@@ -327,7 +322,7 @@ def multi_head_attention_forward(
         if static_k is not None or static_v is not None:
             kind = "key" if static_k is not None else "value"
             raise AssertionError(f"bias cannot be added to static {kind}.")
-        k, v = (_cat([t, b.expand(1, batch, width)]) for t, b in ((k, bias_k), (v, bias_v)))
+        k, v = (functions.cat([t, b.expand(1, batch, width)]) for t, b in ((k, bias_k), (v, bias_v)))
         mask, padding = _one_key_more(mask), _one_key_more(padding)
 
     rows, head = batch * num_heads, width // num_heads
@@ -335,17 +330,17 @@ def multi_head_attention_forward(
     k = k if static_k is None else _check_static("static_k", static_k, rows, head)
     v = v if static_v is None else _check_static("static_v", static_v, rows, head)
     if add_zero_attn:
-        k, v = (_cat([t, zeros(rows, 1, head, dtype=t.dtype)], 1) for t in (k, v))
+        k, v = (functions.cat([t, zeros(rows, 1, head, dtype=t.dtype)], 1) for t in (k, v))
         mask, padding = _one_key_more(mask), _one_key_more(padding)
     source = k.shape[1]
     if padding is not None:
         mask = _merged_mask(mask, padding, batch, num_heads, source)
 
     # PyTorch's two ways differ where a query sees no key: NaN where the weights are asked for, else 0
-    found = _weights(q, k, mask, scale=1 / math.sqrt(head), causal=causal, safe=not need_weights)
+    found = ops.attention_weights(q, k, mask, scale=1 / math.sqrt(head), causal=causal, safe=not need_weights)
     found = dropout(found, dropout_p if training else 0.0)
-    out = _product(found, v).transpose(0, 1).reshape(length * batch, width)
-    out = _linear(out, out_proj_weight, out_proj_bias)
+    out = ops.matmul(found, v).transpose(0, 1).reshape(length * batch, width)
+    out = functions.linear(out, out_proj_weight, out_proj_bias)
     out = out.reshape(length, batch, out.shape[1])
     out = out if batched else out.squeeze(1)
     if not need_weights:

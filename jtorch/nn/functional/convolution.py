@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, ops
 from jtorch.nn.functional.padding import pad
 
 Sizes = int | Sequence[int]
@@ -41,7 +40,7 @@ def _convolve(
     _check_numbers(strides, dilations, groups)
     _check_channels(input, weight, bias, groups)
     _check_fits(input, weight, low, high, dilations)
-    out = APPLY["convolution"](
+    out = ops.convolution(
         input, weight, bias, stride=strides, low=low, high=high, dilation=dilations, groups=groups
     )
     return out.squeeze(0) if alone else out
@@ -215,9 +214,9 @@ def _convolve_transposed(
         )
     geometry = {"sizes": sizes, "stride": strides, "low": border, "high": high, "dilation": dilations}
     if not any(behind):
-        out = APPLY["convolution_input"](input, weight, bias, **geometry, groups=groups)
+        out = ops.convolution_input(input, weight, bias, **geometry, groups=groups)
     else:
-        out = APPLY["convolution_input"](input, weight, None, **geometry, groups=groups)
+        out = ops.convolution_input(input, weight, None, **geometry, groups=groups)
         out = pad(out, [n for b in reversed(behind) for n in (0, b)])
         out = out if bias is None else out + bias.reshape(-1, *(1,) * rank)
     return out.squeeze(0) if alone else out

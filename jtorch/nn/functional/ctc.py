@@ -9,15 +9,8 @@ import math
 from typing import Any
 
 from jtorch.core.dtypes import int64
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import arange, tensor, zeros, zeros_like
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, arange, functions, ops, tensor, zeros, zeros_like
 from jtorch.nn.functional._reduction import chosen
-
-_where: Any = FUNCTIONS["where"]
-_cat: Any = FUNCTIONS["cat"]
-_stack: Any = FUNCTIONS["stack"]
 
 
 def ctc_loss(
@@ -47,12 +40,12 @@ def ctc_loss(
     _check_lengths("target_lengths", target_lengths, batch, targets.shape[1])
     counts = _as_tensor(target_lengths)
     times = _as_tensor(input_lengths)
-    losses = APPLY["ctc_losses"](log_probs, targets, times, counts, blank=blank)
+    losses = ops.ctc_losses(log_probs, targets, times, counts, blank=blank)
     mass = _mass(log_probs, times)
     if zero_infinity:
         possible = losses.detach() != math.inf
         zeros = zeros_like(losses)
-        losses, mass = _where(possible, losses, zeros), _where(possible, mass, zeros)
+        losses, mass = functions.where(possible, losses, zeros), functions.where(possible, mass, zeros)
     losses = losses + (mass - mass.detach())
     if reduction == "none":
         return losses.squeeze(0) if alone else losses
@@ -103,6 +96,6 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
     longest, rows, start = max(sizes, default=0), [], 0
     for size in sizes:
         row = targets[start : start + size].long()
-        rows.append(_cat([row, zeros(longest - size, dtype=int64)]))
+        rows.append(functions.cat([row, zeros(longest - size, dtype=int64)]))
         start += size
-    return _stack(rows)
+    return functions.stack(rows)

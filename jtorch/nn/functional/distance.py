@@ -3,6 +3,18 @@
 Source: https://docs.pytorch.org/docs/stable/nn.functional.html#distance-functions
 """
 
-from jtorch.eager.functions.distances import cosine_similarity as cosine_similarity
-from jtorch.eager.functions.distances import normalize as normalize
-from jtorch.eager.functions.distances import pairwise_distance as pairwise_distance
+from __future__ import annotations
+
+from typing import Any
+
+from jtorch.eager.public import Tensor, functions, vector_norm
+
+cosine_similarity, pairwise_distance = functions.cosine_similarity, functions.pairwise_distance
+
+
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
+    """``input`` over its ``p``-norm along ``dim`` (an int or several), at least ``eps``."""
+    if out is not None:
+        raise NotImplementedError("normalize(out=...): assign the result instead")
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    return input / vector_norm(input, p, dims, True).clamp(min=eps)

@@ -12,9 +12,7 @@ from typing import Any
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.generator import default_generator
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import ones
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, ones, ops
 
 # what saturated SELU units give, -scale * alpha: Klambauer et al. 2017, arXiv:1706.02515
 _SELU_FLOOR = -1.7580993408473766
@@ -27,7 +25,7 @@ def _check(p: float) -> None:
 
 def _dropped(input: Tensor, p: float) -> Tensor:
     seed, call = op_module.CONTEXT.get().evaluator.next_call(default_generator)
-    return APPLY["dropout_with"](input, seed, call, dt.plain(p))
+    return ops.dropout_with(input, seed, call, dt.plain(p))
 
 
 def _finished(input: Tensor, out: Tensor, inplace: bool) -> Tensor:

@@ -10,23 +10,16 @@ from itertools import pairwise
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import arange, full, tensor, zeros
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, arange, full, functions, no_grad, ops, tensor, zeros
 from jtorch.ops.embedding import check_ids
-
-_rows, _cat, _where = FUNCTIONS["embedding"], FUNCTIONS["cat"], FUNCTIONS["where"]
-_index, _index_add = APPLY["index"], APPLY["index_add"]
 
 
 def _renorm(weight: Any, ids: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale the rows ``ids`` of ``weight`` in place, so that no norm is larger than ``max_norm``."""
     with no_grad():
         rows = weight[ids.reshape(-1)]
-        norms = FUNCTIONS["norm"](rows, norm_type, 1, True)
-        scale = _where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
+        norms = functions.norm(rows, norm_type, 1, True)
+        scale = functions.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
         weight[ids.reshape(-1)] = rows * scale
 
 
@@ -59,7 +52,7 @@ def embedding(
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     try:
-        return _rows(weight, input, padding, scale_grad_by_freq, sparse)
+        return functions.embedding(weight, input, padding, scale_grad_by_freq, sparse)
     except IndexError:
         raise IndexError("index out of range in self") from None
 
@@ -105,7 +98,7 @@ def embedding_bag(
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     try:
-        rows: Any = _rows(weight, input, padding, scale_grad_by_freq)
+        rows: Any = functions.embedding(weight, input, padding, scale_grad_by_freq)
     except IndexError:
         raise RuntimeError(_out_of_range(input, weight.shape[0])) from None
     counts = input != padding if padding >= 0 else None  # None: all do
@@ -199,9 +192,9 @@ def _reduced(rows: Any, counts: Any, mode: str) -> Tensor:
         return rows.max(1).values if mode == "max" else rows.sum(1) if mode == "sum" else rows.mean(1)
     wide = counts.unsqueeze(-1)
     if mode == "max":
-        top = _where(wide, rows, float("-inf")).max(1).values
-        return _where(wide.any(1), top, 0.0)
-    total = _where(wide, rows, 0.0).sum(1)
+        top = functions.where(wide, rows, float("-inf")).max(1).values
+        return functions.where(wide.any(1), top, 0.0)
+    total = functions.where(wide, rows, 0.0).sum(1)
     return total if mode == "sum" else total / _at_least_one(counts.sum(1), rows)
 
 
@@ -220,14 +213,14 @@ def _reduced_by_bag(rows: Any, counts: Any, bounds: list[int], mode: str) -> Ten
     rows = rows[:n] if n < rows.shape[0] else rows
     if counts is not None:
         counts = counts[:n]
-        rows = _where(counts.unsqueeze(-1), rows, 0.0)
-    total = _index_add(rows, to, axes=(0,), shape=(bags, rows.shape[1]))
+        rows = functions.where(counts.unsqueeze(-1), rows, 0.0)
+    total = ops.index_add(rows, to, axes=(0,), shape=(bags, rows.shape[1]))
     if mode == "sum":
         return total
     if counts is None:
         sizes = tensor([b - a for a, b in pairwise(bounds)], dtype=dt.int64)
     else:
-        sizes = _index_add(counts.long(), to, axes=(0,), shape=(bags,))
+        sizes = ops.index_add(counts.long(), to, axes=(0,), shape=(bags,))
     return total / _at_least_one(sizes, rows)
 
 
@@ -238,10 +231,10 @@ def _as_rectangle(rows: Any, counts: Any, bounds: list[int]) -> tuple[Any, Any]:
     longest = max(sizes, default=0)
     places = [[a + k if k < m else n for k in range(longest)] for a, m in zip(bounds, sizes, strict=False)]
     where = tensor(places, dtype=dt.int64).reshape(bags, longest)
-    filled = _cat([rows, full((1, rows.shape[1]), 0.0, dtype=rows.dtype)])
+    filled = functions.cat([rows, full((1, rows.shape[1]), 0.0, dtype=rows.dtype)])
     if counts is None:
         return filled[where], where < n
-    return filled[where], _cat([counts, full((1,), False, dtype=dt.bool_)])[where]
+    return filled[where], functions.cat([counts, full((1,), False, dtype=dt.bool_)])[where]
 
 
 # -- classes -----------------------------------------------------------------------------------------------
@@ -267,7 +260,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("Class values must be smaller than num_classes.")
     try:
         # reading a table at the classes checks them, in compiled code, too, without a look at the values
-        none = _index(zeros(num_classes, dtype=dt.int64), tensor, axes=(0,))
+        none = ops.index(zeros(num_classes, dtype=dt.int64), tensor, axes=(0,))
     except IndexError:
         negative = tensor.min().item() < 0
         problem = "non-negative" if negative else "smaller than num_classes"

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, ops
 from jtorch.nn.functional.padding import pad
 
 Sizes = int | Sequence[int]
@@ -44,7 +43,7 @@ def unfold(
             f"{counts}, but its components must be at least one."
         )
     edged = pad(input, [border[1], border[1], border[0], border[0]])
-    seen = APPLY["windows"](edged, kernel=kernel, stride=strides, dilation=dilations)
+    seen = ops.windows(edged, kernel=kernel, stride=strides, dilation=dilations)
     shape = (input.shape[0], input.shape[1] * math.prod(kernel), math.prod(counts))
     return seen.permute(0, 1, 4, 5, 2, 3).reshape(shape)
 
@@ -73,7 +72,7 @@ def fold(
     n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
     windows = input.reshape(n, channels, *kernel, *counts).permute(0, 1, 4, 5, 2, 3)
     whole = (n, channels, sizes[0] + 2 * border[0], sizes[1] + 2 * border[1])
-    out = APPLY["fold"](windows, shape=whole, kernel=kernel, stride=strides, dilation=dilations)
+    out = ops.fold(windows, shape=whole, kernel=kernel, stride=strides, dilation=dilations)
     return pad(out, [-border[1], -border[1], -border[0], -border[0]])
 
 

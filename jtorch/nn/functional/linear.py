@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions
 
-linear = FUNCTIONS["linear"]
+linear = functions.linear
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:

@@ -10,12 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import ones_like
-from jtorch.eager.functions.class_losses import cross_entropy as _cross_entropy
-from jtorch.eager.functions.class_losses import nll_loss as _nll_loss
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, ones_like, ops
 from jtorch.nn.functional._reduction import chosen, reduced
 
 
@@ -55,8 +50,8 @@ def mse_loss(
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
     if weight is not None:
-        return _weighted(FUNCTIONS["mse_loss"], input, target, weight, reduction)
-    return FUNCTIONS["mse_loss"](input, target, reduction)
+        return _weighted(functions.mse_loss, input, target, weight, reduction)
+    return functions.mse_loss(input, target, reduction)
 
 
 def l1_loss(
@@ -71,8 +66,8 @@ def l1_loss(
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
     if weight is not None:
-        return _weighted(FUNCTIONS["l1_loss"], input, target, weight, reduction)
-    return FUNCTIONS["l1_loss"](input, target, reduction)
+        return _weighted(functions.l1_loss, input, target, weight, reduction)
+    return functions.l1_loss(input, target, reduction)
 
 
 def smooth_l1_loss(
@@ -87,8 +82,8 @@ def smooth_l1_loss(
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
     if isinstance(beta, (int, float)) and beta == 0:
-        return FUNCTIONS["l1_loss"](input, target, reduction)
-    return FUNCTIONS["smooth_l1_loss"](input, target, reduction, beta)
+        return functions.l1_loss(input, target, reduction)
+    return functions.smooth_l1_loss(input, target, reduction, beta)
 
 
 def huber_loss(
@@ -101,11 +96,11 @@ def huber_loss(
     """Half the square where the distance is at most ``delta``, delta (distance - delta / 2) elsewhere."""
     _warn_of_sizes(input, target)
     if weight is None:
-        return FUNCTIONS["huber_loss"](input, target, chosen(reduction, None, None), delta)
+        return functions.huber_loss(input, target, chosen(reduction, None, None), delta)
     _check_weight(input, weight)
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
-    return reduced(FUNCTIONS["huber_loss"](input, target, "none", delta) * weight, reduction)
+    return reduced(functions.huber_loss(input, target, "none", delta) * weight, reduction)
 
 
 # -- probabilities -----------------------------------------------------------------------------------------
@@ -125,9 +120,9 @@ def binary_cross_entropy(
     """
     reduction = chosen(reduction, size_average, reduce)
     looked_at = input.is_floating_point() and input.shape == target.shape
-    if looked_at and not bool(APPLY["all_shares"](input.detach())):  # a branch, also in compiled code
+    if looked_at and not bool(ops.all_shares(input.detach())):  # a branch, also in compiled code
         raise RuntimeError("all elements of input should be between 0 and 1")
-    return FUNCTIONS["binary_cross_entropy"](input, target, weight, reduction)
+    return functions.binary_cross_entropy(input, target, weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -141,7 +136,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """The binary cross entropy of sigmoid(input); ``pos_weight`` scales the losses of positive targets."""
     reduction = chosen(reduction, size_average, reduce)
-    return FUNCTIONS["binary_cross_entropy_with_logits"](input, target, weight, reduction, pos_weight)
+    return functions.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
 
 
 def kl_div(
@@ -162,48 +157,8 @@ def kl_div(
         )
     mean_of_batch = reduction == "batchmean"
     reduction = chosen("sum" if mean_of_batch else reduction, size_average, reduce)
-    total = FUNCTIONS["kl_div"](input, target, reduction, log_target)
+    total = functions.kl_div(input, target, reduction, log_target)
     return total / input.shape[0] if mean_of_batch and input.ndim else total
-
-
-def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """-input at the target classes: (N, C) or (N, C, ...) log-probabilities with int64 (N, ...)."""
-    reduction = chosen(reduction, size_average, reduce)
-    return _nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
-
-
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    """-log softmax(input) at the target classes, or against the probabilities in ``target``.
-
-    ``input`` is (C,), (N, C) or (N, C, ...); classes are int64 of (), (N,) or (N, ...), probabilities have
-    the shape of ``input``. Raises ValueError for shapes that don't fit.
-
-    >>> import jtorch
-    >>> logits = jtorch.tensor([[2.0, 0.0], [0.0, 2.0]])
-    >>> print(f"{jtorch.nn.functional.cross_entropy(logits, jtorch.tensor([0, 1])).item():.4f}")
-    0.1269
-    """
-    reduction = chosen(reduction, size_average, reduce)
-    return _cross_entropy(
-        input, target, weight, None, ignore_index, None, reduction, label_smoothing
-    )
 
 
 def poisson_nll_loss(

@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager.creation import arange, zeros_like
-from jtorch.eager.functions.distances import pairwise_distance
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, arange, functions, zeros_like
 from jtorch.nn.functional._reduction import chosen, reduced
-
-_where: Any = FUNCTIONS["where"]
-_minimum: Any = FUNCTIONS["minimum"]
 
 
 def soft_margin_loss(
@@ -26,7 +20,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target input)) for targets of -1 and 1."""
-    return FUNCTIONS["soft_margin_loss"](input, target, chosen(reduction, size_average, reduce))
+    return functions.soft_margin_loss(input, target, chosen(reduction, size_average, reduce))
 
 
 def margin_ranking_loss(
@@ -58,8 +52,8 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """The input where target is 1, max(0, margin - input) where it is -1."""
     reduction = chosen(reduction, size_average, reduce)
-    apart = _where(target != 1, (margin - input).clamp(min=0), zeros_like(input))
-    near = _where(target != -1, input, zeros_like(input))
+    apart = functions.where(target != 1, (margin - input).clamp(min=0), zeros_like(input))
+    near = functions.where(target != -1, input, zeros_like(input))
     return reduced(apart + near, reduction)
 
 
@@ -89,8 +83,8 @@ def cosine_embedding_loss(
     squares = ((input1 * input1).sum(target.ndim) + 1e-12) * ((input2 * input2).sum(target.ndim) + 1e-12)
     cosine = along / squares.sqrt()
     zeros = zeros_like(cosine)
-    near = _where(target == 1, 1 - cosine, zeros)
-    apart = _where(target == -1, (cosine - margin).clamp(min=0), zeros)
+    near = functions.where(target == 1, 1 - cosine, zeros)
+    apart = functions.where(target == -1, (cosine - margin).clamp(min=0), zeros)
     return reduced(near + apart, reduction)
 
 
@@ -107,7 +101,7 @@ def multilabel_soft_margin_loss(
         reduction = chosen(reduction, size_average, reduce)
     elif reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    logsigmoid = FUNCTIONS["logsigmoid"]
+    logsigmoid = functions.logsigmoid
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
@@ -147,7 +141,7 @@ def multi_margin_loss(
     if weight is not None:
         losses = losses * weight[classes].unsqueeze(1)
     others = arange(count) != classes.unsqueeze(1)
-    losses = _where(others, losses, zeros_like(losses)).sum(1) / count
+    losses = functions.where(others, losses, zeros_like(losses)).sum(1) / count
     return reduced(losses.reshape(target.shape) if input.ndim < 2 else losses, reduction)
 
 
@@ -181,12 +175,12 @@ def multilabel_margin_loss(
     targets = target.reshape(rows.shape)
     count = rows.shape[1]
     listed = (targets < 0).long().cumsum(1) == 0
-    safe = _where(listed, targets, zeros_like(targets))
+    safe = functions.where(listed, targets, zeros_like(targets))
     hits = (safe.unsqueeze(2) == arange(count)).long() * listed.long().unsqueeze(2)
     is_target = hits.sum(1) > 0
     losses = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     counted = listed.unsqueeze(2).logical_and(is_target.logical_not().unsqueeze(1))
-    losses = _where(counted, losses, zeros_like(losses)).sum((1, 2)) / count
+    losses = functions.where(counted, losses, zeros_like(losses)).sum((1, 2)) / count
     return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
 
 
@@ -213,7 +207,7 @@ def triplet_margin_loss(
     reduction = chosen(reduction, size_average, reduce)
 
     def distance(x: Any, y: Any) -> Tensor:
-        return pairwise_distance(x, y, p, eps)
+        return functions.pairwise_distance(x, y, p, eps)
 
     _check_triplet(anchor, positive, negative, margin)
     return _triplet(anchor, positive, negative, distance, margin, swap, reduction)
@@ -233,7 +227,7 @@ def triplet_margin_with_distance_loss(
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     _check_triplet(anchor, positive, negative, margin)
-    distance = pairwise_distance if distance_function is None else distance_function
+    distance = functions.pairwise_distance if distance_function is None else distance_function
     return _triplet(anchor, positive, negative, distance, margin, swap, reduction)
 
 
@@ -252,5 +246,5 @@ def _triplet(
 ) -> Tensor:
     near, apart = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        apart = _minimum(apart, distance(positive, negative))
+        apart = functions.minimum(apart, distance(positive, negative))
     return reduced((margin + near - apart).clamp(min=0), reduction)

@@ -11,14 +11,10 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import float32
-from jtorch.eager.binding import APPLY
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
-from jtorch.eager.type_info import finfo
+from jtorch.eager.public import Tensor, finfo, functions, no_grad, ops
 from jtorch.nn.functional.padding import pad
 
-layer_norm = FUNCTIONS["layer_norm"]
+layer_norm = functions.layer_norm
 
 
 def rms_norm(
@@ -47,7 +43,7 @@ def rms_norm(
         )
     if eps is None:
         eps = finfo(input.dtype if input.dtype.itemsize > 2 else float32).eps  # 16 bits compute in 32
-    return APPLY["rms_norm"](input, weight, axes=tuple(range(first, input.ndim)), eps=dt.plain(eps))
+    return ops.rms_norm(input, weight, axes=tuple(range(first, input.ndim)), eps=dt.plain(eps))
 
 
 def group_norm(
@@ -81,7 +77,7 @@ def group_norm(
                 f"got {name} "
                 f"of shape {list(t.shape)} and input of shape {shape}"
             )
-    return APPLY["group_norm"](input, weight, bias, groups=num_groups, eps=dt.plain(eps))
+    return ops.group_norm(input, weight, bias, groups=num_groups, eps=dt.plain(eps))
 
 
 def _check_channels(channels: int, **vectors: Tensor | None) -> None:
@@ -134,7 +130,7 @@ def batch_norm(
             if running is None:
                 raise RuntimeError(f"{name} must be defined in evaluation mode")
         return _with_statistics(input, running_mean, running_var, weight, bias, eps)
-    out, mean, variance = APPLY["batch_norm"](input, weight, bias, eps=dt.plain(eps))
+    out, mean, variance = ops.batch_norm(input, weight, bias, eps=dt.plain(eps))
     if input.numel() and (running_mean is not None or running_var is not None):
         count = math.prod(input.shape) // max(input.shape[1], 1)
         _follow_statistics(running_mean, running_var, mean, variance, count, momentum)
@@ -147,7 +143,7 @@ def _with_statistics(
     """Normalised by given statistics, to which no gradient flows."""
     mean = mean.detach() if mean.requires_grad else mean
     variance = variance.detach() if variance.requires_grad else variance
-    return APPLY["batch_norm_with"](input, mean, variance, weight, bias, eps=dt.plain(eps))
+    return ops.batch_norm_with(input, mean, variance, weight, bias, eps=dt.plain(eps))
 
 
 def _check_enough(shape: tuple[int, ...]) -> None:
@@ -181,7 +177,7 @@ def instance_norm(
     _check_channels(shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     n, c = shape[:2]
     rows = input.reshape(1, n * c, *shape[2:])
-    out, mean, variance = APPLY["batch_norm"](rows, None, None, eps=dt.plain(eps))
+    out, mean, variance = ops.batch_norm(rows, None, None, eps=dt.plain(eps))
     out = out.reshape(shape)
     spread = (-1, *(1,) * (len(shape) - 2))
     out = out if weight is None else out * weight.reshape(spread)

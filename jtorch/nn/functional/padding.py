@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import full
-from jtorch.eager.functions import FUNCTIONS
-from jtorch.eager.methods import FUNCTIONS as PUBLIC
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, full, functions, ops
 
-_narrow, _cat = FUNCTIONS["narrow"], PUBLIC["cat"]
 _Borders = list[tuple[int, int]]  # (before, after) of each dim, the first dim first
 
 
@@ -59,16 +54,16 @@ def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:
     for dim, (before, after) in enumerate(borders):
         if before < 0 or after < 0:
             start, stop = max(-before, 0), input.shape[dim] - max(-after, 0)
-            input = _narrow(input, dim, start, stop - start)
+            input = functions.narrow(input, dim, start, stop - start)
     low = tuple(max(a, 0) for a, _ in borders)
     high = tuple(max(b, 0) for _, b in borders)
     if not any(low) and not any(high):
         return input.clone() if any(a or b for a, b in borders) else input
     if value == 0:
-        return APPLY["pad"](input, low=low, high=high, interior=(0,) * input.ndim)
+        return ops.pad(input, low=low, high=high, interior=(0,) * input.ndim)
     around = full(tuple(shape), value, dtype=input.dtype)
     stop = tuple(a + n for a, n in zip(low, input.shape, strict=True))
-    return APPLY["slice_put"](around, input, start=low, stop=stop, step=(1,) * input.ndim)
+    return ops.slice_put(around, input, start=low, stop=stop, step=(1,) * input.ndim)
 
 
 def _check_rank(input: Tensor, padded: int) -> None:
@@ -91,7 +86,7 @@ def _without(input: Tensor, dim: int, before: int, after: int) -> Tensor:
             f"input ({axis}: {input.shape[dim]}) is too small. Calculated output {axis}: "
             f"{input.shape[dim] + before + after}"
         )
-    return input if stop - start == input.shape[dim] else _narrow(input, dim, start, stop - start)
+    return input if stop - start == input.shape[dim] else functions.narrow(input, dim, start, stop - start)
 
 
 def _reflected(input: Tensor, dim: int, before: int, after: int) -> Tensor:
@@ -102,11 +97,11 @@ def _reflected(input: Tensor, dim: int, before: int, after: int) -> Tensor:
             f"input dimension, but got: padding ({before}, {after}) at dimension {dim} of input "
             f"{list(input.shape)}"
         )
-    parts = [_narrow(input, dim, 1, before).flip(dim)] if before > 0 else []
+    parts = [functions.narrow(input, dim, 1, before).flip(dim)] if before > 0 else []
     parts.append(_without(input, dim, before, after))
     if after > 0:
-        parts.append(_narrow(input, dim, n - 1 - after, after).flip(dim))
-    return _cat(parts, dim)
+        parts.append(functions.narrow(input, dim, n - 1 - after, after).flip(dim))
+    return functions.cat(parts, dim)
 
 
 def _replicated(input: Tensor, dim: int, before: int, after: int) -> Tensor:
@@ -115,9 +110,9 @@ def _replicated(input: Tensor, dim: int, before: int, after: int) -> Tensor:
 
     def edge(place: int, width: int) -> list[Tensor]:
         shape = [width if k == dim else m for k, m in enumerate(kept.shape)]
-        return [_narrow(kept, dim, place, 1).expand(shape)] if width > 0 else []
+        return [functions.narrow(kept, dim, place, 1).expand(shape)] if width > 0 else []
 
-    return _cat([*edge(0, before), kept, *edge(n - 1, after)], dim)
+    return functions.cat([*edge(0, before), kept, *edge(n - 1, after)], dim)
 
 
 def _circular(input: Tensor, dim: int, before: int, after: int) -> Tensor:
@@ -127,11 +122,11 @@ def _circular(input: Tensor, dim: int, before: int, after: int) -> Tensor:
     if n + before + after < 0:
         raise RuntimeError("Negative padding value is resulting in an empty dimension")
     kept = _without(input, dim, before, after)
-    parts = [_narrow(kept, dim, kept.shape[dim] - before, before)] if before > 0 else []
+    parts = [functions.narrow(kept, dim, kept.shape[dim] - before, before)] if before > 0 else []
     parts.append(kept)
     if after > 0:
-        parts.append(_narrow(kept, dim, 0, after))
-    return _cat(parts, dim)
+        parts.append(functions.narrow(kept, dim, 0, after))
+    return functions.cat(parts, dim)
 
 
 _EDGES = {"reflect": _reflected, "replicate": _replicated, "circular": _circular}

@@ -9,9 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import arange
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, arange, ops
 
 Sizes = int | Sequence[int]
 _COUNTED = {1: "one", 2: "two ints", 3: "three ints"}
@@ -137,7 +135,7 @@ def _max_pool(
     at = _geometry(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
     alone = input.ndim == rank + 1
     batch = input.unsqueeze(0) if alone else input
-    out, place = APPLY["max_pool"](batch, **at)
+    out, place = ops.max_pool(batch, **at)
     if alone:
         out = out.squeeze(0)
     if not return_indices:
@@ -231,7 +229,7 @@ def _avg_pool(
     at = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
     del at["dilation"]
     alone = input.ndim == rank + 1
-    out = APPLY["avg_pool"](
+    out = ops.avg_pool(
         input.unsqueeze(0) if alone else input,
         **at, count_borders=bool(count_include_pad), divisor=int(divisor_override or 0),
     )  # fmt: skip

@@ -10,12 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import linspace, ones, zeros
-from jtorch.eager.functions import FUNCTIONS
-from jtorch.eager.tensor import Tensor
-
-_gather = FUNCTIONS["gather"]
+from jtorch.eager.public import Tensor, functions, linspace, ones, ops, zeros
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
@@ -43,8 +38,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     sizes = tuple(int(n) for n in size[2:])
     axes = [_axis(n, bool(align_corners), theta.dtype) for n in sizes]
     # (x, y, ..., 1) of each place: the last spatial dim is x
-    places = [*reversed(FUNCTIONS["meshgrid"](*axes, indexing="ij")), ones(sizes, dtype=theta.dtype)]
-    base = FUNCTIONS["stack"](places, -1).reshape(-1, rank + 1)
+    places = [*reversed(functions.meshgrid(*axes, indexing="ij")), ones(sizes, dtype=theta.dtype)]
+    base = functions.stack(places, -1).reshape(-1, rank + 1)
     return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, rank)
 
 
@@ -119,10 +114,10 @@ def _corner(flat: Tensor, places: list[Any], sizes: tuple[int, ...], corner: Any
         index = index * n + at.clamp(0, n - 1).long()
     n, c = flat.shape[:2]
     places_flat = index.reshape(n, 1, -1)
-    read = _gather(flat, 2, places_flat.expand(n, c, places_flat.shape[2]))
+    read = functions.gather(flat, 2, places_flat.expand(n, c, places_flat.shape[2]))
     if weight is not None:
         read = read * weight.reshape(n, 1, -1)
-    return APPLY["where"](inside.reshape(n, 1, -1), read, 0.0)
+    return ops.where(inside.reshape(n, 1, -1), read, 0.0)
 
 
 def _check_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:

@@ -5,7 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html#vision-functions
 
 from __future__ import annotations
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 def _check_image(name: str, input: Tensor, what: str, factor: int) -> None:

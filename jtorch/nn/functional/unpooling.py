@@ -9,9 +9,7 @@ import math
 from typing import Any
 
 from jtorch.core.dtypes import int64
-from jtorch.eager.binding import APPLY
-from jtorch.eager.creation import arange, zeros
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, arange, ops, zeros
 from jtorch.nn.functional.pooling import Numbers, Sizes, spread
 
 
@@ -44,7 +42,7 @@ def _max_unpool(
     flat = indices.reshape(rows, -1)
     which = arange(rows).reshape(rows, 1).expand(flat.shape)
     empty = zeros((rows, math.prod(sizes)), dtype=input.dtype)
-    out = APPLY["index_put"](empty, input.reshape(flat.shape), which, flat, axes=(0, 1))
+    out = ops.index_put(empty, input.reshape(flat.shape), which, flat, axes=(0, 1))
     return out.reshape(*input.shape[:-rank], *sizes)
 
 

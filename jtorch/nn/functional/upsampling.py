@@ -11,16 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.eager.creation import tensor
-from jtorch.eager.functions import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
 
-_index_select = FUNCTIONS["index_select"]
 _Taps = list[tuple[np.ndarray, np.ndarray]]  # (places in the input, weights) for each output place
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}  # mode -> spatial dims
 _NAMES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
@@ -139,12 +136,12 @@ def _along(input: Tensor, dim: int, m: int, scale: float | None, mode: str, alig
             return input.unsqueeze(dim + 1).expand(
                 (*input.shape[: dim + 1], times, *input.shape[dim + 1 :])
             ).reshape((*input.shape[:dim], m, *input.shape[dim + 1 :]))  # fmt: skip
-        return _index_select(input, dim, tensor(places))
+        return functions.index_select(input, dim, tensor(places))
     source = _sources(n, m, scale, align_corners)
     taps = _cubic(n, source) if mode == "bicubic" else _linear(n, source)
     shape = (m, *(1,) * (input.ndim - dim - 1))
     parts = [
-        _index_select(input, dim, tensor(places)) * tensor(weights).to(input.dtype).reshape(shape)
+        functions.index_select(input, dim, tensor(places)) * tensor(weights).to(input.dtype).reshape(shape)
         for places, weights in taps
     ]
     out: Any = parts[0]

@@ -9,11 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from jtorch.eager.creation import tensor
-from jtorch.eager.functions.arithmetic import clamp
-from jtorch.eager.functions.joining import stack
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, no_grad, tensor
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -47,7 +43,7 @@ def get_total_norm(
     norms = [_norm(t, float(norm_type)) for t in many]
     if not norms:
         return tensor(0.0)
-    total = _norm(stack(norms), float(norm_type))
+    total = _norm(functions.stack(norms), float(norm_type))
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, "
@@ -67,7 +63,7 @@ def clip_grads_with_norm_(
     # a number that may change from call to call stays one
     limit: Any = max_norm if hasattr(max_norm, "as_runtime_scalar") else float(max_norm)
     with no_grad():
-        scale = clamp(limit / (total_norm + 1e-6), max=1.0)
+        scale = functions.clamp(limit / (total_norm + 1e-6), max=1.0)
         for g in _gradients(parameters):
             g.mul_(scale)
 
@@ -104,4 +100,4 @@ def clip_grad_value_(
     """Limit every element of every gradient to [-clip_value, clip_value]."""
     with no_grad():
         for g in _gradients(parameters):
-            g.copy_(clamp(g, -clip_value, clip_value))
+            g.copy_(functions.clamp(g, -clip_value, clip_value))

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, no_grad
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters one after the other, as one vector."""
-    return FUNCTIONS["cat"]([p.reshape(-1) for p in parameters])
+    return functions.cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:

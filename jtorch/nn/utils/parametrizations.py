@@ -8,16 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch import linalg
-from jtorch.eager.creation import eye, ones, zeros, zeros_like
-from jtorch.eager.drawing import randn
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, eye, functions, no_grad, ones, randn, zeros, zeros_like
 from jtorch.nn import functional as F
 from jtorch.nn.module import Module
 from jtorch.nn.utils.parametrize import register_parametrization
-
-_cat: Any = FUNCTIONS["cat"]
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Tensor:
@@ -150,7 +144,7 @@ class _Orthogonal(Module):
         lower = tall.tril(-1)
         if n != k:
             filling = zeros(*tall.shape[:-2], n, n - k, dtype=x.dtype)
-            lower = _cat([lower, filling], dim=-1)
+            lower = functions.cat([lower, filling], dim=-1)
         skew = lower - lower.mT
         if self.map_name == "matrix_exp":
             q = linalg.matrix_exp(skew)
@@ -174,7 +168,7 @@ class _Orthogonal(Module):
         k = tall.shape[-1]
         diagonal = ((full[..., :k] * tall).sum(-2) < 0).to(q.dtype) * -2 + 1
         unchanged = ones(*diagonal.shape[:-1], full.shape[-1] - k, dtype=q.dtype)
-        self.base.copy_(full * _cat([diagonal, unchanged], dim=-1).unsqueeze(-2))
+        self.base.copy_(full * functions.cat([diagonal, unchanged], dim=-1).unsqueeze(-2))
         return zeros_like(q)
 
 

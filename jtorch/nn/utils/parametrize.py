@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jtorch.core import watch
-from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, no_grad
 from jtorch.nn.container import ModuleDict, ModuleList
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter

@@ -9,10 +9,7 @@ import numbers
 from collections.abc import Iterable
 from typing import Any
 
-from jtorch.eager.creation import ones_like, zeros_like
-from jtorch.eager.drawing import rand, rand_like
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, ones_like, rand, rand_like, zeros_like
 from jtorch.nn.module import Module
 from jtorch.nn.utils.convert_parameters import parameters_to_vector
 from jtorch.nn.utils.pruning import BasePruningMethod, PruningContainer, hook_of
@@ -78,14 +75,14 @@ class RandomUnstructured(_Unstructured):
     """Prunes entries at random."""
 
     def chosen(self, t: Tensor, count: int) -> Tensor:
-        return FUNCTIONS["topk"](rand_like(t).view(-1), k=count).indices
+        return functions.topk(rand_like(t).view(-1), k=count).indices
 
 
 class L1Unstructured(_Unstructured):
     """Prunes the entries of smallest magnitude."""
 
     def chosen(self, t: Tensor, count: int) -> Tensor:
-        return FUNCTIONS["topk"](t.abs().reshape(-1), k=count, largest=False).indices
+        return functions.topk(t.abs().reshape(-1), k=count, largest=False).indices
 
 
 class _Structured(BasePruningMethod):
@@ -125,7 +122,7 @@ class RandomStructured(_Structured):
 
     def kept(self, t: Tensor, count: int) -> Tensor:
         drawn = rand(t.shape[self.dim])
-        return drawn > FUNCTIONS["kthvalue"](drawn, k=count).values
+        return drawn > functions.kthvalue(drawn, k=count).values
 
 
 class LnStructured(_Structured):
@@ -138,8 +135,8 @@ class LnStructured(_Structured):
     def kept(self, t: Tensor, count: int) -> Tensor:
         others = list(range(t.dim()))
         del others[self.dim]
-        norm = FUNCTIONS["norm"](t, p=self.n, dim=others)
-        return FUNCTIONS["topk"](norm, k=len(norm) - count).indices
+        norm = functions.norm(t, p=self.n, dim=others)
+        return functions.topk(norm, k=len(norm) - count).indices
 
 
 class CustomFromMask(BasePruningMethod):

@@ -11,8 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from jtorch.eager.creation import ones_like
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, ones_like
 
 
 class BasePruningMethod(ABC):

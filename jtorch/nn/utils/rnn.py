@@ -13,10 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.creation import full, tensor
-from jtorch.eager.functions.joining import stack
-from jtorch.eager.methods import FUNCTIONS
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, full, functions, tensor
 
 _NOT_SORTED = (
     "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
@@ -104,7 +101,7 @@ class PackedSequence(_Fields):
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes ``permutation``; None for None."""
-    return None if permutation is None else FUNCTIONS["argsort"](permutation)
+    return None if permutation is None else functions.argsort(permutation)
 
 
 def _starts(sizes: list[int]) -> list[int]:
@@ -185,7 +182,7 @@ def pad_packed_sequence(
         for t in range(length)
     ]
     row = full((1, *data.shape[1:]), padding_value, dtype=data.dtype)
-    padded = FUNCTIONS["cat"]([data, row])[tensor(rows, dtype=dt.int64).reshape(length, batch)]
+    padded = functions.cat([data, row])[tensor(rows, dtype=dt.int64).reshape(length, batch)]
     lengths = tensor([sum(n > b for n in sizes) for b in range(batch)], dtype=dt.int64)
     if batch_first:
         padded = padded.transpose(0, 1)
@@ -223,8 +220,8 @@ def pad_sequence(
                 f"{list(s.shape[1:])}"
             )
         gap = full((longest - s.shape[0], *s.shape[1:]), padding_value, dtype=s.dtype)
-        padded.append(FUNCTIONS["cat"]([s, gap] if padding_side == "right" else [gap, s]))
-    return stack(padded, 0 if batch_first else 1)
+        padded.append(functions.cat([s, gap] if padding_side == "right" else [gap, s]))
+    return functions.stack(padded, 0 if batch_first else 1)
 
 
 def unpad_sequence(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.eager.drawing import randn
-from jtorch.eager.grad_mode import no_grad
+from jtorch.eager.public import no_grad, randn
 from jtorch.nn import functional as F
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.nn.module import Module
 
 

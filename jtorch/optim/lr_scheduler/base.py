@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.optim.optimizer import Optimizer
 
 Rate = Any  # a float, or a tensor of one element where the optimizer was given one

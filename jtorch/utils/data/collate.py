@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 _NO_NUMBERS = "SaUO"  # NumPy's kinds of arrays that no tensor can hold
 _REFUSAL = (

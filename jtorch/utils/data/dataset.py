@@ -17,10 +17,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 import jtorch
-from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, ops
 
-_rows = APPLY["index"]  # t[rows] without looking through all forms an index may have
+_rows = ops.index  # t[rows] without looking through all forms an index may have
 
 
 T_co = TypeVar("T_co", covariant=True)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 _MESSAGE = struct.Struct("<qq")  # the caller's tag, bytes in the file
 _ALIGNMENT = 64

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch import flatten, nn
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 def _conv3x3(inputs: int, outputs: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:

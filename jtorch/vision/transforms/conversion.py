@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.vision.image import from_array, is_image
 
 

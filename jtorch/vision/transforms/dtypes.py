@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch import nn
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.vision.transforms import functional as F
 
 

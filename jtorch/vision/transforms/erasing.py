@@ -8,7 +8,7 @@ from typing import Any
 
 import jtorch
 from jtorch import nn
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.vision.transforms import functional as F
 from jtorch.vision.transforms.arguments import happens, uniform, whole
 

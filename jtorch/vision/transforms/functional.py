@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 from jtorch.vision.image import ArrayImage, is_image, is_pillow, pillow
 from jtorch.vision.transforms import on_pillow, on_tensors
 from jtorch.vision.transforms.conversion import convert_image_dtype as convert_image_dtype

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor
 
 
 def flip(image: Tensor, dim: int) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -236,3 +239,18 @@ def test_gradients_that_are_accumulated_until_a_counter_says_so(make, every):
             assert (mine is None) == (theirs is None)
             if mine is not None:
                 jtorch.testing.assert_close(mine, theirs)
+
+
+def test_machine_code_that_a_branch_needs_first_is_not_watched(tmp_path):
+    """The first product of a process makes code with llvmlite, whose Python is nobody's program."""
+    program = (
+        "import jtorch\n"
+        "model = jtorch.nn.Linear(5, 3)\n"
+        "def loss(x, y):\n"
+        "    return jtorch.nn.functional.binary_cross_entropy(model(x).sigmoid(), y)\n"
+        "x, y = jtorch.rand(4, 5), jtorch.rand(4, 3)\n"
+        "compiled = jtorch.compile(loss)(x, y)\n"
+        "assert jtorch.allclose(compiled, loss(x, y))\n"
+    )
+    environment = os.environ | {"JTORCH_CACHE": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)

@@ -9,30 +9,33 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jtorch.core.op import BY_NAME
-from jtorch.eager.binding import APPLY, public_function
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.public import Tensor, functions, ops
+from jtorch.nn.functional._reduction import chosen
 from jtorch.ops.composite import check_classes
-
-_plain: dict[str, Any] = {name: public_function(BY_NAME[name]) for name in ("cross_entropy", "nll_loss")}
 
 
 def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: Any = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-log softmax(input) at the target classes: (N, C) or (N, C, ...) scores with int64 (N, ...).
+    """-log softmax(input) at the target classes, or against the probabilities in ``target``.
 
-    ``target`` may also hold probabilities, in the shape of ``input``. Raises ValueError for shapes that
-    don't fit.
+    ``input`` is (C,), (N, C) or (N, C, ...); classes are int64 of (), (N,) or (N, ...), probabilities have
+    the shape of ``input``. Raises ValueError for shapes that don't fit.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html
+
+    >>> import jtorch
+    >>> logits = jtorch.tensor([[2.0, 0.0], [0.0, 2.0]])
+    >>> print(f"{jtorch.nn.functional.cross_entropy(logits, jtorch.tensor([0, 1])).item():.4f}")
+    0.1269
     """
+    reduction = chosen(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     _check_weight(input, weight)
@@ -43,7 +46,7 @@ def cross_entropy(
     if weight is None and not label_smoothing:
         return _as_rows("cross_entropy", input, target, ignore_index, reduction)
     check_classes("cross_entropy", input, target, reduction)
-    log_p, target, shape = _rows(APPLY["log_softmax"](input, axis=_class_axis(input)), target)
+    log_p, target, shape = _rows(ops.log_softmax(input, axis=_class_axis(input)), target)
     loss = _weighted_nll(log_p, target, weight, ignore_index, reduction, shape)
     if not label_smoothing:
         return loss
@@ -55,15 +58,16 @@ def nll_loss(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    size_average: Any = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """-input at the target classes: (N, C) or (N, C, ...) log-probabilities with int64 (N, ...).
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
     """
+    reduction = chosen(reduction, size_average, reduce)
     _check_weight(input, weight)
     if weight is None:
         return _as_rows("nll_loss", input, target, ignore_index, reduction)
@@ -100,10 +104,10 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...
 
 def _as_rows(name: str, input: Tensor, target: Tensor, ignore_index: int, reduction: str) -> Tensor:
     if input.ndim == 2:
-        return _plain[name](input, target, ignore_index, reduction)
+        return getattr(functions, name)(input, target, ignore_index, reduction)
     check_classes(name, input, target, reduction)
     rows, flat, shape = _rows(input, target)
-    loss = _plain[name](rows, flat, ignore_index, reduction)
+    loss = getattr(functions, name)(rows, flat, ignore_index, reduction)
     return loss.reshape(shape) if reduction == "none" else loss
 
 
@@ -119,9 +123,9 @@ def _reduce(losses: Tensor, weights: Tensor, reduction: str, shape: tuple[int, .
 
 def _chosen(log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> tuple[Tensor, Tensor]:
     """(targets with the ignored ones as class 0, each row's weight: 0 where ignored)"""
-    counts = APPLY["ne"](target, ignore_index)
-    safe = APPLY["where"](counts, target, 0)
-    rows = APPLY["cast"](counts, dtype=log_p._data.dtype)
+    counts = ops.ne(target, ignore_index)
+    safe = ops.where(counts, target, 0)
+    rows = ops.cast(counts, dtype=log_p.dtype.numpy)
     return safe, rows if weight is None else rows * weight[safe]
 
 
@@ -134,9 +138,9 @@ def _weighted_nll(
     shape: Any,
 ) -> Tensor:
     safe, weights = _chosen(log_p, target, weight, ignore_index)
-    losses = _plain["nll_loss"](log_p, safe, -1, "none") * weights
+    losses = functions.nll_loss(log_p, safe, -1, "none") * weights
     # off the tape where ignored: where all are, the gradient of their mean is NaN
-    counted = APPLY["where"](APPLY["ne"](target, ignore_index), losses, 0.0)
+    counted = ops.where(ops.ne(target, ignore_index), losses, 0.0)
     return _reduce(counted, weights, reduction, shape)
 
 
@@ -150,7 +154,7 @@ def _smooth(
 ) -> Tensor:
     _, weights = _chosen(log_p, target, weight, ignore_index)
     spread = -(log_p if weight is None else log_p * weight).sum(1)
-    counted = APPLY["where"](APPLY["ne"](target, ignore_index), spread, 0.0)
+    counted = ops.where(ops.ne(target, ignore_index), spread, 0.0)
     return _reduce(counted, weights, reduction, shape)
 
 
@@ -158,7 +162,7 @@ def _against_probabilities(
     input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
 ) -> Tensor:
     (axis,) = _class_axis(input)
-    log_p = APPLY["log_softmax"](input, axis=(axis,))
+    log_p = ops.log_softmax(input, axis=(axis,))
     classes = input.shape[axis]
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / classes
@@ -168,7 +172,3 @@ def _against_probabilities(
     if reduction == "mean":
         return losses.sum() / (input.numel() // classes)
     return _reduce(losses, losses, reduction, tuple(losses.shape))
-
-
-FUNCTIONS = {"cross_entropy": cross_entropy, "nll_loss": nll_loss}
-METHODS: dict[str, Any] = {}

@@ -1,0 +1,64 @@
+"""What layers, optimizers and the rest of the library may use of eager mode.
+
+They stand on these names as a program of yours stands on ``import jtorch``, and on nothing behind them:
+what a tensor keeps and how an op finds its number is eager mode's own affair.
+
+* ``functions.cat(...)``: the public functions, which users call as ``jtorch.cat(...)``
+* ``ops.max_pool(...)``: an op of the table by its own name, its statics as keywords, without public arguments
+* the rest by name: making tensors, switching the tape, hooks, and what an optimizer writes
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from jtorch.eager.binding import APPLY
+from jtorch.eager.creation import (
+    arange,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from jtorch.eager.drawing import rand, rand_like, randn, randperm
+from jtorch.eager.engine import current_run
+from jtorch.eager.exchange import as_tensor, from_dlpack, to_dlpack
+from jtorch.eager.functions.norms import vector_norm
+from jtorch.eager.grad_mode import enable_grad, is_grad_enabled, no_grad
+from jtorch.eager.hooks import RemovableHandle, add_hook
+from jtorch.eager.identity import for_edge, through_identity
+from jtorch.eager.inplace import zero_gradient
+from jtorch.eager.messages import long_name
+from jtorch.eager.methods import FUNCTIONS
+from jtorch.eager.node import Node
+from jtorch.eager.repeated_draws import noted_draws, repeated_draws
+from jtorch.eager.saved_hooks import Packed, pack, saved_tensors_hooks
+from jtorch.eager.swapping import swap_tensors
+from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of
+from jtorch.eager.type_info import finfo
+from jtorch.eager.updates import fill, scaled, update_each
+
+functions = SimpleNamespace(**FUNCTIONS)
+ops = SimpleNamespace(**APPLY)
+
+__all__ = [  # noqa: RUF022 - sorted by purpose
+    # values: tensors, what computes with them, numbers of a dtype, memory shared with others
+    "Size", "Tensor", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
+    "hold_memory_of", "long_name", "ops", "swap_tensors", "to_dlpack", "vector_norm",
+    # making them
+    "arange", "empty", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "rand_like",
+    "randn", "randperm", "tensor", "zeros", "zeros_like",
+    # the tape: whether there is one, its nodes, who looks on, what it saves, what is drawn once more
+    "Node", "Packed", "RemovableHandle", "add_hook", "current_run", "enable_grad", "for_edge",
+    "is_grad_enabled", "no_grad", "noted_draws", "pack", "repeated_draws", "saved_tensors_hooks",
+    "through_identity",
+    # what optimizers write
+    "fill", "scaled", "update_each", "zero_gradient",
+]  # fmt: skip
