@@ -410,6 +410,16 @@ class CompiledFunction:
 
         return stats(self, *self._call_to_study(args, kwargs))
 
+    def profile(self, *args: Any, **kwargs: Any) -> Any:
+        """Time, operations, bytes and the share of the machine's limit of each step, the longest first.
+
+        Measured now, over copies of these arguments or, without any, of those of the latest call.
+        """
+        from jtorch.compile.inspect.profile import profile
+
+        plan, leaves, _ = self._call_to_study(args, kwargs)
+        return profile(self.name, plan, leaves)
+
     def save_repro(self, folder: Any, *args: Any, **kwargs: Any) -> Any:
         """Write a script and its inputs that run this program's graph in every way and compare them.
 

@@ -16,6 +16,7 @@ from jtorch.core import config, threads
 from jtorch.native import blas, cache, cache_files
 from jtorch.native.builtin import DATA_OFFSET, api, make_builtin
 from jtorch.native.executor import layout_is_known
+from jtorch.native.immortal import live_forever
 
 Array = np.ndarray
 _TYPE = 8  # of an object's type, from its beginning
@@ -27,7 +28,9 @@ def runner(dtype: np.dtype) -> Callable[[Array, Array, Array], int] | None:
     """``run(x, y, out)`` writes the product of two matrices to ``out``, or of a batch of them along its first
     axis, and the first of each factor that has three.
 
-    Other Python threads run meanwhile. The result is 0, or 1 where nothing was done: these are no such arrays
+    Other Python threads run meanwhile, but for products that BLAS runs on several threads: its number of
+    threads is one for the whole process, and compiled code that ran beside would compute other bits. The
+    result is 0, or 1 where nothing was done: these are no such arrays
     of ``dtype``, their sizes do not match, a layout is none that BLAS takes, or one factor is the other
     transposed, which NumPy does in half the time. None for other dtypes, and where machine code cannot be had
     or kept.
@@ -63,7 +66,7 @@ def _make(kind: str, dtype: np.dtype) -> Callable[..., int]:
         "item": dtype.itemsize, "gemm": functions.gemm, "gemv": functions.gemv, "set": functions.set_threads,
         "run": blas.gemm_kernel(kind), "one_bits": int(np.float64(1).view(np.int64)),
         "limit": threads.PARALLEL_FLOPS, "vector_limit": threads.PARALLEL_VECTOR_FLOPS,
-        "cell": ctypes.addressof(threads.count_cell),
+        "cell": ctypes.addressof(live_forever(threads.count_cell)),
     }  # fmt: skip
     assert tuple(record) == _RECORD
     return make_builtin("product", address, np.array([*record.values()], np.int64))
@@ -273,12 +276,18 @@ def _checks() -> str:
         "%is_large = icmp sge i64 %flops, %least",
         "%now = load i64, ptr %call_cell",
         "%wanted = trunc i64 %now to i32",
+        "%several = icmp sgt i64 %now, 1",
+        "%shared = and i1 %is_large, %several",
         "br i1 %all_5, label %go, label %refuse",
     ) + "go:\n" + _lines(
-        "%thread = call ptr %call_save()",
-        "br i1 %is_large, label %more, label %product",
-    ) + "more:\n" + _lines("call void %call_set(i32 %wanted)", "br label %product") + "product:\n" + _lines(
-        "br i1 %vector, label %with_vector, label %fill"
+        "br i1 %shared, label %more, label %alone",
+    ) + "more:\n" + _lines(
+        "call void %call_set(i32 %wanted)", "br label %product",
+    ) + "alone:\n" + _lines(
+        "%released = call ptr %call_save()", "br label %product",
+    ) + "product:\n" + _lines(
+        "%thread = phi ptr [ null, %more ], [ %released, %alone ]",
+        "br i1 %vector, label %with_vector, label %fill",
     )
 
 
@@ -334,12 +343,14 @@ def _gemm() -> str:
 
 _END = """done:
   %result = phi i64 [ 0, %with_vector ], [ %status, %fill ]
-  br i1 %is_large, label %fewer, label %back
+  br i1 %shared, label %fewer, label %back
 fewer:
   call void %call_set(i32 1)
-  br label %back
+  br label %end
 back:
   call void %call_restore(ptr %thread)
+  br label %end
+end:
   %answer = call ptr %call_make_int(i64 %result)
   ret ptr %answer
 refuse:

@@ -132,7 +132,7 @@ def _(xp, g, x, target, reduction, ignore_index):
 
 def _class_face(name):
     def face(input, target, ignore_index=-100, reduction="mean"):
-        """One row of scores per example and its class; see ``eager/functions/class_losses.py``."""
+        """One row of scores per example and its class; see ``nn/functional/class_losses.py``."""
         check_classes(name, input, target, reduction)
         return (input, target), {"reduction": reduction, "ignore_index": ignore_index}
 

@@ -125,7 +125,7 @@ def others():  # (how many threads there are beside this one, their time so far 
 """
 
 STEPS = OTHERS + """
-model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+model = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 10))
 optimizer = jtorch.optim.Adam(model.parameters(), lr=1e-3)
 def step(x, y):
     optimizer.zero_grad()
@@ -135,30 +135,44 @@ def step(x, y):
     return loss
 if MODE == "compiled":
     step = jtorch.compile(step)
-x, y = jtorch.randn(64, 784), jtorch.randint(0, 10, (64,))
+x, y = jtorch.randn(64, INPUTS), jtorch.randint(0, 10, (64,))
 convolution, images = nn.Conv2d(16, 16, 3), jtorch.randn(8, 16, 20, 20)
 step(x, y)
 time.sleep(0.2)  # what a thread does when it begins
-before = others()
-for _ in range(60):
+before, began = others(), time.perf_counter()
+for _ in range(STEPS):
     step(x, y)
     if MODE == "eager":
         convolution(images).sum().backward()
         jtorch.linalg.solve(x[:, :64], x[:, :5]), x.flatten().dot(x.flatten())
+lasted = time.perf_counter() - began
 after = others()
-print(after[0] - before[0], after[1] - before[1])
+time.sleep(0.2)
+lasted *= os.sysconf("SC_CLK_TCK")
+print(after[0] - before[0], after[1] - before[1], others()[1] - after[1], round(lasted))
 """
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are looked up in /proc")
 
 
 @needs_proc
-@pytest.mark.parametrize("mode", ["eager", "compiled"])
-def test_small_ops_wake_no_thread(mode):
+@pytest.mark.parametrize("mode, inputs, hidden, steps", [("eager", 784, 256, 60), ("compiled", 64, 32, 3000)])
+def test_small_ops_wake_no_thread(mode, inputs, hidden, steps):
     """An MLP's training step, convolutions, a solver: nothing that another thread works or spins for."""
-    added, ticks = map(int, run(f"MODE = {mode!r}\n{STEPS}", OPENBLAS_NUM_THREADS="2").split())
+    sizes = f"MODE, INPUTS, HIDDEN, STEPS = {mode!r}, {inputs}, {hidden}, {steps}"
+    added, ticks, later, _ = map(int, run(f"{sizes}\n{STEPS}", OPENBLAS_NUM_THREADS="2").split())
     assert added == 0
-    assert ticks <= 2  # hundredths of a second; NumPy's BLAS spins for three after each product
+    assert ticks + later <= 2  # hundredths of a second; NumPy's BLAS spins for three after each product
+
+
+@needs_proc
+def test_a_compiled_step_takes_the_others_no_longer_than_it_lasts():
+    """Products of 300 us are worth a second thread, which sleeps again when the last step has ended."""
+    program = f"MODE, INPUTS, HIDDEN, STEPS = 'compiled', 784, 256, 300\n{STEPS}"
+    added, ticks, later, lasted = map(int, run(program, JTORCH_NUM_THREADS="2").split())
+    assert added <= 1
+    assert ticks <= lasted + 1
+    assert later <= 1
 
 
 @pytest.mark.slow

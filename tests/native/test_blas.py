@@ -58,7 +58,7 @@ def run_gemm(interface, dtype, a, b, c, sizes, *, transpose=(False, False), batc
     # Spelled out: the bits of the *int* 1 are a denormal float, which float32 rounds to alpha = 0.
     block[16:] = np.array([alpha, beta], np.float64).view(np.int64)
     assert len(block) == blas.ARGUMENT_WORDS
-    table = np.array([[kernels[f"jtorch_gemm_{dtype}"], block.ctypes.data, 1, 0]], np.int64)
+    table = np.array([[kernels[f"jtorch_gemm_{dtype}"], block.ctypes.data, 1, 0, 0]], np.int64)
     return Executor(table, keepalive=[block]).run()
 
 
@@ -276,7 +276,7 @@ def test_without_a_private_copy_scipys_is_set_and_set_back(monkeypatch):
                 sizes = [1, 0, 0, 0, blas.NO_TRANSPOSE, blas.NO_TRANSPOSE, 2, 2, 2, 2, 2, 2]
                 block = np.array([exports.gemm["f64"], *places, *sizes, 0, 0, *words], np.int64)
                 block[16] = np.float64(1).view(np.int64)
-                table = np.array([[made, block.ctypes.data, 1, 0]], np.int64)
+                table = np.array([[made, block.ctypes.data, 1, 0, 0]], np.int64)
                 assert made != kernel
                 assert Executor(table, keepalive=[block]).run() == 0
                 assert (c == x).all()

@@ -99,7 +99,7 @@ def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(fo
         "from jtorch.native.executor import Executor\n"
         "import numpy as np\n"
         f"cache.get_or_build({kernel_source(31)!r}, 'answer')\n"
-        "assert Executor(np.zeros((0, 4), np.int64))() == 0\n"
+        "assert Executor(np.zeros((0, 5), np.int64))() == 0\n"
         "print(cache.counters.compiled, [m for m in ('numba', 'llvmlite') if m in sys.modules])"
     )
     outputs = [

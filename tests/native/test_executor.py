@@ -82,7 +82,7 @@ def entry(request, monkeypatch):
 
 
 def table(*rows: tuple[int, int, int, int]) -> np.ndarray:
-    return np.array(rows, np.int64).reshape(-1, 4)
+    return np.array([(*row, 0) for row in rows], np.int64).reshape(-1, 5)
 
 
 def test_layout_is_known_on_cpython():

@@ -170,7 +170,7 @@ class ReductionEmitter(Emitter):
         parts = {r: self._stack(short(r.dtype)) + at for r in sums}
         self.totals = {r: Total.of(r, lambda: self._stack("f64") + at) for r in sums}
         head = f"for i{k} in range({b}, {e}):"
-        self.writer(f"{b} = 0")
+        self.writer(f"{b} = {self._start_of(k)}")
         with self.writer.block(f"while {b} < {n}:"):
             self.writer(f"{e} = min({b} + {TILE}, {n})")
             with self.writer.block(head):

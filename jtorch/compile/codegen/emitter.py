@@ -55,6 +55,13 @@ class Number:
     dtype: np.dtype
 
 
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An argument: where the range of the divided loop begins, or ends, in the piece that the kernel runs."""
+
+    last: bool
+
+
 I64 = np.dtype(np.int64)
 _SMALL_INTS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
 
@@ -81,8 +88,16 @@ class Emitter(ABC):
 
     def __post_init__(self) -> None:
         self.loops = loops_of(self.nest)
-        self.sizes = [self.number(loop.size, I64, ("size", k), f"n{k}") for k, loop in enumerate(self.loops)]
+        self.sizes = [self._end_of(k, loop) for k, loop in enumerate(self.loops)]
         self.writer = Writer()
+
+    def _end_of(self, k: int, loop: Loop) -> str:
+        """What a loop runs up to."""
+        return self.number(loop.size, I64, ("size", k), f"n{k}")
+
+    def _start_of(self, k: int) -> str:
+        """What a loop begins with."""
+        return "0"
 
     @abstractmethod
     def _fail(self, number: int) -> None:
@@ -116,7 +131,9 @@ class Emitter(ABC):
             body()
             return
         k = self.loops.index(loops[0])
-        with self.writer.block(f"for i{k} in range({self.sizes[k]}):"):
+        start = self._start_of(k)
+        along = self.sizes[k] if start == "0" else f"{start}, {self.sizes[k]}"
+        with self.writer.block(f"for i{k} in range({along}):"):
             self._loops(loops[1:], body)
 
     def _outside(self, values: Iterable[Value]) -> list[Value]:
@@ -327,7 +344,8 @@ class Emitter(ABC):
         combine = r.op.combine or ""
         if combine in ("logical_or", "logical_and"):
             a = f"({a} != 0)" if "[" in a else a
-            return f"{a} {combine[8:]} ({b} != 0)"
+            sign = "&" if combine == "logical_and" else "|"  # no branch: the loop shall use vectors
+            return f"{a} {sign} ({b} != 0)"
         if r.dtype.kind == "f":
             short_name = {"maximum": "max", "minimum": "min"}.get(combine, combine)
             return f"{short_name}_reassoc({a}, {b})"

@@ -1,15 +1,16 @@
 """From a loop nest to the source of a CPU kernel: readable Python that Numba compiles.
 
-    ARGUMENTS = ("i64", "i64", "f32*", "f32*", "f32*")
+    ARGUMENTS = ("i64", "i64", "i64", "f32*", "f32*", "f32*")
 
-    def row_max_sub_exp(n0, n1, x0, y0, y1):
-        for i0 in range(n0):
+    def row_max_sub_exp(first, last, n1, x0, y0, y1):
+        for i0 in range(first, last):
             a0 = float32(-inf)
             for i1 in range(n1):
                 t0 = x0[i0 * n1 + i1]
                 ...
 
-The same text runs unjitted over flat NumPy arrays.
+The range of the outermost loop that is not reduced is an argument, so that threads may share the turns (see
+``plan/pieces.py``). The same text runs unjitted over flat NumPy arrays.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from dataclasses import dataclass
 
 from jtorch.compile.codegen.code import Code, Same, written
 from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
-from jtorch.compile.codegen.emitter import I64, Failure, Number, Pointer
+from jtorch.compile.codegen.emitter import I64, Edge, Failure, Number, Pointer
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Nest, Scatter, Value
 from jtorch.compile.plan.memory import Plan
+from jtorch.compile.plan.order import Loop
+from jtorch.compile.plan.pieces import divided
 
 __all__ = ["Kernel", "Number", "Pointer", "emit", "write_kernel"]
 
@@ -32,7 +35,7 @@ class Kernel:
 
     entry: str
     source: str
-    arguments: tuple[Pointer | Number, ...]
+    arguments: tuple[Pointer | Number | Edge, ...]
     errors: tuple[Failure, ...] = ()  # what status 1, 2... mean
 
     def __repr__(self) -> str:
@@ -50,7 +53,21 @@ def write_kernel(nest: Nest, same: Same) -> Kernel:
 
 
 class _CpuEmitter(ReductionEmitter):
-    """One thread runs all loops. A status is the kernel's result; of several errors the last one stays."""
+    """A status is the kernel's result; of several errors the last one stays."""
+
+    def __post_init__(self) -> None:
+        self.divided = divided(self.nest)
+        super().__post_init__()
+
+    def _end_of(self, k: int, loop: Loop) -> str:
+        if loop != self.divided:
+            return super()._end_of(k, loop)
+        for name in ("first", "last"):
+            self._add(name, name, "i64", Edge(name == "last"))
+        return "last"
+
+    def _start_of(self, k: int) -> str:
+        return "first" if self.loops[k] == self.divided else "0"
 
     def kernel(self) -> Kernel:
         write = {
@@ -75,9 +92,13 @@ class _CpuEmitter(ReductionEmitter):
 
     def _scatter(self) -> None:
         (target,) = self.nest.scatters
-        total = self.number(target.var.type.size, I64, "total", "total")
         out = self.pointer(target.var, 0, written=True)
-        with self.writer.block(f"for i in range({total}):"):
+        if self.divided is None:
+            whole = self.number(target.var.type.size, I64, "total", "total")
+        else:  # each piece its own part
+            part = self.number(target.terms[0][0], I64, "part", "part")
+            whole = f"first * {part}, last * {part}"
+        with self.writer.block(f"for i in range({whole}):"):
             self.writer(f"{out}[i] = {self._typed_constant(0, target.var.dtype)}")
         self._loops(self.loops, lambda: self._add_at(target, out))
 

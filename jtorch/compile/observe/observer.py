@@ -31,6 +31,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,9 @@ WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change chang
 _WITH_A_CLASS = (Kind.OBJECT, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
 _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
-_APART = (logging.__file__, warnings.__file__, library_threads.__file__)  # where nothing is looked at
+# Where nothing is looked at. What makes machine code, at the first product of a process, runs llvmlite.
+_APART = (logging.__file__, warnings.__file__, library_threads.__file__)
+_NATIVE = str(Path(watch.__file__).parents[1] / "native")
 _WARNED: set[tuple[str, int]] = set()
 
 if sys.version_info >= (3, 12):
@@ -162,9 +165,10 @@ class Observer:
         code = frame.f_code
         if self.is_apart(frame):
             return None, True
-        if code.co_filename in _APART or (
-            code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen importlib")
-        ):
+        file = code.co_filename
+        if file in _APART or file.startswith(_NATIVE) or (
+            code.co_name == "_find_and_load" and file.startswith("<frozen importlib")
+        ):  # fmt: skip
             self.apart = frame
             return None, True
         table = self.tables.get(id(code), MISSING)

@@ -111,6 +111,12 @@ class Sym:
         """Whether the recording that this value belongs to is over."""
         return not self.tracer.open
 
+    def lies_in(self, value: Any) -> bool:
+        """Whether its memory is that of ``value``, which is a Sym or an array from outside."""
+        if value.__class__ is np.ndarray:
+            return self.storage.source is not None and self.storage.source.array is value
+        return value.storage is self.storage
+
     def concrete(self, wanted_by: str) -> Any:
         self.tracer.check_open(self)
         if wanted_by == "item()":  # which is asked of what this gives

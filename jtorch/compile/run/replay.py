@@ -1,34 +1,43 @@
 """A plan made executable: addresses, argument blocks, the instruction table, and the call.
 
 The table is a list of rows (kernel address, argument block address); runs of equal kernels are one
-row with a repeat count. Everything of fixed address is filled in once; what changes from call to
-call (arguments, results, runtime scalars) is patched by the executor itself. Where a step has no
-kernel (a library call), the table ends and another one begins after a call to the host.
+row with a repeat count, and so are the pieces of a step that threads share. Everything of fixed
+address is filled in once; what changes from call to call (arguments, results, runtime scalars) is
+patched by the executor itself. Where a step has no kernel (a library call), the table ends and another
+one begins after a call to the host.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
-from jtorch.compile.codegen.emitter import Number, Pointer
+from jtorch.compile.codegen.emitter import Edge, Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.finalise import blas_operand
 from jtorch.compile.graph.ir import Literal, Var, short
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.memory import Place, Plan, Task, Where
+from jtorch.compile.plan.pieces import pieces_of, product_pieces
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
-from jtorch.native import blas, cache
+from jtorch.native import blas, cache, workers
 from jtorch.native.executor import Executor, Patch, layout_is_known
 from jtorch.ops import xp
 
 _GEMM_WORDS = blas.THREADED_WORDS
+
+
+class Piece(NamedTuple):
+    """A range of a kernel's divided loop, or of a product's ``axis``."""
+
+    axis: str
+    range: tuple[int, int]
 
 
 class Addresses:
@@ -90,40 +99,69 @@ class Replay(Runner):
             self.segments.append(self._native(tasks))
 
     def _native(self, tasks: list[Task]) -> Native:
-        sizes = [self._n_words(t) for t in tasks]
-        block = np.zeros(sum(sizes), np.int64)
+        pieces = [self._pieces(t) for t in tasks]
+        words = [self._n_words(t) for t in tasks]
+        block = np.zeros(sum(n * len(p) for n, p in zip(words, pieces, strict=True)), np.int64)
         base = block.__array_interface__["data"][0]
         rows: list[list[int]] = []
         owners: list[Task] = []
         patches: list[Patch] = list(self.numbers)
         at = 0
-        for task, size in zip(tasks, sizes, strict=True):
-            address = self._fill(task, block, at, base, patches)
-            previous = rows[-1] if rows else None
-            # a status names the row, so a task that can fail has one of its own
-            follows = previous and previous[0] == address and not task.can_fail
-            if follows and previous and self._n_words(owners[-1]) == size:
+        for task, size, parts in zip(tasks, words, pieces, strict=True):
+            start = at
+            for part in parts:
+                address = self._fill(task, part, block, at, base, patches)
+                at += size
+            row = [address, base + start * 8, len(parts), size * 8, workers.pool() if len(parts) > 1 else 0]
+            # a status names the row, so a task that can fail has one of its own; so has one that is cut
+            previous = rows[-1] if rows and not rows[-1][4] and not row[4] and not task.can_fail else None
+            if previous and previous[0] == address and self._n_words(owners[-1]) == size:
                 previous[2] += 1
-                previous[3] = size * 8
             else:
-                rows.append([address, base + at * 8, 1, 0])
+                rows.append(row)
                 owners.append(task)
-            at += size
         return Native(np.array(rows, np.int64), owners, patches, block, self.n_arguments)
+
+    def _pieces(self, task: Task) -> list[Piece]:
+        """What the kernel of a task is called for, one after the other or by several threads."""
+        kernel = self.code.kernels.get(task)
+        if kernel is None:
+            return self._pieces_of_product(task)
+        assert task.nest is not None
+        cut = pieces_of(task.nest)
+        if task.can_fail or not workers.pool():
+            cut = [(cut[0][0], cut[-1][1])] if cut else []
+        return [Piece("", part) for part in cut or [(0, 0)]]
+
+    def _pieces_of_product(self, task: Task) -> list[Piece]:
+        """SciPy's BLAS has threads of its own."""
+        (eqn,) = task.step.eqns
+        out, x = eqn.outputs[0], eqn.inputs[0]
+        assert isinstance(x, Var)
+        rows, columns = out.shape[-2:]
+        batch = out.type.size // max(rows * columns, 1)
+        if workers.pool() and blas.is_private():
+            axis, cut = product_pieces(batch, rows, columns, x.shape[-1])
+            return [Piece(axis, part) for part in cut]
+        return [Piece("batch", (0, batch))]
 
     def _n_words(self, task: Task) -> int:
         kernel = self.code.kernels.get(task)
         return len(kernel.arguments) if kernel else _GEMM_WORDS
 
-    def _fill(self, task: Task, block: np.ndarray, at: int, base: int, patches: list[Patch]) -> int:
-        """Write the argument block of a task; returns the address of its kernel."""
+    def _fill(
+        self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
+    ) -> int:
+        """Write the argument block of a piece of a task; returns the address of its kernel."""
         kernel = self.code.kernels.get(task)
         if kernel is None:
-            return self._fill_gemm(task, block, at, base, patches)
+            return self._fill_gemm(task, piece, block, at, base, patches)
         for k, argument in enumerate(kernel.arguments):
             if isinstance(argument, Pointer):
                 nbytes = argument.offset * argument.var.dtype.itemsize
                 self._point(argument.var, nbytes, block, at + k, base, patches)
+            elif isinstance(argument, Edge):
+                block[at + k] = piece.range[argument.last]
             else:
                 block[at + k] = _word(argument)
         return self.kernel_address[kernel.source]
@@ -140,33 +178,43 @@ class Replay(Runner):
             block[k] = address + nbytes
             self.fixed_words.setdefault(place, []).append((block, k, nbytes))
 
-    def _fill_gemm(self, task: Task, block: np.ndarray, at: int, base: int, patches: list[Patch]) -> int:
+    def _fill_gemm(
+        self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
+    ) -> int:
         (eqn,) = task.step.eqns
         x, y = eqn.inputs
         out = eqn.outputs[0]
         assert isinstance(x, Var) and isinstance(y, Var)
         kind = short(out.dtype)
         item = out.dtype.itemsize
+        rows, columns, inner = out.shape[-2], out.shape[-1], x.shape[-1]
+        sizes = {"batch": out.type.size // max(rows * columns, 1), "rows": rows, "columns": columns}
+        start, stop = piece.range
+        sizes[piece.axis] = stop - start
+        way = {name: start if piece.axis == name else 0 for name in sizes}  # to where the piece begins
         strides = []
-        for k, var in enumerate((x, y)):
+        for k, (var, along) in enumerate(((x, "rows"), (y, "columns"))):
             layout = layout_of(var, self.plan.fused.find)
             assert layout is not None
             operand = blas_operand(var, layout)
             assert operand is not None
             transposed, leading, stride = operand
-            self._point(layout.owner, layout.offset * item, block, at + 1 + k, base, patches)
+            step = 1 if transposed == (along == "rows") else leading
+            offset = layout.offset + way[along] * step + way["batch"] * stride
+            self._point(layout.owner, offset * item, block, at + 1 + k, base, patches)
             block[at + 8 + k] = 112 if transposed else 111
             block[at + 13 + k] = max(leading, 1)
             strides.append(stride * item)
-        self._point(out, 0, block, at + 3, base, patches)
-        rows, columns, inner = out.shape[-2], out.shape[-1], x.shape[-1]
-        batch = out.type.size // max(rows * columns, 1)
+        offset = (way["batch"] * rows + way["rows"]) * columns + way["columns"]
+        self._point(out, offset * item, block, at + 3, base, patches)
         block[at] = blas.gemm_address(kind)
-        block[at + 4] = batch
+        block[at + 4] = sizes["batch"]
         block[at + 5 : at + 8] = [*strides, rows * columns * item]
-        block[at + 10 : at + 13] = [rows, columns, inner]
+        block[at + 10 : at + 13] = [sizes["rows"], sizes["columns"], inner]
         block[at + 15] = max(columns, 1)
         block[at + 16 : at + 18] = np.array([1.0, 0.0]).view(np.int64)
+        if workers.pool() and blas.is_private():
+            return blas.gemm_kernel(kind)
         kernel, words = blas.product_kernel(kind, 2 * rows * columns * inner)
         block[at + 18 : at + 18 + len(words)] = words
         return kernel
@@ -194,12 +242,16 @@ class Replay(Runner):
     def ended(self) -> int:
         return self.segments[-1].ended if self.segments else self._ended
 
-    def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
-        """Run one task alone; its status. To find the one that is wrong."""
+    def call_of(self, task: Task) -> Callable[..., int]:
+        """What runs one task alone, and gives its status."""
         host = task.step.kind is StepKind.HOST
         segment: HostCall | Native = HostCall(task, self) if host else self._native([task])
         self.failed = segment
-        return segment.run(*arguments)
+        return segment.run
+
+    def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
+        """Run one task alone; its status. To find the one that is wrong."""
+        return self.call_of(task)(*arguments)
 
     # -- changing and asking ---------------------------------------------------------------------------------
 

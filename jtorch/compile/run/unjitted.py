@@ -6,17 +6,18 @@ flat NumPy arrays where the compiled one gets pointers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.elements import Elements
-from jtorch.compile.codegen.emitter import Number, Pointer
+from jtorch.compile.codegen.emitter import Edge, Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.memory import Place, Task, Where
+from jtorch.compile.plan.pieces import divided
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.replay import failure_of
@@ -60,6 +61,10 @@ class Unjitted(Runner):
             self._ended += 1
         return 0
 
+    def call_of(self, task: Task) -> Callable[..., int]:
+        """What runs one task alone, and gives its status."""
+        return lambda *arguments: self.run_one(task, arguments)
+
     def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:
         """Run one task alone; its status."""
         kernel = self.code.kernels.get(task)
@@ -72,7 +77,12 @@ class Unjitted(Runner):
             for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
                 self._array(var, arguments)[...] = value
             return 0
-        values = [self._argument(a, arguments) for a in kernel.arguments]
+        assert task.nest is not None
+        loop = divided(task.nest)
+        edges = (0, loop.size) if loop else (0, 0)
+        values = [
+            edges[a.last] if isinstance(a, Edge) else self._argument(a, arguments) for a in kernel.arguments
+        ]
         return self.functions[kernel.source](*values) or 0
 
     def _argument(self, argument: Pointer | Number, arguments: Sequence[Any]) -> Any:

@@ -117,12 +117,12 @@ def test_memory_that_is_written_has_one_pointer():
 
 def test_equal_steps_have_equal_text_and_other_arguments():
     def program(*tensors):
-        return [t * 0.5 + 1.0 for t in tensors]
+        return [t.softmax(1) for t in tensors]
 
-    found = kernels_of(program, floats(3, 4), floats(7), floats(2, 2, 2))
+    found = kernels_of(program, floats(3, 4), floats(7, 2), floats(2, 5))
     assert len({k.source for k in found}) == 1
     sizes = [next(a.value for a in k.arguments if isinstance(a, Number)) for k in found]
-    assert sorted(sizes) == [7, 8, 12]
+    assert sorted(sizes) == [2, 4, 5]
 
 
 def test_text_is_the_same_each_time():
