@@ -24,6 +24,7 @@ class Tolerance:
     losses: float = 1e-5
     gradients: float = 1e-4
     parameters: float = 1e-4
+    rounding: float = 0.0  # that much is allowed of elements near 0, which are sums of larger ones
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,13 @@ def check(
                 f"{who}: has {kind} of {sorted(ours)}, expected {sorted(theirs)}"
             )
         for name, value in ours.items():
-            _compare(f"{who}: {kind} of {name}", value, theirs[name], getattr(tolerance, kind))
+            allowed = getattr(tolerance, kind)
+            _compare(f"{who}: {kind} of {name}", value, theirs[name], allowed, tolerance.rounding)
 
 
-def _compare(what: str, found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+def _compare(
+    what: str, found: np.ndarray, expected: np.ndarray, tolerance: float, rounding: float = 0.0
+) -> None:
     if found.shape != expected.shape or found.dtype != expected.dtype:
         raise DisagreementError(
             f"{what} is {found.dtype}{list(found.shape)}, "
@@ -74,7 +78,7 @@ def _compare(what: str, found: np.ndarray, expected: np.ndarray, tolerance: floa
         return
     scale = float(np.abs(expected).max())
     error = float(np.abs(found.astype(np.float64) - expected).max())
-    if not error <= tolerance * scale:  # NaN is a disagreement too
+    if not error <= tolerance * scale + rounding:  # NaN is a disagreement too
         raise DisagreementError(
             f"{what} differs by {error:.3g} where the largest element is {scale:.3g}; "
             f"allowed is {tolerance:g} of it"

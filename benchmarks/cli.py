@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
 SOUNDNESS, GUARDS, BUSY, ACCURACY = "soundness", "guards", "busy", "accuracy"
+MODELS = "compiled"
 EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "compiled code could differ from eager code, and gives each library's verdicts. "
         f"'{GUARDS}' gives what the checks before a compiled call cost, by reads and by parameters. "
         f"'{BUSY}' times a training step alone, and beside two busy processes a core. "
+        f"'{MODELS} [NETWORK...]' times training steps of fifteen networks of ordinary size. "
         f"'{ACCURACY} [CASE...]' gives how far sums are off in both modes, beside PyTorch.",
     )
     p.add_argument(
@@ -79,6 +81,8 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
             return _run_busy(p, options, compiler)
     if options.workloads[:1] == [ACCURACY]:
         return _run_accuracy(p, options)
+    if options.workloads[:1] == [MODELS]:
+        return _run_models(p, options)
     options.eager = options.workloads[:1] == [EAGER]
     known = EAGER_GROUPS if options.eager else NAMES
     unknown = [name for name in options.workloads[options.eager :] if name not in known]
@@ -126,6 +130,31 @@ def _run_accuracy(p: argparse.ArgumentParser, options: argparse.Namespace) -> in
         except ValueError as unknown:
             p.error(str(unknown))
         return run(cases, options.quick, "torch" in peers, options.json, options.threads)
+
+
+def _run_models(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    _needs_rich(p)
+    with _environment(thread_variables(options.threads)), _empty_cache():
+        from benchmarks.models import rows
+        from benchmarks.models.section import known_peers, run
+        from benchmarks.peers import installed
+
+        unknown = [name for name in options.workloads[1:] if name not in rows.MODELS]
+        if unknown:
+            p.error(f"no network named {', '.join(unknown)}; there are {', '.join(rows.MODELS)}")
+        wanted = options.peers or "torch,channels_last"
+        peers = [name for name in wanted.split(",") if name]
+        strange = [name for name in peers if name not in known_peers()]
+        if strange:
+            p.error(f"no peer named {', '.join(strange)}; there are {', '.join(known_peers())}")
+        here = installed()
+        absent = [name for name in peers if ("jax" if name == "jax" else "torch") not in here]
+        if absent and options.peers is not None:
+            p.error(f"{', '.join(absent)}: not installed in this environment")
+        peers = [name for name in peers if name not in absent]
+        return run(
+            options.workloads[1:], peers, options.threads, options.quick, options.markdown, options.json
+        )
 
 
 def _run_eager(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:

@@ -118,9 +118,12 @@ def _serve(pipe: Connection, name: str, threads: int | None) -> None:
 
 def _build(name: str, row: str, threads: int | None) -> Program:
     from benchmarks.eager import cases
+    from benchmarks.models import training
+    from benchmarks.models.rows import MODELS
     from benchmarks.workloads import ROWS, mlp
 
-    workload = {**cases.ROWS, **ROWS, mlp.LARGER.name: mlp.LARGER}[row]
+    workload = {**cases.ROWS, **ROWS, mlp.LARGER.name: mlp.LARGER, **MODELS}[row]
+    training.how = {"torch.compile": "compile", "channels_last": "channels_last"}.get(name, "")
     if name == "jax":
         if workload.jax is None:
             raise NotImplementedError(f"{row} is not written for JAX")

@@ -25,10 +25,14 @@ class Contestant(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: ``rounds`` samples of about ``seconds`` each."""
+    """How long to measure: ``rounds`` samples of about ``seconds`` each, with a ``pause`` before each.
+
+    Threads of another process spin for a while after its sample, and would be beside the next one.
+    """
 
     rounds: int
     seconds: float
+    pause: float = 0.0
 
 
 FULL = Effort(rounds=15, seconds=0.04)
@@ -111,5 +115,6 @@ def interleave(contestants: Mapping[str, Contestant], effort: Effort) -> dict[st
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(effort.rounds):
         for name, contestant in contestants.items():
+            time.sleep(effort.pause)
             samples[name].append(contestant.run(calls[name]) / calls[name])
     return {name: Timing(tuple(s), calls[name]) for name, s in samples.items()}

@@ -1,0 +1,42 @@
+"""The rows of ``python -m benchmarks compiled``, smallest step first."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.agree import Tolerance
+from benchmarks.models import images, sequences, small
+from benchmarks.program import Workload
+
+# Adam divides by a gradient's own size: where that is 0 but for rounding no two libraries agree on a step.
+# Two numbers under a max-pool that are equal but for rounding send a whole gradient to one or the other.
+_TOLERANCE = Tolerance(losses=1e-4, gradients=5e-2, parameters=math.inf, rounding=1e-5)
+# In float32 single gradients of 53 layers with batch norm are 20% off in every library; in float64 PyTorch's
+# and both modes' agree to 1e-13.
+_DEEP = Tolerance(losses=1e-4, gradients=0.5, parameters=math.inf, rounding=1e-4)
+
+MODELS: dict[str, Workload] = {
+    w.name: w
+    for w in (
+        Workload("mlp-64", "MLP 64-64-10, b32", small.mlp_64, tolerance=_TOLERANCE),
+        Workload("mlp-128", "MLP 784-128-10, b64", small.mlp_128, tolerance=_TOLERANCE),
+        Workload("mlp-512", "MLP 784-512-512-10, b128", small.mlp_512, tolerance=_TOLERANCE),
+        Workload("tanh-rnn", "tanh RNN 2-64, 32 steps, b32", sequences.tanh_rnn, tolerance=_TOLERANCE),
+        Workload("lstm", "LSTM 32-64, 32 steps, b16", sequences.lstm, tolerance=_TOLERANCE),
+        Workload("lenet-64", "LeNet, b64", images.lenet, tolerance=_TOLERANCE),
+        Workload("vae", "VAE 784-400-20, b128", small.autoencoder, tolerance=_TOLERANCE),
+        Workload("gpt", "GPT 2x64, b8x64", sequences.gpt, tolerance=_TOLERANCE),
+        Workload("makemore", "makemore transformer 4x64, b32x16", sequences.makemore, tolerance=_TOLERANCE),
+        Workload("cnn", "CNN + BatchNorm 16-16-32-32, b32 of 32x32", images.cnn, tolerance=_TOLERANCE),
+        Workload("nano-gpt", "nanoGPT 4x128, b12x64", sequences.nano_gpt, tolerance=_TOLERANCE),
+        Workload(
+            "lstm-lm", "LSTM language model 2x200, 35x20", sequences.language_model, tolerance=_TOLERANCE
+        ),
+        Workload("mnist-net", "mnist Net of PyTorch's examples, b64", images.mnist_net, tolerance=_TOLERANCE),
+        Workload("mobilenet", "MobileNetV2, b16 of 32x32", images.mobilenet, tolerance=_DEEP),
+        Workload("resnet", "ResNet18, b16 of 32x32", images.resnet, tolerance=_TOLERANCE),
+    )
+}
+
+IMAGES = ("lenet-64", "cnn", "mnist-net", "mobilenet", "resnet")
+"""The rows whose PyTorch form is tried in its channels_last layout, too."""
