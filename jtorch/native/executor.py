@@ -241,13 +241,19 @@ def layout_is_known() -> bool:
     )
 
 
+class _Record(np.ndarray):
+    """What the machine code reads, and whose memory it points to: ``run`` is kept without its Executor."""
+
+    owners: tuple[object, ...] = ()
+
+
 class Executor:
     """A plan's instruction table made callable.
 
     table: int64 array of shape (rows, 5): kernel address, block address, repeat, stride in bytes, and 0 or
     the pool whose threads share the repeats.
     patches: what to store from the call's arguments before each run; several may name one of them.
-    keepalive: objects that own the memory the table and the patches point to.
+    keepalive: objects that own the memory the table and the patches point to; ``run`` keeps them, too.
     argument_count: how many arguments `run` takes (default: up to the highest index in `patches`).
     release_gil: let other Python threads run meanwhile (26 ns more; for tables that take long).
 
@@ -258,7 +264,7 @@ class Executor:
     blocks no run changes; otherwise the caller holds a lock.
     """
 
-    __slots__ = ("__weakref__", "keepalive", "record", "run")
+    __slots__ = ("__weakref__", "record", "run")
 
     run: Callable[..., int]
 
@@ -287,9 +293,9 @@ class Executor:
         native = _native()
         save = native.save_thread if release_gil else 0
         header = [len(places), len(rows), count, native.make_int, save, native.restore_thread, 0]
-        self.record = np.concatenate([np.array(header, np.int64), places.ravel(), rows.ravel()])
+        self.record = np.concatenate([np.array(header, np.int64), places.ravel(), rows.ravel()]).view(_Record)
         self.record.flags.writeable = False
-        self.keepalive = tuple(keepalive)
+        self.record.owners = tuple(keepalive)
         known = layout_is_known()
         self.run = make_builtin("run", native.call, self.record) if known else _python_entry(self.record)
 
@@ -320,7 +326,6 @@ def _python_entry(record: np.ndarray) -> Callable[..., int]:
     patch_count, row_count, argument_count = (int(word) for word in record[:3])
     rows_start = _HEADER_WORDS + 3 * patch_count
     patches = record[_HEADER_WORDS:rows_start].reshape(-1, 3).tolist()
-    rows = record.ctypes.data + 8 * rows_start
     words = (ctypes.c_int64 * _HEADER_WORDS).from_address(record.ctypes.data)
     run_rows = _native().run_rows
 
@@ -333,7 +338,7 @@ def _python_entry(record: np.ndarray) -> Callable[..., int]:
                 ctypes.c_double.from_address(destination).value = argument
             else:
                 ctypes.c_int64.from_address(destination).value = argument.ctypes.data + offset
-        status = int(run_rows(rows, row_count))
+        status = int(run_rows(record.ctypes.data + 8 * rows_start, row_count))
         words[_ENDED] += not status
         return status
 

@@ -244,6 +244,20 @@ def test_the_builtin_keeps_the_record_alive_and_lets_it_go(entry):
     assert record() is None
 
 
+def test_the_way_in_keeps_what_it_writes_to(entry):
+    """Kept without its Executor, as profiles keep the calls of single steps."""
+    block = np.zeros(1, np.int64)
+    run = Executor(table(), patches=[Patch(0, block.ctypes.data, 0)], keepalive=[block]).run
+    alive = weakref.ref(block)
+    del block
+    gc.collect()
+    assert alive() is not None and run(1.0) == 0
+    assert alive()[0] == np.array(1.0).view(np.int64)
+    del run
+    gc.collect()
+    assert alive() is None
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="reads the process's size from /proc"
