@@ -28,10 +28,10 @@ class Expr:
     def __mul__(self, other: Expr | int) -> Expr:
         return self if other == 1 and isinstance(other, int) else Binary("*", self, wrap(other))
 
-    def __floordiv__(self, other: int) -> Expr:
-        return self if other == 1 else Binary("//", self, wrap(other))
+    def __floordiv__(self, other: Expr | int) -> Expr:
+        return self if other == 1 and isinstance(other, int) else Binary("//", self, wrap(other))
 
-    def __mod__(self, other: int) -> Expr:
+    def __mod__(self, other: Expr | int) -> Expr:
         return Binary("%", self, wrap(other))
 
     def __lt__(self, other: Expr | int) -> Expr:
@@ -57,6 +57,14 @@ class Coordinate(Expr):
 @dataclass(frozen=True, slots=True, eq=False)
 class Size(Expr):
     """An int known when the plan is made; a run-time argument of the kernel."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step(Expr):
+    """An int that is part of the program's structure, as a stride is: it stands in the kernel's text, where a
+    division by it takes a shift or a multiplication."""
 
     value: int
 
@@ -113,8 +121,8 @@ def within(position: Expr, start: int, count: int, step: int) -> tuple[Expr, Exp
     offset = position - start
     inside = (offset >= 0) & (offset < count * step)
     if step != 1:
-        inside = inside & (offset % step).equals(0)
-    return inside, offset // step
+        inside = inside & (offset % Step(step)).equals(0)
+    return inside, offset if step == 1 else offset // Step(step)
 
 
 def every(conditions: list[Expr]) -> Expr:

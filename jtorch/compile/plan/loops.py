@@ -440,8 +440,8 @@ class _Builder:
     def _index_value(self, expr: ix.Expr, eqn: Eqn, place: Coordinates) -> Value:
         if isinstance(expr, ix.Coordinate):
             return self._position(place[expr.axis])
-        if isinstance(expr, ix.Size):
-            return Constant(_I64, 0, 0, Literal(expr.value, _I64))
+        if isinstance(expr, (ix.Size, ix.Step)):
+            return Constant(_I64, 0, 0, Literal(expr.value, _I64, isinstance(expr, ix.Step)))
         if isinstance(expr, ix.Loaded):
             return self._gather(eqn.inputs[expr.source], expr.at, eqn, place, expr.bound, expr.error)
         assert isinstance(expr, ix.Binary)
