@@ -11,8 +11,8 @@ from benchmarks.program import Workload
 # Adam divides by a gradient's own size: where that is 0 but for rounding no two libraries agree on a step.
 # Two numbers under a max-pool that are equal but for rounding send a whole gradient to one or the other.
 _TOLERANCE = Tolerance(losses=1e-4, gradients=5e-2, parameters=math.inf, rounding=1e-5)
-# In float32 single gradients of 53 layers with batch norm are 20% off in every library; in float64 PyTorch's
-# and both modes' agree to 1e-13.
+# In float32 single gradients of 53 layers with batch norm are 20% off in every library, and of ResNet18's 4
+# to 14%, where a ReLU's input is 0 but for rounding; in float64 PyTorch's and both modes' agree: see tests.
 _DEEP = Tolerance(losses=1e-4, gradients=0.5, parameters=math.inf, rounding=1e-4)
 
 MODELS: dict[str, Workload] = {
@@ -34,7 +34,7 @@ MODELS: dict[str, Workload] = {
         ),
         Workload("mnist-net", "mnist Net of PyTorch's examples, b64", images.mnist_net, tolerance=_TOLERANCE),
         Workload("mobilenet", "MobileNetV2, b16 of 32x32", images.mobilenet, tolerance=_DEEP),
-        Workload("resnet", "ResNet18, b16 of 32x32", images.resnet, tolerance=_TOLERANCE),
+        Workload("resnet", "ResNet18, b16 of 32x32", images.resnet, tolerance=_DEEP),
     )
 }
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,20 @@ class Kind(Enum):
     CONTRACTION = "contraction"  # a matrix product
     OPAQUE = "opaque"  # a library call
     COMPOSITE = "composite"  # a body over other ops: one node on the tape, many in the graph
+
+
+class ContractionAxes(NamedTuple):
+    """What a product does with the axes of its factors.
+
+    In ``batch`` and ``inner`` axes of x and y stand in pairs; a batch axis that one factor has not is None.
+    The result has batch, rows, columns, in the order of ``out``: its axis j is number ``out[j]`` of these.
+    """
+
+    batch: tuple[tuple[int | None, int | None], ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    inner: tuple[tuple[int, int], ...]
+    out: tuple[int, ...]
 
 
 class Op:
@@ -64,6 +78,8 @@ class Op:
         self.affine: Callable | None = facts.pop("affine", None)  # view as strides, see ops/__init__.py
         self.strides: Callable | None = facts.pop("strides", None)  # those asked for, where affine says 0
         self.index_map: Callable | None = facts.pop("index_map", None)  # view as an index program
+        # contraction: (axes of x, axes of y, **statics) -> ``ContractionAxes``
+        self.contracted: Callable | None = facts.pop("contracted", None)
         self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
         self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``
         self.scatter: Callable | None = facts.pop("scatter", None)  # reduction: where elements go
@@ -104,7 +120,7 @@ class Op:
             Kind.ELEMENTWISE: (),  # without a text it is a library call
             Kind.REDUCTION: () if self.scatter or self.combine else ("combine",),
             Kind.VIEW: () if self.shape and (self.affine or self.index_map) else ("shape", "affine"),
-            Kind.CONTRACTION: () if self.shape else ("shape",),
+            Kind.CONTRACTION: () if self.shape and self.contracted else ("shape", "contracted"),
             Kind.OPAQUE: () if self.shape else ("shape",),
             Kind.COMPOSITE: (),
         }[self.kind]

@@ -129,15 +129,17 @@ def preferred_core() -> str:
     """
     if os.environ.get("OPENBLAS_CORETYPE"):
         return ""
-    return "SkylakeX" if _cpu_flags() >= _AVX512 else ""
+    return "SkylakeX" if cpu_flags() >= _AVX512 else ""
 
 
-def _cpu_flags() -> set[str]:
+@functools.cache
+def cpu_flags() -> frozenset[str]:
+    """What Linux says that this processor can do; empty where it does not say."""
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
-            return next((set(line.split()) for line in file if line.startswith("flags")), set())
+            return next((frozenset(line.split()) for line in file if line.startswith("flags")), frozenset())
     except OSError:
-        return set()
+        return frozenset()
 
 
 # ---- threads

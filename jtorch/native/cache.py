@@ -93,11 +93,13 @@ def get_or_build_ir(text: str, name: str) -> dict[str, int]:
     return _get_ir(text, name, lambda: loader.compile_ir(text))
 
 
-def get_or_build_written_ir(identity: str, name: str, write: Callable[[], str]) -> dict[str, int]:
-    """The same for IR that is written, and compiled quickly, only where it is not in the cache: all
-    that decides it is in `identity`.
+def get_or_build_written_ir(
+    identity: str, name: str, write: Callable[[], str], effort: loader.Effort = loader.Effort.QUICK
+) -> dict[str, int]:
+    """The same for IR that is written only where it is not in the cache: all that decides it is in
+    `identity`.
     """
-    return _get_ir(identity, name, lambda: loader.compile_ir(write(), quickly=True))
+    return _get_ir(identity, name, lambda: loader.compile_ir(write(), effort))
 
 
 def _get_ir(identity: str, name: str, compile: Callable[[], bytes]) -> dict[str, int]:

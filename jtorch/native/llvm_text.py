@@ -59,10 +59,11 @@ class Writer:
         self._slots.append(f"  store {initial}, {place}")
         return place
 
-    def array(self, kind: str, count: int) -> Value:
-        """Places on the stack, side by side."""
+    def array(self, kind: str, count: int, align: int = 0) -> Value:
+        """Places on the stack, side by side, the first at a multiple of ``align`` bytes."""
         place = Value("ptr", self._fresh("slot"))
-        self._slots.append(f"  {place.name} = alloca {kind}, i64 {count}")
+        aligned = f", align {align}" if align else ""
+        self._slots.append(f"  {place.name} = alloca {kind}, i64 {count}{aligned}")
         return place
 
     def at(self, place: Value, offset: int) -> Value:
@@ -123,6 +124,29 @@ class Writer:
 
     def plus(self, a: Value, b: Value) -> Value:
         return self._set(a.kind, f"add {a}, {b.name}")
+
+    def minus(self, a: Value, b: Value) -> Value:
+        return self._set(a.kind, f"sub {a}, {b.name}")
+
+    def times(self, a: Value, b: Value) -> Value:
+        return self._set(a.kind, f"mul {a}, {b.name}")
+
+    def quotient(self, a: Value, b: Value) -> Value:
+        return self._set(a.kind, f"sdiv {a}, {b.name}")
+
+    def remainder(self, a: Value, b: Value) -> Value:
+        return self._set(a.kind, f"srem {a}, {b.name}")
+
+    def least(self, a: Value, b: Value) -> Value:
+        return self.chosen(self.less(a, b), a, b)
+
+    def operation(self, kind: str, text: str) -> Value:
+        """Any other instruction, which gives a ``kind``."""
+        return self._set(kind, text)
+
+    def instruction(self, text: str) -> None:
+        """Any other that gives nothing, or a value that is named in it."""
+        self._line(text)
 
     def less(self, a: Value, b: Value) -> Value:
         return self._set("i1", f"icmp slt {a}, {b.name}")

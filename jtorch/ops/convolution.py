@@ -1,9 +1,10 @@
 """Convolution over any number of spatial axes, as composites of windows and matrix products.
 
-``convolution`` unfolds each image into columns, one per output position, and multiplies them by the weight
-seen as a matrix. It is linear in the image and in the weight, and so are the two adjoints declared
-beside it: ``convolution_input`` (the gradient of the image, which is the transposed convolution) and
-``convolution_weight``. The gradient of each of the three is said with the other two.
+``convolution`` is one product: of the weight and of what each output position sees, a view of the images
+in which elements stand as often as windows share them. It is linear in the image and in the weight, and
+so are the two adjoints declared beside it: ``convolution_input`` (the gradient of the image, which is the
+transposed convolution) and ``convolution_weight``. The gradient of each of the three is said with the
+other two.
 
 Where the namespace has routines of its own for the common case (NumPy's has, see ``ops/xp/_convolution.py``),
 they are asked first; traced and differentiated again, a convolution is always the composite.
@@ -13,11 +14,13 @@ In all three ``low`` and ``high`` are the zeros before and after each spatial ax
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from jtorch.core.op import composite
-from jtorch.ops.contraction import swap
 from jtorch.ops.routines import direct
+
+_MOST_TAPS = 49  # of a window that is gone through tap by tap
 
 
 def padded(xp, x, low, high):
@@ -35,15 +38,8 @@ def cropped(xp, x, low, sizes):
     return xp.slice(x, start=(0, 0, *low), stop=stop, step=(1,) * len(x.shape))
 
 
-def unfolded(xp, x, kernel, stride, dilation):
-    """(N, C, *kernel, *places): what each place of padded images sees, without a copy."""
-    seen = xp.windows(x, kernel=kernel, stride=stride, dilation=dilation)
-    r = len(kernel)
-    return xp.permute(seen, axes=(0, 1, *range(2 + r, 2 + 2 * r), *range(2, 2 + r)))
-
-
 def refolded(xp, columns, sizes, low, high, stride, dilation):
-    """The adjoint of padding and ``unfolded``: images of ``sizes`` from (N, C, *kernel, *places)."""
+    """The adjoint of padding and windows: images of ``sizes`` from (N, C, *kernel, *places)."""
     r = len(sizes)
     n, c = columns.shape[:2]
     whole = tuple(a + m + b for a, m, b in zip(low, sizes, high, strict=True))
@@ -61,29 +57,32 @@ def window_counts(sizes, kernel, stride, dilation):
     )
 
 
-def _matrix(xp, weight, groups, n):
-    """The weight as (O, K), or as (n, groups, O/groups, K) without a copy where there are groups."""
-    o, k = weight.shape[0], math.prod(weight.shape[1:])
+def _grouped(xp, t, groups, axis):
+    """``t`` with axis ``axis`` as (groups, the rest of it) where there are several groups."""
     if groups == 1:
-        return xp.reshape(weight, shape=(o, k))
-    matrix = xp.reshape(weight, shape=(groups, o // groups, k))
-    return xp.expand(matrix, shape=(n, groups, o // groups, k))
+        return t
+    split = (*t.shape[:axis], groups, t.shape[axis] // groups, *t.shape[axis + 1 :])
+    return xp.reshape(t, shape=split)
 
 
-def _rows(xp, g, groups):
-    """Outputs (N, O, *places) as (N, [groups,] O/groups, places)."""
-    n, o = g.shape[:2]
-    lead = (n, o) if groups == 1 else (n, groups, o // groups)
-    return xp.reshape(g, shape=(*lead, math.prod(g.shape[2:])))
+def _images_first(groups, rank):
+    """``dot_general``'s order of a result (groups?, O, N, *places) as (N, groups?, O, *places)."""
+    several = int(groups > 1)
+    n = 1 + several
+    return (n, *range(n), *range(n + 1, n + 1 + rank))
 
 
-def _columns(xp, x, kernel, groups, stride, low, high, dilation):
-    """(N, [groups,] C/groups * kernel, places): what each output position of an image sees."""
-    seen = unfolded(xp, padded(xp, x, low, high), kernel, stride, dilation)
-    n, c = x.shape[:2]
-    k = math.prod(kernel)
-    lead = (n, c * k) if groups == 1 else (n, groups, c // groups * k)
-    return xp.reshape(seen, shape=(*lead, math.prod(seen.shape[2 + len(kernel) :])))
+def _whole_images(xp, out, groups):
+    """(N, groups?, O, *places) with the channels of all groups on one axis."""
+    if groups == 1:
+        return out
+    n, g, o, *places = out.shape
+    return xp.reshape(out, shape=(n, g * o, *places))
+
+
+def _pairs(groups, first, second):
+    """``dot_general``'s axes that go together: groups, where there are several."""
+    return ((first,), (second,)) if groups > 1 else ((), ())
 
 
 def _plus_bias(xp, out, bias):
@@ -101,42 +100,136 @@ def _forward(xp, x, weight, bias, groups, **geometry):
     found = direct(xp, "_convolution", "forward", x, weight, bias, groups, **geometry)
     if found is not None:
         return found
-    kernel = tuple(weight.shape[2:])
-    columns = _columns(xp, x, kernel, groups, **geometry)
-    out = xp.matmul(_matrix(xp, weight, groups, x.shape[0]), columns)
-    sizes = [a + n + b for a, n, b in zip(geometry["low"], x.shape[2:], geometry["high"], strict=True)]
-    places = window_counts(sizes, kernel, geometry["stride"], geometry["dilation"])
-    return _plus_bias(xp, xp.reshape(out, shape=(x.shape[0], weight.shape[0], *places)), bias)
+    out = _correlated(xp, padded(xp, x, geometry["low"], geometry["high"]), weight, groups, geometry)
+    return _plus_bias(xp, out, bias)
+
+
+def _correlated(xp, x, weight, groups, geometry):
+    """Padded images (N, C, ...) and weight (O, C/groups, *kernel) to (N, O, *places)."""
+    if _depthwise(weight.shape, groups):
+        return _channel_by_channel(xp, x, weight, geometry)
+    r, several = len(weight.shape) - 2, int(groups > 1)
+    seen = _seen(xp, x, weight.shape[2:], groups, geometry)  # (N, groups?, C/groups, *places, *kernel)
+    inner_weight = tuple(range(1 + several, 2 + several + r))
+    inner_seen = (1 + several, *range(2 + several + r, 2 + several + 2 * r))
+    out = xp.dot_general(
+        _grouped(xp, weight, groups, 0), seen, batch=_pairs(groups, 0, 1), inner=(inner_weight, inner_seen),
+        order=_images_first(groups, r),
+    )  # fmt: skip
+    return _whole_images(xp, out, groups)
+
+
+def _depthwise(weight_shape, groups):
+    """Whether each channel is convolved alone: a product would have one row and as many sums as taps."""
+    return groups > 1 and tuple(weight_shape[:2]) == (groups, 1) and math.prod(weight_shape[2:]) <= _MOST_TAPS
+
+
+def _taps(xp, x, kernel, geometry):
+    """For each position in a window, what all windows of padded images see there: (N, C, *places)."""
+    stride, dilation = geometry["stride"], geometry["dilation"]
+    places = window_counts(x.shape[2:], kernel, stride, dilation)
+    for at in itertools.product(*map(range, kernel)):
+        start = [i * d for i, d in zip(at, dilation, strict=True)]
+        stop = [b + (p - 1) * s + 1 for b, p, s in zip(start, places, stride, strict=True)]
+        yield xp.slice(x, start=(0, 0, *start), stop=(*x.shape[:2], *stop), step=(1, 1, *stride))
+
+
+def _channel_by_channel(xp, x, weight, geometry):
+    """A sum of images, one for each tap: what a compiled loop adds up in registers."""
+    c, kernel = weight.shape[0], tuple(weight.shape[2:])
+    factors = xp.reshape(weight, shape=(c, math.prod(kernel)))
+    out = None
+    for k, seen in enumerate(_taps(xp, x, kernel, geometry)):
+        factor = xp.slice(factors, start=(0, k), stop=(c, k + 1), step=(1, 1))
+        term = seen * xp.reshape(factor, shape=(c, *(1,) * len(kernel)))
+        out = term if out is None else out + term
+    return out
+
+
+def _seen(xp, x, kernel, groups, geometry):
+    """What each place of padded images sees: (N, groups?, C/groups, *places, *kernel), without a copy."""
+    stride, dilation = geometry["stride"], geometry["dilation"]
+    return xp.windows(_grouped(xp, x, groups, 1), kernel=tuple(kernel), stride=stride, dilation=dilation)
 
 
 def _for_input(xp, g, weight, sizes, groups, **geometry):
     found = direct(xp, "_convolution", "for_input", g, weight, sizes, groups, **geometry)
     if found is not None:
         return found
-    n, c = g.shape[0], weight.shape[1] * groups
-    columns = xp.matmul(swap(xp, _matrix(xp, weight, groups, n)), _rows(xp, g, groups))
-    columns = xp.reshape(columns, shape=(n, c, *weight.shape[2:], *g.shape[2:]))
+    alone = _depthwise(weight.shape, groups)
+    if max(geometry["stride"]) > 1 and not alone:
+        return _spread(xp, g, weight, sizes, groups, **geometry)
+    # each element of an image is in the windows of the places before it: g seen through the weight backwards
+    kernel, dilation = tuple(weight.shape[2:]), geometry["dilation"]
+    reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    low = [n - lo for n, lo in zip(reach, geometry["low"], strict=True)]
+    apart = [(m - 1) * s + 1 for m, s in zip(g.shape[2:], geometry["stride"], strict=True)]
+    high = [n + lo - m for n, lo, m in zip(sizes, geometry["low"], apart, strict=True)]
+    around = _bordered(xp, g, low, high, [s - 1 for s in geometry["stride"]])
+    ones = {"stride": (1,) * len(kernel), "dilation": dilation}
+    if alone:
+        return _channel_by_channel(xp, around, xp.flip(weight, axes=tuple(range(2, 2 + len(kernel)))), ones)
+    seen = _seen(xp, around, kernel, groups, ones)  # (N, groups?, O/groups, *sizes, *kernel)
+    r, several = len(kernel), int(groups > 1)
+    taps = tuple(range(2 + several + r, 2 + several + 2 * r))
+    if math.prod(kernel) > 1:  # what is seen is turned around: the weight is packed as it lies then
+        seen = xp.flip(seen, axes=taps)
+    out = xp.dot_general(
+        _grouped(xp, weight, groups, 0), seen, batch=_pairs(groups, 0, 1),
+        inner=((several, *range(2 + several, 2 + several + r)), (1 + several, *taps)),
+        order=_images_first(groups, r),
+    )  # fmt: skip
+    return _whole_images(xp, out, groups)
+
+
+def _bordered(xp, x, low, high, between):
+    """``padded``, where negative numbers take away, and with zeros between the elements, too."""
+    if any(between) or max(*low, *high) > 0:
+        before, after = ((0, 0, *(max(n, 0) for n in border)) for border in (low, high))
+        x = xp.pad(x, low=before, high=after, interior=(0, 0, *between))
+    if min(*low, *high) >= 0:
+        return x
+    start = (0, 0, *(max(-n, 0) for n in low))
+    stop = (*x.shape[:2], *(n - max(-h, 0) for n, h in zip(x.shape[2:], high, strict=True)))
+    return xp.slice(x, start=start, stop=stop, step=(1,) * len(x.shape))
+
+
+def _spread(xp, g, weight, sizes, groups, **geometry):
+    """The gradient of images that windows step over: each place's share, added up where it came from."""
+    n, r, several = g.shape[0], len(sizes), int(groups > 1)
+    m = several + 1 + r  # axes before N in (groups?, C/groups, *kernel, N, *places)
+    shares = xp.dot_general(
+        _grouped(xp, weight, groups, 0), _grouped(xp, g, groups, 1), batch=_pairs(groups, 0, 1),
+        inner=((several,), (1 + several,)), order=(m, *range(m), *range(m + 1, m + 1 + r)),
+    )  # fmt: skip
+    columns = xp.reshape(shares, shape=(n, weight.shape[1] * groups, *weight.shape[2:], *g.shape[2:]))
     return refolded(xp, columns, sizes, **geometry)
 
 
 def _for_weight(xp, g, x, kernel, groups, **geometry):
-    """Sum over the batch of ``rows @ columns.T``: one small product per image, or one large one."""
+    """The sum over images and places of what came back times what was seen."""
     found = direct(xp, "_convolution", "for_weight", g, x, kernel, groups, **geometry)
     if found is not None:
         return found
-    rows, columns = _rows(xp, g, groups), _columns(xp, x, kernel, groups, **geometry)
-    shape = (g.shape[1], x.shape[1] // groups, *kernel)
-    if rows.shape[-1] >= rows.shape[-2]:  # then the products per image are no larger than the columns
-        products = xp.matmul(rows, swap(xp, columns))
-        return xp.reshape(xp.sum(products, axis=(0,), keepdims=False), shape=shape)
-    last = len(rows.shape) - 1
-    batch_inside = (*range(1, last), 0, last)  # (N, ..., R, P) to (..., R, N, P)
-
-    def flat(t):
-        t = xp.permute(t, axes=batch_inside)
-        return xp.reshape(t, shape=(*t.shape[:-2], t.shape[-2] * t.shape[-1]))
-
-    return xp.reshape(xp.matmul(flat(rows), swap(xp, flat(columns))), shape=shape)
+    r, several = len(kernel), int(groups > 1)
+    x = padded(xp, x, geometry["low"], geometry["high"])
+    if _depthwise((g.shape[1], x.shape[1] // groups, *kernel), groups):
+        places = (0, *range(2, 2 + r))
+        sums = [xp.sum(g * t, axis=places, keepdims=False) for t in _taps(xp, x, kernel, geometry)]
+        return xp.reshape(
+            xp.cat(*(xp.unsqueeze(t, axes=(1,)) for t in sums), axis=1), shape=(groups, 1, *kernel)
+        )
+    seen = _seen(xp, x, kernel, groups, geometry)
+    places = (0, *range(2 + several, 2 + several + r))  # images and places, of both
+    back, batch = _grouped(xp, g, groups, 1), _pairs(groups, 1, 1)
+    o, columns = g.shape[1] // groups, x.shape[1] // groups * math.prod(kernel)
+    last = several + 1 + r  # of (groups?, O/groups, C/groups, *kernel)
+    if o <= columns:
+        out = xp.dot_general(back, seen, batch=batch, inner=(places, places), order=tuple(range(last + 1)))
+    else:  # the longer one runs along the columns of the product
+        order = (*range(several), last, *range(several, last))
+        out = xp.dot_general(seen, back, batch=batch, inner=(places, places), order=order)
+    return xp.reshape(out, shape=(g.shape[1], x.shape[1] // groups, *kernel))
 
 
 _CROSSED = {"x": "weight", "weight": "x"}  # each is saved for the gradient of the other

@@ -18,9 +18,10 @@ import pytest
 import jtorch
 from jtorch.compile.graph import access, passes, rules
 from jtorch.compile.graph.ir import Eqn, Literal
+from jtorch.compile.graph.products import BlasMatrices
 from jtorch.compile.plan import fuse, loops, memory
 from jtorch.compile.record.trace import Tracer
-from jtorch.compile.run import replay
+from jtorch.compile.run import products
 from jtorch.core.op import BY_NAME
 from tests.compile.chain import assert_chain
 from tests.compile.programs import of_seed
@@ -331,10 +332,14 @@ def _draws_are_counted_wrong(patch):
 
 
 def _gemm_forgets_to_transpose(patch):
-    wrapped(
-        patch, replay, "blas_operand",
-        lambda old: lambda *a: (lambda found: found and (False, *found[1:]))(old(*a)),
-    )  # fmt: skip
+    def blas_matrices(old):
+        def forgetful(product):
+            found = old(product)
+            return found and BlasMatrices(*(matrix._replace(transposed=False) for matrix in found))
+
+        return forgetful
+
+    wrapped(patch, products, "blas_matrices", blas_matrices)
 
 
 def _broadcasts_walk(patch):

@@ -170,7 +170,7 @@ def test_public_addresses_and_description():
     ],
 )
 def test_core_follows_the_flags_unless_the_user_named_one(monkeypatch, flags, user, core):
-    monkeypatch.setattr(blas, "_cpu_flags", lambda: set(flags.split()))
+    monkeypatch.setattr(blas, "cpu_flags", lambda: frozenset(flags.split()))
     monkeypatch.setenv("OPENBLAS_CORETYPE", user)
     assert blas.preferred_core() == core
 

@@ -1,13 +1,14 @@
 """The last step before fusion: copies where memory needs them, made explicit.
 
 After it each output of the graph is a variable of its own with memory of its own, each reshape
-relabels memory in order, and each operand of a matrix product is something BLAS can walk.
+relabels memory in order, and each product of matrices has as many axes as a kernel takes.
 """
 
 from __future__ import annotations
 
-from jtorch.compile.graph.access import Layout, is_alias, layout_of
+from jtorch.compile.graph.access import is_alias, layout_of
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, repeated
+from jtorch.compile.graph.products import product_of
 from jtorch.core.op import BY_NAME, Kind
 
 _CLONE = BY_NAME["clone"]
@@ -31,9 +32,10 @@ def finalise(graph: Graph) -> Graph:
         if eqn.op.relabels and _must_copy(eqn, made_by):
             add(eqn.replace(inputs=(copied(_var(eqn.inputs[0]), eqn),)))
         elif eqn.op.kind is Kind.CONTRACTION:
-            operands = (_materialised(a, add) for a in eqn.inputs)
-            fit = tuple(a if _walkable(a, made_by) else copied(a, eqn) for a in operands)
-            add(eqn.replace(inputs=fit))
+            product = eqn.replace(inputs=tuple(_materialised(a, add) for a in eqn.inputs))
+            if product_of(product, made_by.get) is None:
+                product = product.replace(inputs=tuple(copied(_var(a), eqn) for a in product.inputs))
+            add(product)
         elif eqn.op.kind is not Kind.ELEMENTWISE:  # a number where an array is meant gets memory
             add(eqn.replace(inputs=tuple(_materialised(a, add) for a in eqn.inputs)))
         else:
@@ -76,29 +78,3 @@ def _must_copy(eqn: Eqn, made_by: dict[Var, Eqn]) -> bool:
             return True
         expected *= n
     return False
-
-
-def _walkable(var: Var, made_by: dict[Var, Eqn]) -> bool:
-    layout = layout_of(var, made_by.get)
-    return layout is not None and blas_operand(var, layout) is not None
-
-
-def blas_operand(var: Var, layout: Layout) -> tuple[bool, int, int] | None:
-    """(transposed, leading dimension, batch stride) by which BLAS can walk a stack of matrices, or None."""
-    *batch_shape, rows, columns = var.shape
-    if 0 in var.shape:  # nothing to walk
-        return False, max(columns, 1), 0
-    *batch, row, column = layout.strides
-    batch_stride = 0
-    for k in range(len(batch) - 1, -1, -1):  # all batch axes must be one line of memory
-        if k == len(batch) - 1:
-            batch_stride = batch[k]
-        elif batch[k] != batch[k + 1] * batch_shape[k + 1]:
-            return None
-    if column == 1 and row >= max(columns, 1):
-        return False, row, batch_stride
-    if row == 1 and column >= max(rows, 1):
-        return True, column, batch_stride
-    if columns == 1 and row >= 1:
-        return False, row, batch_stride
-    return None

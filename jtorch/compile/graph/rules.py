@@ -10,6 +10,7 @@ another graph.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, repeated
@@ -124,6 +125,48 @@ def _before_new_axes(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:
     return made, makers[0].replace(inputs=(out,), outputs=eqn.outputs, source=eqn.source)  # type: ignore[union-attr]
 
 
+def _of_merged_batches(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:
+    """A product of batches that were merged into one axis is that of the batches as they were: merging
+    axes that don't lie one in another would copy them."""
+    found = [_before_merging(a, find) for a in eqn.inputs]
+    (first, second) = found
+    if first is None or second is None or first[0].shape[:-2] != second[0].shape[:-2]:
+        return None
+    made: list[Eqn] = []
+    factors: list[Var] = []
+    for source, swap in (first, second):
+        factor = source
+        if swap is not None:
+            n = len(source.shape)
+            factor = Var(Type(source.dtype, (*source.shape[:-2], source.shape[-1], source.shape[-2])))
+            axes = (*range(n - 2), n - 1, n - 2)
+            made.append(swap.replace(inputs=(source,), statics={"axes": axes}, outputs=(factor,)))
+        factors.append(factor)
+    a, b = factors
+    out = Var(Type(eqn.outputs[0].dtype, (*a.shape[:-1], b.shape[-1])))
+    made.append(eqn.replace(inputs=(a, b), outputs=(out,)))
+    merged = Eqn(BY_NAME["reshape"], (out,), {"shape": eqn.outputs[0].shape}, eqn.outputs, eqn.source)
+    return (*made, merged)
+
+
+def _before_merging(atom: Atom, find: Definition) -> tuple[Var, Eqn | None] | None:
+    """(the array of matrices before its leading axes were merged into one, the swap of rows and columns
+    that came after)."""
+    swap = _made_by(atom, find, "permute")
+    if swap is not None:
+        if swap.statics["axes"] != (0, 2, 1):
+            return None
+        atom = swap.inputs[0]
+    merge = _made_by(atom, find, "reshape")
+    source = merge.inputs[0] if merge is not None else None
+    if not isinstance(source, Var) or not isinstance(atom, Var) or len(atom.shape) != 3:
+        return None
+    batch, matrix = source.shape[:-2], source.shape[-2:]
+    # the count, too: matrices without elements can be as many as one likes
+    merges = len(batch) > 1 and atom.shape == (math.prod(batch), *matrix)
+    return (source, swap) if merges else None
+
+
 RULES: tuple[tuple[str, Rule], ...] = (
     ("mul", _times_one),  # x 1 = x
     ("div", _over_one),  # x / 1 = x
@@ -142,6 +185,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("permute", _permute_of_permute),  # transposes of transposes; what is left becomes a BLAS flag
     ("squeeze", _undone("unsqueeze")),
     ("unsqueeze", _undone("squeeze")),
+    ("matmul", _of_merged_batches),
     ("sum", _nothing_to_reduce),  # over no axes at all
     # f(unsqueeze(x), unsqueeze(y)) = unsqueeze(f(x, y))
     *((op.name, _before_new_axes) for op in TABLE if op.kind is Kind.ELEMENTWISE),

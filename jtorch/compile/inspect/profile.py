@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.ir import Var
+from jtorch.compile.graph.products import product_of
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.stages import Machine
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.loops import Compute
-from jtorch.compile.plan.memory import Task
+from jtorch.compile.plan.memory import Plan, Task
 from jtorch.compile.record.snapshot import graph_arguments
 from jtorch.core import threads
 from jtorch.ops import xp
@@ -109,30 +109,27 @@ def profile(name: str, plan: Any, leaves: list[Any]) -> Profile:
                 times.append(time.perf_counter_ns() - start)
             if not tasks:
                 break
-    steps = [_step(t, statistics.median(s) / 1e3) for t, s in zip(tasks, samples, strict=True)]
+    steps = [_step(t, program.plan, statistics.median(s) / 1e3) for t, s in zip(tasks, samples, strict=True)]
     return Profile(name, tuple(steps), limits(threads.count()))
 
 
-def _step(task: Task, us: float) -> StepTime:
+def _step(task: Task, plan: Plan, us: float) -> StepTime:
     source = task.step.eqns[0].source
     touched = {v: v.type.nbytes for v in (*task.reads, *task.writes)}
     return StepTime(
-        task.name, task.step.kind.value, "" if source is None else str(source), us, _flops(task),
+        task.name, task.step.kind.value, "" if source is None else str(source), us, _flops(task, plan),
         sum(touched.values()),
     )  # fmt: skip
 
 
-def _flops(task: Task) -> float:
+def _flops(task: Task, plan: Plan) -> float:
     """Floating-point operations, each op of a kernel counted as one, whatever it takes."""
     if task.nest is not None:
         inner = sum(isinstance(v, Compute) and v.level == 2 for v in task.nest.values())
         return float(math.prod(task.nest.sizes) * (inner + len(task.nest.reductions)))
     eqn = task.step.eqns[0]
-    if task.step.kind is StepKind.GEMM:
-        x = eqn.inputs[0]
-        assert isinstance(x, Var)
-        return 2.0 * eqn.outputs[0].type.size * x.shape[-1]
-    return 0.0
+    product = product_of(eqn, plan.fused.find) if task.step.kind is StepKind.GEMM else None
+    return 0.0 if product is None else float(product.flops)
 
 
 @functools.cache

@@ -10,34 +10,26 @@ one begins after a call to the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.emitter import Edge, Number, Pointer
 from jtorch.compile.graph.access import layout_of
-from jtorch.compile.graph.finalise import blas_operand
-from jtorch.compile.graph.ir import Literal, Var, short
+from jtorch.compile.graph.ir import Literal, Var
+from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.memory import Place, Plan, Task, Where
-from jtorch.compile.plan.pieces import pieces_of, product_pieces
+from jtorch.compile.plan.pieces import Piece, pieces_of
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
+from jtorch.compile.run.products import FAILURES, Call, call_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
-from jtorch.native import blas, cache, workers
+from jtorch.native import cache, workers
 from jtorch.native.executor import Executor, Patch, layout_is_known
 from jtorch.ops import xp
-
-_GEMM_WORDS = blas.THREADED_WORDS
-
-
-class Piece(NamedTuple):
-    """A range of a kernel's divided loop, or of a product's ``axis``."""
-
-    axis: str
-    range: tuple[int, int]
 
 
 class Addresses:
@@ -69,6 +61,7 @@ class Replay(Runner):
         self.n_arguments = binding.n_arguments
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
+        self._products: dict[Task, Call] = {}
         self.segments: list[Any] = []
         self._make_segments()
         self.run: Callable[..., int] = self._entry()
@@ -120,34 +113,31 @@ class Replay(Runner):
             else:
                 rows.append(row)
                 owners.append(task)
-        return Native(np.array(rows, np.int64), owners, patches, block, self.n_arguments)
+        shared = [call.shared for task in tasks if (call := self._products.get(task)) is not None]
+        return Native(np.array(rows, np.int64), owners, patches, [block, *shared], self.n_arguments)
 
     def _pieces(self, task: Task) -> list[Piece]:
         """What the kernel of a task is called for, one after the other or by several threads."""
         kernel = self.code.kernels.get(task)
         if kernel is None:
-            return self._pieces_of_product(task)
+            return self._product(task).pieces
         assert task.nest is not None
         cut = pieces_of(task.nest)
         if task.can_fail or not workers.pool():
             cut = [(cut[0][0], cut[-1][1])] if cut else []
         return [Piece("", part) for part in cut or [(0, 0)]]
 
-    def _pieces_of_product(self, task: Task) -> list[Piece]:
-        """SciPy's BLAS has threads of its own."""
-        (eqn,) = task.step.eqns
-        out, x = eqn.outputs[0], eqn.inputs[0]
-        assert isinstance(x, Var)
-        rows, columns = out.shape[-2:]
-        batch = out.type.size // max(rows * columns, 1)
-        if workers.pool() and blas.is_private():
-            axis, cut = product_pieces(batch, rows, columns, x.shape[-1])
-            return [Piece(axis, part) for part in cut]
-        return [Piece("batch", (0, batch))]
+    def _product(self, task: Task) -> Call:
+        """The product that a task without a kernel of its own is."""
+        if task not in self._products:
+            product = product_of(task.step.eqns[0], self.plan.fused.find)
+            assert product is not None  # see graph/finalise.py
+            self._products[task] = call_of(product, task.step.eqns[0].outputs[0].dtype)
+        return self._products[task]
 
     def _n_words(self, task: Task) -> int:
         kernel = self.code.kernels.get(task)
-        return len(kernel.arguments) if kernel else _GEMM_WORDS
+        return len(kernel.arguments) if kernel else self._product(task).n_words
 
     def _fill(
         self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
@@ -155,7 +145,7 @@ class Replay(Runner):
         """Write the argument block of a piece of a task; returns the address of its kernel."""
         kernel = self.code.kernels.get(task)
         if kernel is None:
-            return self._fill_gemm(task, piece, block, at, base, patches)
+            return self._fill_product(task, piece, block, at, base, patches)
         for k, argument in enumerate(kernel.arguments):
             if isinstance(argument, Pointer):
                 nbytes = argument.offset * argument.var.dtype.itemsize
@@ -178,46 +168,21 @@ class Replay(Runner):
             block[k] = address + nbytes
             self.fixed_words.setdefault(place, []).append((block, k, nbytes))
 
-    def _fill_gemm(
+    def _fill_product(
         self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
     ) -> int:
-        (eqn,) = task.step.eqns
-        x, y = eqn.inputs
-        out = eqn.outputs[0]
-        assert isinstance(x, Var) and isinstance(y, Var)
-        kind = short(out.dtype)
-        item = out.dtype.itemsize
-        rows, columns, inner = out.shape[-2], out.shape[-1], x.shape[-1]
-        sizes = {"batch": out.type.size // max(rows * columns, 1), "rows": rows, "columns": columns}
-        start, stop = piece.range
-        sizes[piece.axis] = stop - start
-        way = {name: start if piece.axis == name else 0 for name in sizes}  # to where the piece begins
-        strides = []
-        for k, (var, along) in enumerate(((x, "rows"), (y, "columns"))):
-            layout = layout_of(var, self.plan.fused.find)
-            assert layout is not None
-            operand = blas_operand(var, layout)
-            assert operand is not None
-            transposed, leading, stride = operand
-            step = 1 if transposed == (along == "rows") else leading
-            offset = layout.offset + way[along] * step + way["batch"] * stride
-            self._point(layout.owner, offset * item, block, at + 1 + k, base, patches)
-            block[at + 8 + k] = 112 if transposed else 111
-            block[at + 13 + k] = max(leading, 1)
-            strides.append(stride * item)
-        offset = (way["batch"] * rows + way["rows"]) * columns + way["columns"]
-        self._point(out, offset * item, block, at + 3, base, patches)
-        block[at] = blas.gemm_address(kind)
-        block[at + 4] = sizes["batch"]
-        block[at + 5 : at + 8] = [*strides, rows * columns * item]
-        block[at + 10 : at + 13] = [sizes["rows"], sizes["columns"], inner]
-        block[at + 15] = max(columns, 1)
-        block[at + 16 : at + 18] = np.array([1.0, 0.0]).view(np.int64)
-        if workers.pool() and blas.is_private():
-            return blas.gemm_kernel(kind)
-        kernel, words = blas.product_kernel(kind, 2 * rows * columns * inner)
-        block[at + 18 : at + 18 + len(words)] = words
-        return kernel
+        call, (eqn,) = self._product(task), task.step.eqns
+        owners = (call.product.x.owner, call.product.y.owner, eqn.outputs[0])
+        words = call.words(piece)
+        block[at : at + len(words)] = words
+        if call.shared is None:  # each piece has addresses of its own
+            for k, (var, nbytes) in enumerate(zip(owners, call.begins(piece), strict=True)):
+                self._point(var, nbytes, block, at + 1 + k, base, patches)
+        elif piece == call.pieces[0]:
+            start = call.shared.__array_interface__["data"][0]
+            for k, (var, nbytes) in enumerate(zip(owners, call.begins(piece), strict=True)):
+                self._point(var, nbytes, call.shared, k, start, patches)
+        return call.kernel
 
     def _entry(self) -> Callable[..., int]:
         """One native segment is called directly; several in turn, with the host calls between."""
@@ -280,19 +245,19 @@ def failure_of(code: Code, task: Task, status: int) -> tuple[str, Any]:
     errors = code.kernels[task].errors if task in code.kernels else ()
     if 0 < status <= len(errors):
         return errors[status - 1].sentence, errors[status - 1].source
-    return f"kernel failed with status {status}", task.step.eqns[0].source
+    return FAILURES.get(status, f"kernel failed with status {status}"), task.step.eqns[0].source
 
 
 class Native:
     """One instruction table."""
 
     def __init__(
-        self, table: np.ndarray, owners: list[Task], patches: list[Patch], block: np.ndarray, n: int
+        self, table: np.ndarray, owners: list[Task], patches: list[Patch], blocks: list[Any], n: int
     ) -> None:
         self.owners = owners
-        self.block = block
+        self.blocks = blocks
         self.table = table
-        self.executor = Executor(table, patches=patches, keepalive=[block], argument_count=n)
+        self.executor = Executor(table, patches=patches, keepalive=blocks, argument_count=n)
         self.run = self.executor.run
 
     @property

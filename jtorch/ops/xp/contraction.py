@@ -9,6 +9,7 @@ import numpy as np
 from jtorch.ops.xp import _products
 
 Array = np.ndarray
+_Axes = tuple[tuple[int, ...], tuple[int, ...]]
 _FLOAT32 = np.dtype(np.float32)
 _ALWAYS_SERIAL = _products.ALWAYS_SERIAL  # here and in `_linear.py`: even a call for nothing takes 0.1 us
 
@@ -28,3 +29,16 @@ def matmul(x: Array, y: Array) -> Array:
     except ValueError:
         (n, k), (m, p) = x.shape[-2:], y.shape
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {m}x{p})") from None
+
+
+def dot_general(x: Array, y: Array, *, batch: _Axes, inner: _Axes, order: tuple[int, ...]) -> Array:
+    free = [
+        [k for k in range(t.ndim) if k not in batch[n] and k not in inner[n]] for n, t in enumerate((x, y))
+    ]
+    together = [x.shape[k] for k in batch[0]]
+    shape = [*together, *(x.shape[k] for k in free[0]), *(y.shape[k] for k in free[1])]
+    summed, rows = math.prod(x.shape[k] for k in inner[0]), math.prod(x.shape[k] for k in free[0])
+    columns = math.prod(y.shape[k] for k in free[1])
+    left = x.transpose(*batch[0], *free[0], *inner[0]).reshape(*together, rows, summed)
+    right = y.transpose(*batch[1], *inner[1], *free[1]).reshape(*together, summed, columns)
+    return np.asarray(matmul(left, right).reshape(shape).transpose(order), order="C")

@@ -29,7 +29,9 @@ def _first_step(library, name, compiled=False):
         library.set_default_dtype(library.float32)
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n not in SLOW])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in MODELS]
+)
 def test_both_modes_and_pytorch_compute_the_same(name):
     loss, gradients = _first_step(jtorch, name)
     others = [_first_step(jtorch, name, compiled=True)]

@@ -7,8 +7,7 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
-from jtorch.compile.graph.access import Layout
-from jtorch.compile.graph.finalise import blas_operand, finalise
+from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Eqn, Graph, Literal, Type, Var, check
 from jtorch.compile.graph.passes import PASSES, Fuel, fold, optimise, prune, share, simplify
@@ -173,23 +172,36 @@ def test_a_transpose_becomes_a_flag_of_the_product():
     assert ops(graph) == ["permute", "matmul"]
 
 
-def test_a_product_of_repeated_rows_copies_them():
+def test_a_product_of_repeated_rows_copies_nothing():
     graph = finalise(optimised(graph_of(lambda x, w: x[:1].expand(2, 3) @ w, floats(2, 3), floats(3, 4))))
-    assert "clone" in ops(graph)
+    assert "clone" not in ops(graph)
 
 
-def test_what_blas_can_walk():
-    def walk(shape, strides):
-        return blas_operand(Var(Type(F4, shape)), Layout(Var(Type(F4, shape)), 0, strides))
+def test_a_convolution_copies_no_windows():
+    weight = floats(4, 3, 3, 3)
+    graph = finalise(optimised(graph_of(lambda x: jtorch.conv2d(x, weight), floats(2, 3, 6, 6))))
+    assert "clone" not in ops(graph)[:-1]  # the last one puts the result in order
 
-    assert walk((2, 3), (3, 1)) == (False, 3, 0)
-    assert walk((2, 3), (1, 2)) == (True, 2, 0)
-    assert walk((2, 3), (7, 1)) == (False, 7, 0)
-    assert walk((2, 3), (0, 1)) is None
-    assert walk((2, 3), (6, 2)) is None
-    assert walk((2, 3), (-3, 1)) is None
-    assert walk((5, 2, 3), (6, 3, 1)) == (False, 3, 6)
-    assert walk((5, 2, 3), (0, 3, 1)) == (False, 3, 0)
-    assert walk((2, 5, 2, 3), (30, 6, 3, 1)) == (False, 3, 6)
-    assert walk((2, 5, 2, 3), (6, 12, 3, 1)) is None
-    assert walk((0, 3), (3, 1)) is not None
+
+@pytest.mark.parametrize("batch", [7, 5])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_matrices_without_elements_are_as_many_as_one_likes(batch, swapped):
+    """A reshape of them may make another number of them, which is no merging of batches."""
+
+    def program(x, y):
+        x = x.reshape(batch, 4, 0)
+        if swapped:
+            return x.transpose(1, 2) @ y.reshape(batch, 4, 0)
+        return x @ y.reshape(batch, 0, 5)
+
+    leaves = floats(2, 3, 4, 0), floats(2, 3, 4, 0) if swapped else floats(2, 3, 0, 5)
+    assert jtorch.equal(jtorch.compile(program)(*leaves), program(*leaves))
+
+
+@pytest.mark.parametrize("shape", [(24,), (6, 4), (2, 3, 4)])
+def test_batches_of_a_product_may_come_from_anything(shape):
+    def program(x, y):
+        return x.reshape(2, 3, 4) @ y.reshape(2, 4, 3)
+
+    leaves = floats(*shape), floats(2, 2, 2, 3)
+    assert jtorch.allclose(jtorch.compile(program)(*leaves), program(*leaves))

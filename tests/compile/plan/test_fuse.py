@@ -214,11 +214,16 @@ def test_time_grows_with_the_graph_and_not_with_its_square():
             h = jtorch.tanh(x[t] @ w + h @ w.t())
         return (h * h).mean()
 
-    seconds = []
-    for steps in (32, 128):
-        graph = graph_of(program, floats(steps, 3, 4), floats(4, 4))
-        start = time.perf_counter()
-        fuse(graph, Fuel(-1))
-        seconds.append(time.perf_counter() - start)
-    assert seconds[0] < 0.5
-    assert seconds[1] < 12 * seconds[0]
+    def seconds(steps):
+        """The best of three: another process may have the core for a while."""
+        times = []
+        for _ in range(3):
+            graph = graph_of(program, floats(steps, 3, 4), floats(4, 4))
+            start = time.perf_counter()
+            fuse(graph, Fuel(-1))
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    short, long = seconds(32), seconds(128)
+    assert short < 0.5
+    assert long < 12 * short

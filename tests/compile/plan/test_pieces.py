@@ -21,8 +21,9 @@ def covers(ranges, size):
     ],
 )  # fmt: skip
 def test_a_large_product_is_cut(batch, rows, columns, inner, axis):
-    along, ranges = product_pieces(batch, rows, columns, inner)
-    assert along == axis and 1 < len(ranges) <= MOST
+    found = product_pieces(batch, rows, columns, inner)
+    ranges = [piece.range for piece in found]
+    assert {piece.axis for piece in found} == {axis} and 1 < len(ranges) <= MOST
     assert covers(ranges, {"batch": batch, "rows": rows, "columns": columns}[axis])
     operations = 2 * batch * rows * columns * inner / len(ranges)
     assert operations > GRAIN * 1e5 / 2  # about GRAIN microseconds, or more
@@ -30,6 +31,5 @@ def test_a_large_product_is_cut(batch, rows, columns, inner, axis):
 
 @pytest.mark.parametrize("sizes", [(1, 64, 64, 64), (1, 0, 5, 5), (0, 4, 4, 4), (8, 8, 8, 8), (1, 1, 1, 0)])
 def test_a_small_product_is_not(sizes):
-    axis, ranges = product_pieces(*sizes)
-    size = sizes[("batch", "rows", "columns").index(axis)]
-    assert len(ranges) == 1 and covers(ranges, size)
+    (piece,) = product_pieces(*sizes)
+    assert covers([piece.range], sizes[("batch", "rows", "columns").index(piece.axis)])

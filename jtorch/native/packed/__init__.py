@@ -1,0 +1,107 @@
+"""Products of matrices that lie anywhere in memory: our own packed kernel.
+
+BLAS wants a matrix with one leading dimension. Here rows, columns, the inner axis and the batch are each a
+list of axes with strides of any kind, so that what a convolution multiplies, the windows of an image, needs
+no copy: the columns of that product are (image, row, column) and its inner axis is (channel, row, column of
+the window).
+
+The way is that of Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008): blocks
+of both factors are copied ("packed") into panels that lie in the order in which the innermost loop reads
+them, which keeps ``rows x 2`` vectors of the result in registers.
+
+    for each KC of the inner axis:                                          loops.py
+        for each block of rows:            pack it: panels of up to MR rows, [KC][vector]
+            for each two vectors of columns:   pack them: [KC][2 vectors]   packing.py
+                for each panel of rows:        registers += panel x panel, then to the result   panel.py
+
+Each element of the result is the sum over the inner axis in order, KC products at a time. Which rows and
+columns a call computes changes no bit of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from jtorch.native import blas, cache, cache_files
+from jtorch.native.loader import Effort
+from jtorch.native.packed.vectors import AXES, PARTS, Registers, Vectors
+
+PIECE_WORDS = 7
+"""Words of an argument block: the description's address, and first and last of batch, rows, columns."""
+
+
+NO_MEMORY = 2
+"""Status where there is none for the blocks: up to half a megabyte for each thread."""
+
+
+class Axis(NamedTuple):
+    """One axis of a product a b = c: its size, and how many bytes apart its elements are in each."""
+
+    size: int
+    in_a: int
+    in_b: int
+    in_c: int
+
+
+def registers() -> Registers:
+    """Those of this machine, as far as Linux tells; the narrowest elsewhere."""
+    flags = blas.cpu_flags()
+    if "avx512f" in flags:
+        return Registers(64, 12)
+    return Registers(32 if "avx2" in flags else 16, 6)
+
+
+def describe(parts: dict[str, list[Axis]]) -> list[int]:
+    """The words of a product, its three addresses (words 0 to 2: a, b, c) still 0.
+
+    ``parts`` are the axes of "batch", "rows", "columns" and "inner", AXES of each at most.
+    """
+    words = [0, 0, 0, math.prod(axis.size for axis in parts["inner"]), *_memory()]
+    for name in PARTS:
+        axes = parts[name]
+        if len(axes) > AXES:
+            raise ValueError(f"a product has at most {AXES} axes of {name}, not {len(axes)}")
+        for axis in [Axis(1, 0, 0, 0)] * (AXES - len(axes)) + axes:
+            words += (max(axis.size, 1), *axis[1:])
+    return words
+
+
+@functools.cache
+def _memory() -> tuple[int, ...]:
+    """The addresses of malloc and free. Blocks lie on the heap: a thread's stack may be smaller than they."""
+    library = ctypes.CDLL(None) if os.name == "posix" else ctypes.cdll.msvcrt
+    functions = (getattr(library, name) for name in ("malloc", "free"))
+    return tuple(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions)
+
+
+def kernel(dtype: str) -> int:
+    """The address of the kernel for "f32" or "f64"; its block has PIECE_WORDS words, its status may be
+    NO_MEMORY."""
+    shape = registers()
+    identity = f"packed product {dtype} {tuple(shape)} {_fingerprint()}"
+    name = f"packed_product_{dtype}"
+    # LLVM's pipeline takes seven times as long, and its code is a tenth slower: it moves the loops about
+    found = cache.get_or_build_written_ir(identity, name, lambda: _text(dtype, shape), Effort.REGISTERS)
+    return found["jtorch_product"]
+
+
+def _text(dtype: str, shape: Registers) -> str:
+    from jtorch.native.packed.loops import loops
+    from jtorch.native.packed.packing import offsets, pack, runs
+    from jtorch.native.packed.panel import panel
+
+    v = Vectors(dtype, shape)
+    panels = [panel(v, n + 1) for n in range(v.rows)]
+    return "\n".join([offsets(), runs(v), pack(v), *panels, loops(v, NO_MEMORY), v.declarations()])
+
+
+@functools.cache
+def _fingerprint() -> str:
+    """Of what decides the text beside the files of ``native``, which the whole cache goes by."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return cache_files.digest(*(file.read_bytes() for file in files)).hex()

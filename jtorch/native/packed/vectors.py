@@ -1,0 +1,108 @@
+"""What the parts of the packed product's text share: its layout in memory, and vectors of one dtype."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jtorch.native.llvm_text import Value, Writer
+
+AXES = 6
+"""Axes that rows, columns, the inner axis and the batch may have each."""
+
+# Words of a description: the addresses of a, b and c, how many products are summed, the addresses of malloc
+# and free, and the four parts, each AXES times (size, bytes in a, in b, in c), the last axis innermost and
+# unused ones in front, with size 1.
+INNER, MALLOC, FREE = 3, 4, 5
+AXIS_WORDS = 4
+PARTS = {name: 6 + k * AXES * AXIS_WORDS for k, name in enumerate(("batch", "rows", "columns", "inner"))}
+IN_A, IN_B, IN_C = 1, 2, 3
+
+INNER_BLOCK = 256
+"""KC: products that are summed in registers before they are added to the result."""
+
+PANELS = 16
+"""Panels of rows that are packed together."""
+
+RUNS = 4
+"""Loads that a vector is put together from at most: rows of 4 pixels need four for 16 lanes."""
+
+RUN_WORDS = 1 + 2 * RUNS
+"""How a vector is loaded: the number of runs (1: plainly; 0: there are more), then for each run which lanes
+it has, as bits, and where lane 0 would be."""
+
+_ITEM = {"f32": 4, "f64": 8}
+_FLOAT = {"f32": "float", "f64": "double"}
+
+
+class Registers(NamedTuple):
+    """How the innermost loop uses a machine: bytes of a vector, and rows of the result at a time."""
+
+    vector: int
+    rows: int
+
+
+class Vectors:
+    """Vectors of "f32" or "f64" on a machine, and what LLVM does with them."""
+
+    def __init__(self, dtype: str, registers: Registers) -> None:
+        self.item, self.float = _ITEM[dtype], _FLOAT[dtype]
+        self.bytes, self.rows = registers
+        self.lanes = self.bytes // self.item
+        self.kind = f"<{self.lanes} x {self.float}>"
+        self.offsets, self.mask = f"<{self.lanes} x i64>", f"<{self.lanes} x i1>"
+        self.bits = f"i{self.lanes}"
+        self.every = (1 << self.lanes) - 1
+        self.suffix = f"v{self.lanes}{dtype}"
+        self.left = -(-self.rows // self.lanes)  # vectors of a packed panel of rows
+        self.panel_bytes = INNER_BLOCK * self.left * self.bytes
+
+    def declarations(self) -> str:
+        """Of all intrinsics that the text calls."""
+        v, name = self.kind, self.suffix
+        pointers = f"<{self.lanes} x ptr>"
+        return f"""
+declare {v} @llvm.fmuladd.{name}({v}, {v}, {v})
+declare {v} @llvm.masked.gather.{name}.v{self.lanes}p0({pointers}, i32, {self.mask}, {v})
+declare {v} @llvm.masked.load.{name}.p0(ptr, i32, {self.mask}, {v})
+declare void @llvm.masked.store.{name}.p0({v}, ptr, i32, {self.mask})
+declare {self.bits} @llvm.cttz.{self.bits}({self.bits}, i1)
+"""
+
+    def load(self, w: Writer, place: Value) -> Value:
+        return w.operation(self.kind, f"load {self.kind}, {place}, align {self.item}")
+
+    def store(self, w: Writer, vector: Value, place: Value) -> None:
+        w.instruction(f"store {vector}, {place}, align {self.item}")
+
+    def masked_load(self, w: Writer, place: Value, mask: Value, otherwise: Value) -> Value:
+        arguments = f"{place}, i32 {self.item}, {mask}, {otherwise}"
+        return w.operation(self.kind, f"call {self.kind} @llvm.masked.load.{self.suffix}.p0({arguments})")
+
+    def masked_store(self, w: Writer, vector: Value, place: Value, mask: Value) -> None:
+        arguments = f"{vector}, {place}, i32 {self.item}, {mask}"
+        w.instruction(f"call void @llvm.masked.store.{self.suffix}.p0({arguments})")
+
+    def gather(self, w: Writer, place: Value, offsets: Value) -> Value:
+        """The elements at ``offsets``, in bytes, from a place."""
+        pointers = w.operation(f"<{self.lanes} x ptr>", f"getelementptr i8, {place}, {offsets}")
+        name = f"@llvm.masked.gather.{self.suffix}.v{self.lanes}p0"
+        arguments = f"{pointers}, i32 {self.item}, {self.mask} splat (i1 true), {self.kind} poison"
+        return w.operation(self.kind, f"call {self.kind} {name}({arguments})")
+
+    def multiply_add(self, w: Writer, a: Value, b: Value, c: Value) -> Value:
+        return w.operation(self.kind, f"call {self.kind} @llvm.fmuladd.{self.suffix}({a}, {b}, {c})")
+
+    def spread(self, w: Writer, number: Value, kind: str) -> Value:
+        """A vector of copies."""
+        one = w.operation(kind, f"insertelement {kind} poison, {number}, i64 0")
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        return w.operation(kind, f"shufflevector {one}, {kind} poison, {zeros}")
+
+    def mask_of(self, w: Writer, word: Value) -> Value:
+        """The bits of a word as a mask of lanes."""
+        bits = w.operation(self.bits, f"trunc {word} to {self.bits}")
+        return w.operation(self.mask, f"bitcast {bits} to {self.mask}")
+
+    @property
+    def zero(self) -> Value:
+        return Value(self.kind, "zeroinitializer")
