@@ -28,7 +28,8 @@ def product(batch, rows, columns, inner):
     [
         ((1, 256, 256, 256), True), ((50, 200, 200, 200), True), ((1, 64, 512, 512), True),
         # thin ones, and many small ones: BLAS takes a half to a tenth of the time
-        ((1, 64, 64, 64), False), ((1, 32, 512, 512), False), ((20000, 2, 2, 3), False), ((5000, 8, 8, 8), False),
+        ((1, 64, 64, 64), False), ((1, 32, 512, 512), False), ((20000, 2, 2, 3), False),
+        ((5000, 8, 8, 8), False),
         ((1, 100000, 4, 4), False), ((1, 1000000, 1, 4), False), ((1, 4, 4, 1000000), False),
         ((1, 1500, 1, 1500), False), ((1, 1500, 4, 1500), False), ((1, 1, 1500, 1500), False),
         ((64, 1, 256, 256), False),
