@@ -182,7 +182,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("unsqueeze", _splat),
     ("squeeze", _splat),
     ("permute", _splat),
-    ("permute", _permute_of_permute),  # transposes of transposes; what is left becomes a BLAS flag
+    ("permute", _permute_of_permute),  # transposes of transposes; what is left are strides of a product
     ("squeeze", _undone("unsqueeze")),
     ("unsqueeze", _undone("squeeze")),
     ("matmul", _of_merged_batches),

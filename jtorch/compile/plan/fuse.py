@@ -1,4 +1,4 @@
-"""Fusion: from a graph to steps, each of which becomes one kernel, one BLAS call or one host call.
+"""Fusion: from a graph to steps, each of which becomes one kernel, one product or one host call.
 
 Every loop equation begins as a group of its own; groups are merged along the edges from producer to consumer
 where ``can_fuse`` (is it right?) and ``profit`` (is it better?) agree. Neither asks for a size, so a
@@ -43,7 +43,7 @@ class Style(enum.StrEnum):
 
 class StepKind(enum.StrEnum):
     LOOP = "loop"  # a kernel
-    GEMM = "gemm"  # a product by BLAS, called from native code
+    GEMM = "gemm"  # a product of matrices, by BLAS or by our own kernel
     HOST = "host"  # a library call from Python
 
 
