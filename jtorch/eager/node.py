@@ -347,7 +347,7 @@ def watched(op: Op) -> list[str]:
 def backward_source(op: Op) -> str:
     """The source of the node's ``backward``: every op of a backward pass takes this path. For ``div``
 
-    def backward(self, xp, g):
+    def backward(self: Node, xp, g):
         saved = self.saved
         if saved is None:
             self.check_saved()
@@ -359,7 +359,7 @@ def backward_source(op: Op) -> str:
 
     Ops that save as much have one text.
     """
-    lines = ["def backward(self, xp, g):"]
+    lines = ["def backward(self: Node, xp, g):"]
     kept, count = op.save_list, len(watched(op))
     if kept:
         lines += ["    saved = self.saved", "    if saved is None:", "        self.check_saved()"]

@@ -53,9 +53,11 @@ def propagate(ready: list, slots: dict[Any, list], xp: Any, keep: bool, take: Ca
     """
     while ready:
         slot = ready.pop()
-        node = slot[TARGET]
         g = slot[GRAD]
-        if slot[LEAF] or g is None or g.__class__ is list or node.extras is not None:
+        if slot[LEAF] or g is None or g.__class__ is list:
+            return slot
+        node: Node = slot[TARGET]
+        if node.extras is not None:
             return slot
         entry = GRADIENTS.get(node.__class__)
         if entry is None:
@@ -94,7 +96,7 @@ def hand_on(edges: tuple, grads: tuple, ready: list, slots: dict[Any, list], tak
             continue
         if part is not None:
             meta = target[META]
-            if meta.__class__ is list or part.shape != meta[0] or part.dtype is not meta[1]:
+            if (part.shape, part.dtype) != meta:  # a list of them is never equal
                 take(target, edge[1], part)
             elif target[GRAD] is None:
                 target[GRAD] = part

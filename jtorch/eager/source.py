@@ -169,11 +169,7 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
         pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
         for n, other in pairs:
             # x * 2 next to floats is x * 2.0: the common promotion, without the general way
-            floats = f"{other}_is and {other}_value.dtype.kind == 'f'"
-            lines.append(f"        if {n}.__class__ is int and {floats}:")
-            if usual:  # the error of one that is too large is Python's, and nobody's to explain
-                lines.append(f"            if not ({n} < MOST_INT and LEAST_INT < {n}):")
-                lines.append("                return None")
+            lines.append(f"        if {n}.__class__ is int and {other}_is and {_holds_floats(other)}:")
             lines.append(f"            {n} = {n}_value = float({n})")
         test = _numbers_fit(op)
     values = _listed([f"{n}_value" for n in names])
@@ -246,8 +242,13 @@ def _is_floating(op: Op, name: str) -> str:
     dtype = f"{name}_value.dtype"
     # sums of float16 are made in float32 by their own body, and extremes are exact
     own = op.kind is Kind.REDUCTION and op.combine != "mul"
-    other = f"{dtype} is FLOAT64" if _rounds_in_between(op) and not own else f"{dtype}.kind == 'f'"
-    return f"({dtype} is FLOAT32 or {other})"
+    if _rounds_in_between(op) and not own:
+        return f"({dtype} is FLOAT32 or {dtype} is FLOAT64)"
+    return _holds_floats(name)
+
+
+def _holds_floats(name: str) -> str:
+    return f"({name}_value.dtype is FLOAT32 or {name}_value.dtype.kind == 'f')"
 
 
 def refuses_two_bools(op: Op) -> bool:
@@ -271,7 +272,7 @@ def _numbers_fit(op: Op) -> str:
 
 
 def _weak(number: str, tensor: str) -> str:
-    return f"({number}.__class__ is float and {tensor}_value.dtype.kind == 'f')"
+    return f"({number}.__class__ is float and {_holds_floats(tensor)})"
 
 
 def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:

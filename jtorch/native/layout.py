@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 TYPE, SIZE = 8, 16  # in the header of every object, and of those with a length
+COUNT_BITS = 64 if sys.version_info < (3, 12) else 32  # of references, where an object begins
 LIST_ITEMS = object.__basicsize__ + 8  # a pointer to them
 TUPLE_ITEMS = tuple.__basicsize__  # they themselves
 ARRAY_NDIM, ARRAY_DIMS, ARRAY_BASE, ARRAY_DTYPE = 24, 32, 48, 56
@@ -52,9 +53,12 @@ def slots(cls: Any) -> Slots:
 
 def _is_as_expected() -> bool:
     array, one = np.ones((2, 3), np.float32), object()
+    before = _count(one)
     view, items, pair = array[1], [one], (None, one)
     return (
-        _word(array, TYPE) == id(np.ndarray)
+        _count(one) == before + 2
+        and (_count(None) < 0) == (COUNT_BITS == 32)
+        and _word(array, TYPE) == id(np.ndarray)
         and ctypes.c_int32.from_address(id(array) + ARRAY_NDIM).value == 2
         and _at(_word(array, ARRAY_DIMS) + 8) == 3
         and (_word(array, ARRAY_BASE), _word(view, ARRAY_BASE)) == (0, id(array))
@@ -64,6 +68,11 @@ def _is_as_expected() -> bool:
         and _word(pair, SIZE) == 2
         and (_word(pair, TUPLE_ITEMS), _word(pair, TUPLE_ITEMS + 8)) == (id(None), id(one))
     )
+
+
+def _count(thing: Any) -> int:
+    kind: Any = {32: ctypes.c_int32, 64: ctypes.c_int64}[COUNT_BITS]
+    return kind.from_address(id(thing)).value
 
 
 def _word(thing: Any, place: int) -> int:

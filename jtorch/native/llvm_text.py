@@ -35,7 +35,7 @@ class Writer:
     def __init__(
         self, name: str, parameters: dict[str, str], gives: str = "ptr", internal: bool = False
     ) -> None:
-        self.name = name
+        self.name, self._gives = name, gives
         self._head = f"define {'internal ' if internal else ''}{gives} @{name}"
         self.parameters = {p: Value(kind, f"%{p}") for p, kind in parameters.items()}
         self._slots: list[str] = []
@@ -46,6 +46,11 @@ class Writer:
         """The finished function."""
         head = f"{self._head}({', '.join(map(str, self.parameters.values()))}) {{\nentry:\n"
         return head + "\n".join([*self._prologue(), *self._slots, *self._lines]) + "\n}\n"
+
+    def declaration(self) -> str:
+        """For a text that calls it and does not hold it."""
+        kinds = ", ".join(value.kind for value in self.parameters.values())
+        return f"declare {self._gives} @{self.name}({kinds})"
 
     def _prologue(self) -> list[str]:
         """Lines before all others."""

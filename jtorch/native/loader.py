@@ -13,6 +13,7 @@ import functools
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -22,6 +23,7 @@ from jtorch.native.immortal import live_forever
 
 _log = logging.getLogger("jtorch.cache")
 _lock = threading.RLock()
+_offered: dict[str, int] = {}
 
 
 def _fresh_lock() -> None:
@@ -125,9 +127,16 @@ def load_many(codes: list[bytes]) -> list[dict[str, int]]:
             return load_with_llvm(codes)
 
 
+def offer(addresses: Mapping[str, int]) -> None:
+    """What is loaded after this finds these by name."""
+    _offered.update(addresses)
+
+
 def load_with_llvm(codes: list[bytes]) -> list[dict[str, int]]:
     """`load_many` by MCJIT."""
     llvm, engine = binding(), _engine()
+    for name, address in _offered.items():
+        llvm.add_symbol(name, address)
     for code in codes:
         reference = llvm.ObjectFileRef.from_data(live_forever(code))
         engine.add_object_file(live_forever(reference))
@@ -146,6 +155,8 @@ def _engine() -> Any:
 
 
 def _outside_symbol(name: str) -> int:
+    if name in _offered:
+        return _offered[name]
     # The process itself: CPython is linked to libm (ctypes.util.find_library would start a
     # subprocess).
     try:

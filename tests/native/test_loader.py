@@ -219,3 +219,13 @@ def test_a_stored_object_runs_without_numba_or_llvm(tmp_path):
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=root
     )
     assert (result.stdout.strip(), result.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize("load", [loader.load_many, loader.load_with_llvm])
+def test_what_is_offered_is_found_by_name(load):
+    name = f"jtorch_test_offered_{load.__name__}"
+    (below,) = load([loader.compile_ir(f"define i64 @{name}() {{\n  ret i64 42\n}}")])
+    loader.offer(below)
+    above = f"declare i64 @{name}()\ndefine i64 @asks() {{\n  %x = call i64 @{name}()\n  ret i64 %x\n}}"
+    (found,) = load([loader.compile_ir(above)])
+    assert ctypes.CFUNCTYPE(ctypes.c_int64)(found["asks"])() == 42

@@ -16,7 +16,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jtorch.core import config
 from jtorch.core.op import TABLE, Context, Op
@@ -27,9 +27,12 @@ from jtorch.eager.node import Node, backward_source, node_class
 from jtorch.eager.source import machine_source
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import ONLY_COMPLEX
-from jtorch.native import cache, cache_files, layout
+from jtorch.native import cache, cache_files, layout, loader
 from jtorch.native.builtin import make_builtin
 from jtorch.native.subset.words import Field, Words
+
+if TYPE_CHECKING:
+    from jtorch.native.subset.unit import Unit
 
 _log = logging.getLogger("jtorch.shortcuts")
 
@@ -56,7 +59,6 @@ _WORDS = Words({
     **{name: getattr(builtins, name) for name in _BUILTINS},
     **NAMESPACE,
     "EAGER_TABLE": EAGER.table, "Context": Context, "Node": Node, "GRADIENTS": node.GRADIENTS,
-    "MOST_INT": 1 << 1000, "LEAST_INT": -(1 << 1000),
     "ONLY_COMPLEX": ONLY_COMPLEX, "slot_of": passes.slot_of, "add_in_place": passes.add_in_place,
 }, _OWN)  # fmt: skip
 _NUMBERS = {name: getattr(passes, name) for name in ("LEFT", "GRAD", "TARGET", "META", "OWNED", "LEAF")}
@@ -124,7 +126,13 @@ def _addresses() -> dict[str, int]:
         return {}
     try:
         identity = f"{_sources()} {layout.facts()} {fields} {_WORDS.places} {_NUMBERS}"
-        return cache.get_or_build_written_ir(identity, "shortcuts", lambda: _written(fields))
+        floor = cache.get_or_build_written_ir(
+            identity, "engine", lambda: _engine(fields).text(), loader.Effort.REGISTERS
+        )
+        loader.offer(floor)
+        return floor | cache.get_or_build_written_ir(
+            identity, "shortcuts", lambda: _ops(fields).text(), loader.Effort.QUICK
+        )
     except (RuntimeError, ImportError, OSError):  # no source, LLVM refuses it, or is not there
         return {}
 
@@ -150,7 +158,8 @@ def _sources() -> str:
     return cache_files.digest(*(path.read_bytes() for path in paths)).hex()
 
 
-def _written(fields: dict[str, Field]) -> str:
+def _engine(fields: dict[str, Field]) -> Unit:
+    """The loops, and what all ops call: few functions, worth more of LLVM than the ops."""
     from jtorch.native.subset.unit import Unit  # 20 ms that only the first process pays
 
     unit = Unit(_WORDS, fields, _NUMBERS)
@@ -158,11 +167,21 @@ def _written(fields: dict[str, Field]) -> str:
         unit.add_helper(inspect.getsource(helper))
     for loop in _LOOPS:
         unit.add(loop.__name__, inspect.getsource(loop))
-    texts = {machine_source(op) for op in TABLE if _has_usual_case(op)}
-    texts |= {backward_source(op) for op in TABLE if op.vjp_function is not None and not op.variadic}
+    _add_all(unit, {backward_source(op) for op in TABLE if op.vjp_function is not None and not op.variadic})
+    return unit
+
+
+def _ops(fields: dict[str, Field]) -> Unit:
+    from jtorch.native.subset.unit import Unit
+
+    unit = Unit(_WORDS, fields, _NUMBERS, floor=_engine(fields))
+    _add_all(unit, {machine_source(op) for op in TABLE if _has_usual_case(op)})
+    return unit
+
+
+def _add_all(unit: Unit, texts: set[str]) -> None:
     for text in sorted(texts):
         try:
             unit.add(_symbol(text), text)
         except SyntaxError as why:
             _log.info("an op takes Python's way, without machine code: %s", why)
-    return unit.text()

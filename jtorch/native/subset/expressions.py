@@ -22,6 +22,17 @@ def _is_call(expression: ast.expr, name: str) -> TypeGuard[ast.Call]:
     return isinstance(expression, ast.Call) and ast.unparse(expression.func) == name
 
 
+def _of_shape_and_dtype(expression: ast.expr) -> ast.expr | None:
+    """``x`` of ``(x.shape, x.dtype)``."""
+    if not isinstance(expression, ast.Tuple) or len(expression.elts) != 2:
+        return None
+    first = expression.elts[0]
+    if not isinstance(first, ast.Attribute) or not isinstance(first.value, ast.Name):
+        return None
+    name = first.value.id
+    return first.value if ast.unparse(expression) == f"({name}.shape, {name}.dtype)" else None
+
+
 def operation(expression: ast.BinOp | ast.AugAssign, known: dict[type[ast.operator], str]) -> str:
     """The function of the C API that computes it."""
     function = known.get(type(expression.op))
@@ -45,7 +56,7 @@ class Expressions(Frame):
     def __init__(
         self, symbol: str, kinds: dict[str, str], tree: ast.FunctionDef, unit: Surroundings, is_helper: bool
     ) -> None:
-        super().__init__(symbol, kinds, internal=is_helper)
+        super().__init__(symbol, kinds)
         self.words, self.unit, self._is_helper = unit.words, unit, is_helper
         self.known = Knowledge(tree, unit.fields, unit.helpers)
         self._asked = self.array("ptr", 1 + _MOST_ARGUMENTS)
@@ -102,12 +113,24 @@ class Expressions(Frame):
         if isinstance(how, (ast.Is, ast.IsNot)):
             same = self.same(self.expression(test.left), self.expression(right))
             return same if isinstance(how, ast.Is) else self.negated(same)
+        array = _of_shape_and_dtype(test.left)
+        if array is not None and isinstance(how, (ast.Eq, ast.NotEq)):
+            given, pair = self.alive(array), self.alive(right)
+            answer = self.not_negative(self.runtime("has_shape_and_dtype", given, pair, gives="i32"))
+            return self.same(answer, integer(isinstance(how, ast.Eq), "i32"))
         a, b = self.alive(test.left), self.alive(right)
         if isinstance(how, (ast.In, ast.NotIn)):
             answer = self.not_negative(self.api("PySequence_Contains", b, a))
             return self.same(answer, integer(isinstance(how, ast.In), "i32"))
         number = integer(_COMPARISONS[type(how)], "i32")
-        return self.true(self.not_negative(self.api("PyObject_RichCompareBool", a, b, number)))
+        if not isinstance(how, (ast.Eq, ast.NotEq)):
+            return self.true(self.not_negative(self.api("PyObject_RichCompareBool", a, b, number)))
+        answer = self.slot(integer(0, "i1"))  # a thing equals itself, as in a list
+        self.store(integer(isinstance(how, ast.Eq), "i1"), answer)
+        with self.maybe(self.negated(self.same(a, b))):
+            told = self.not_negative(self.api("PyObject_RichCompareBool", a, b, number))
+            self.store(self.true(told), answer)
+        return self.load(answer, kind="i1")
 
     def _truth(self, value: Value) -> Value:
         return self.true(self.not_negative(self.runtime("truth", value, gives="i32")))
@@ -201,11 +224,9 @@ class Expressions(Frame):
     def _value_of_tuple(self, expression: ast.Tuple) -> Value:
         if not expression.elts:
             return self.word("()")
-        first = expression.elts[0]
-        if isinstance(first, ast.Attribute) and isinstance(first.value, ast.Name):
-            name = first.value.id
-            if ast.unparse(expression) == f"({name}.shape, {name}.dtype)":
-                return self.new(self.runtime("shape_and_dtype", self.alive(first.value)))
+        array = _of_shape_and_dtype(expression)
+        if array is not None:
+            return self.new(self.runtime("shape_and_dtype", self.alive(array)))
         return self._filled("PyTuple_New", expression.elts)
 
     def _value_of_list(self, expression: ast.List) -> Value:
@@ -222,6 +243,8 @@ class Expressions(Frame):
         return made
 
     def _value_of_binop(self, expression: ast.BinOp) -> Value:
+        if isinstance(expression.op, ast.Add) and ast.unparse(expression.right) == "0":
+            return self.new(self.runtime("plus_zero", self.alive(expression.left)))
         function = operation(expression, _OPERATORS)
         return self.new(self.api(function, self.alive(expression.left), self.alive(expression.right)))
 
@@ -240,7 +263,8 @@ class Expressions(Frame):
         before = None if is_null else self.load(thing, offset)
         self.store(self.taken(value), thing, offset)
         if before is not None:
-            self.api("Py_DecRef", before)
+            with self.when(self.negated(self.same(before, NULL))):
+                self.api("Py_DecRef", before)
 
     # -- calls ----------------------------------------------------------------------------------------
 
@@ -253,6 +277,8 @@ class Expressions(Frame):
             return self.new(self.api("PyWeakref_NewRef", self.alive(arguments[0]), NULL))
         if name == "_new":
             return self.new(self.api("PyType_GenericAlloc", self.alive(arguments[0]), integer(0)))
+        if name == "float":
+            return self._float(expression)
         if name in self.unit.helpers:
             return self.new(self.runtime(f"helper_{name}", *map(self.alive, arguments)))
         if isinstance(function, ast.Attribute) and not expression.keywords:
@@ -264,6 +290,14 @@ class Expressions(Frame):
         count = integer(len(arguments) + _METHOD)
         names = self.word("keywords") if expression.keywords else NULL
         return self.new(self.api("PyObject_Vectorcall", values[0], self._passed(values[1:]), count, names))
+
+    def _float(self, expression: ast.Call) -> Value:
+        """Of a whole number; of anything else, and of one that is too large, it is for Python to say."""
+        if self._is_helper:
+            raise SyntaxError(f"a helper cannot give up, as {ast.unparse(expression)} may ask for")
+        found = self.runtime("as_float", self.alive(expression.args[0]))
+        self.leave_if(self.same(found, NULL), "unusual")
+        return self.new(found)
 
     def _method(self, function: ast.Attribute, arguments: list[ast.expr]) -> Value:
         if ast.unparse(function) == "CONTEXT.get":

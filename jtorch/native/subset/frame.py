@@ -19,8 +19,8 @@ _FRAME = Value("ptr", "%frame")
 class Frame(Code):
     """A function with places for references."""
 
-    def __init__(self, name: str, parameters: dict[str, str], internal: bool) -> None:
-        super().__init__(name, parameters, internal=internal)
+    def __init__(self, name: str, parameters: dict[str, str]) -> None:
+        super().__init__(name, parameters)
         self._size = 0
         self._places: dict[str, int] = {}  # name -> which
         self._free: list[Value] = []  # places that own nothing
@@ -55,8 +55,9 @@ class Frame(Code):
 
     def drop(self, place: Value) -> None:
         value = self.load(place)
-        self.store(NULL, place)
-        self.api("Py_DecRef", value)  # which looks at null by itself
+        with self.when(self.negated(self.same(value, NULL))):
+            self.store(NULL, place)
+            self.api("Py_DecRef", value)
 
     def drop_first(self, count: int) -> None:
         if count:
@@ -87,7 +88,7 @@ class Frame(Code):
     def kept(self, value: Value) -> Value:
         """What something else owns, owned by this statement, too."""
         if value.name not in self._open:
-            self.api("Py_IncRef", value)
+            self.keep(value)
             place = self.place()
             self.store(value, place)
             self.own_in(place, value)
@@ -106,7 +107,7 @@ class Frame(Code):
         """A reference that whoever asks must own: the statement's own, where it has one."""
         place = self._open.get(value.name)
         if place is None or (self._conditions and place not in self._unsure):  # the other branch owns it, too
-            self.api("Py_IncRef", value)
+            self.keep(value)
             return value
         del self._open[value.name]
         self.store(NULL, place)
@@ -116,7 +117,7 @@ class Frame(Code):
 
     def hold(self, value: Value) -> None:
         """One more reference to it, until the end of this statement."""
-        self.api("Py_IncRef", value)
+        self.keep(value)
         place = self.place()
         self.store(value, place)
         self._held.append(place)

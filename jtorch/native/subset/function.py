@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from jtorch.native import layout
 from jtorch.native.builtin import DATA_OFFSET
 from jtorch.native.llvm_text import NULL, Value, integer
 from jtorch.native.subset.expressions import IN_PLACE, Expressions, Surroundings, operation
@@ -45,7 +46,7 @@ class Function(Expressions):
         self._iterated: list[Value] = []  # what open loops run over
         assigned = dict.fromkeys(name for name in stores(tree) if name not in self.flags)
         self.locals = {name: self.new_place() for name in assigned}
-        self._take_arguments(names, builtin)
+        self._take_arguments(tree.args.args, builtin)
         for statement in tree.body:
             self._statement(statement)
             if isinstance(statement, (ast.Assign, ast.AnnAssign)):
@@ -53,7 +54,8 @@ class Function(Expressions):
         self._give(self.word("None"))
         self._ways_out(builtin)
 
-    def _take_arguments(self, names: list[str], builtin: bool) -> None:
+    def _take_arguments(self, arguments: list[ast.arg], builtin: bool) -> None:
+        names = [argument.arg for argument in arguments]
         if builtin:
             self.record = self.load(self.parameters["self"], DATA_OFFSET)
             counted = self.same(self.parameters["count"], integer(len(names)))
@@ -62,13 +64,21 @@ class Function(Expressions):
         else:
             self.record = self.parameters["record"]
             given = [self.parameters[f"given_{name}"] for name in names]
-        for name, value in zip(names, given, strict=True):
+        for argument, name, value in zip(arguments, names, given, strict=True):
+            self._check_class(argument, value)
             if name in self.locals:
-                self.api("Py_IncRef", value)
+                self.keep(value)
                 self.store(value, self.locals[name])
                 self.assigned.add(name)
             else:
                 self.arguments[name] = value
+
+    def _check_class(self, argument: ast.arg, value: Value) -> None:
+        """An argument that is annotated with a class whose fields are known is of that class, or an error."""
+        cls = ast.unparse(argument.annotation) if argument.annotation else ""
+        if any(field.of == cls for field in self.unit.fields.values()):
+            self.leave_if(self.negated(self.runtime("is_of", value, self.where(cls), gives="i1")), "bad")
+            self.known.classes = self.known.classes | {argument.arg: cls}
 
     def _ways_out(self, builtin: bool) -> None:
         self.leave("bad")  # from where nothing comes
@@ -124,11 +134,23 @@ class Function(Expressions):
                 self.known.note(one.id, value, self._blocks > 0)
 
     def _unpack(self, targets: list[ast.expr], sequence: Value) -> None:
-        size = self.not_negative(self.runtime("size", sequence, gives="i64"))
-        self.leave_if(self.negated(self.same(size, integer(len(targets)))), "bad")
-        parts = [self.new(self.runtime("nth", sequence, integer(k))) for k in range(len(targets))]
-        for target, part in zip(targets, parts, strict=True):
-            self._put(target, part)
+        """All parts are at hand before the first is put anywhere: that may let go of the sequence."""
+        places, count = [self.place() for _ in targets], integer(len(targets))
+        fits = self.is_tuple(sequence, count)
+        with self.when(fits):
+            for k, place in enumerate(places):
+                part = self.load(sequence, layout.TUPLE_ITEMS + 8 * k)
+                self.keep(part)
+                self.store(part, place)
+        with self.when(self.negated(fits)):
+            size = self.not_negative(self.runtime("size", sequence, gives="i64"))
+            self.leave_if(self.negated(self.same(size, count)), "bad")
+            for k, place in enumerate(places):
+                part = self.runtime("nth", sequence, integer(k))
+                self.leave_if(self.same(part, NULL), "raised")
+                self.store(part, place)
+        for target, place in zip(targets, places, strict=True):
+            self._put(target, self.own_in(place, self.load(place)))
 
     def _do_annassign(self, statement: ast.AnnAssign) -> None:
         if not isinstance(statement.target, ast.Name) or statement.value is None:

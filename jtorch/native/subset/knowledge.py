@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeGuard
 
 from jtorch.native.subset.words import Field
 
@@ -65,6 +66,8 @@ class Knowledge:
         for part in parts:
             if isinstance(part, ast.Name):
                 told |= self._told.get(part.id, {})
+            elif is_isinstance(part):
+                told |= self._told_by_call(part)
         return told
 
     def note(self, local: str, value: ast.expr, nested: bool) -> None:
@@ -88,10 +91,11 @@ class Knowledge:
             self.new_objects[local] = set()
 
     def _told_by_flag(self, value: ast.expr) -> dict[str, str]:
-        if isinstance(value, ast.Call):
-            thing, cls = value.args
-            return {thing.id: ast.unparse(cls)} if isinstance(thing, ast.Name) else {}
         return self.told_by(value)
+
+    def _told_by_call(self, value: ast.Call) -> dict[str, str]:
+        thing, cls = value.args
+        return {thing.id: ast.unparse(cls)} if isinstance(thing, ast.Name) else {}
 
 
 def _flags(tree: ast.FunctionDef) -> set[str]:
@@ -108,9 +112,13 @@ def _flags(tree: ast.FunctionDef) -> set[str]:
     }
 
 
+def is_isinstance(value: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "isinstance"
+
+
 def _is_truth(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id == "isinstance"
+        return is_isinstance(value)
     if isinstance(value, ast.UnaryOp):
         return isinstance(value.op, ast.Not)
     return isinstance(value, ast.Compare) or (isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And))

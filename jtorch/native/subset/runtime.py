@@ -10,7 +10,7 @@ from jtorch.native.llvm_text import NULL, Value, Writer, integer
 from jtorch.native.subset.words import LAST_DIMS, LAST_DTYPE, LAST_NDIM, MOST_DIMS, Words
 
 _API = {  # what is called of CPython, by its C signature
-    "Py_IncRef": "void (ptr)", "Py_DecRef": "void (ptr)", "PyType_GenericAlloc": "ptr (ptr, i64)",
+    "Py_DecRef": "void (ptr)", "PyType_GenericAlloc": "ptr (ptr, i64)",
     "PyType_IsSubtype": "i32 (ptr, ptr)", "PyObject_GetAttr": "ptr (ptr, ptr)",
     "PyObject_SetAttr": "i32 (ptr, ptr, ptr)", "PyObject_Vectorcall": "ptr (ptr, ptr, i64, ptr)",
     "PyObject_VectorcallMethod": "ptr (ptr, ptr, i64, ptr)", "PyObject_IsTrue": "i32 (ptr)",
@@ -18,7 +18,8 @@ _API = {  # what is called of CPython, by its C signature
     "PyObject_SetItem": "i32 (ptr, ptr, ptr)", "PySequence_Size": "i64 (ptr)",
     "PySequence_GetItem": "ptr (ptr, i64)", "PySequence_Contains": "i32 (ptr, ptr)",
     "PyTuple_New": "ptr (i64)", "PyList_New": "ptr (i64)", "PyList_Append": "i32 (ptr, ptr)",
-    "PyLong_AsSsize_t": "i64 (ptr)", "PyNumber_Add": "ptr (ptr, ptr)",
+    "PyLong_AsSsize_t": "i64 (ptr)", "PyLong_AsDouble": "double (ptr)",
+    "PyFloat_FromDouble": "ptr (double)", "PyNumber_Add": "ptr (ptr, ptr)",
     "PyNumber_Subtract": "ptr (ptr, ptr)",
     "PyNumber_InPlaceAdd": "ptr (ptr, ptr)", "PyNumber_InPlaceSubtract": "ptr (ptr, ptr)",
     "PyNumber_And": "ptr (ptr, ptr)",
@@ -27,6 +28,11 @@ _API = {  # what is called of CPython, by its C signature
     "PyErr_Occurred": "ptr ()", "PyDict_GetItemWithError": "ptr (ptr, ptr)",
 }  # fmt: skip
 _NO = integer(0, "i32")
+
+
+def symbol(name: str) -> str:
+    """Of a function that code of this or of another unit calls."""
+    return f"jtorch_subset_{name}"
 
 
 def declarations() -> str:
@@ -58,7 +64,18 @@ class Code(Writer):
         return self.call(Value("ptr", f"@{name}"), *arguments, gives=_API[name].partition(" ")[0])
 
     def runtime(self, name: str, *arguments: Value, gives: str = "ptr") -> Value:
-        return self.call(Value("ptr", f"@{name}"), self.record, *arguments, gives=gives)
+        return self.call(Value("ptr", f"@{symbol(name)}"), self.record, *arguments, gives=gives)
+
+    def keep(self, thing: Value) -> None:
+        """One reference more, as ``Py_IncRef`` counts it: from 3.12 on in 32 bits, of which the first means
+        that the object lives forever.
+        """
+        kind = f"i{layout.COUNT_BITS}"
+        count, one = self.load(thing, kind=kind), integer(1, kind)
+        if layout.COUNT_BITS == 32:
+            mortal = self.less(integer(-1, kind), count)
+            one = self.operation(kind, f"zext {mortal} to {kind}")
+        self.store(self.plus(count, one), thing)
 
     def type_of(self, thing: Value) -> Value:
         return self.load(thing, layout.TYPE)
@@ -66,10 +83,15 @@ class Code(Writer):
     def is_list(self, thing: Value) -> Value:
         return self.same(self.type_of(thing), self.word("list"))
 
+    def is_tuple(self, thing: Value, size: Value) -> Value:
+        """Of so many items. What has no length has some word there, too."""
+        is_tuple = self.same(self.type_of(thing), self.word("tuple"))
+        return self.both(is_tuple, self.same(self.load(thing, layout.SIZE, "i64"), size))
+
 
 class _Runtime(Code):
     def __init__(self, words: Words, name: str, gives: str, **parameters: str) -> None:
-        super().__init__(name, {"record": "ptr"} | parameters, gives=gives, internal=True)
+        super().__init__(symbol(name), {"record": "ptr"} | parameters, gives=gives)
         self.words, self.record = words, self.parameters["record"]
 
 
@@ -77,7 +99,8 @@ def runtime(words: Words) -> Iterator[Code]:
     """Each takes the record first; a word that it needs is given as its place there."""
     yield from (_drop_all(words), _is_of(words), _truth(words), _field(words))
     yield from (_set_field(words), _item(words), _item_at(words), _set_item(words), _append(words))
-    yield from (_nth(words), _size(words), _get(words), _pop(words), _shape_and_dtype(words))
+    yield from (_nth(words), _size(words), _get(words), _pop(words), _plus_zero(words), _as_float(words))
+    yield from (_shape_and_dtype(words), _has_shape_and_dtype(words))
 
 
 def _drop_all(words: Words) -> Code:
@@ -108,7 +131,7 @@ def _truth(words: Words) -> Code:
         code.give_if(code.same(value, code.word(word)), integer(number, "i32"))
     with code.when(code.is_list(value)):
         code.give_if(code.same(code.load(value, layout.SIZE, "i64"), integer(0)), _NO)
-    code.api("Py_IncRef", value)
+    code.keep(value)
     answer = code.api("PyObject_IsTrue", value)
     code.api("Py_DecRef", value)
     code.give(answer)
@@ -122,7 +145,7 @@ def _field(words: Words) -> Code:
     with code.when(code.runtime("is_of", thing, cls, gives="i1")):
         value = code.load(code.at_bytes(thing, place))
         with code.when(code.negated(code.same(value, NULL))):
-            code.api("Py_IncRef", value)
+            code.keep(value)
             code.give(value)
             code.begin_unreached()
     code.give(code.api("PyObject_GetAttr", thing, code.word_at(attr)))
@@ -135,7 +158,7 @@ def _set_field(words: Words) -> Code:
     thing, cls, place, attr, value = (code.parameters[p] for p in ("thing", "cls", "place", "attr", "value"))
     with code.when(code.runtime("is_of", thing, cls, gives="i1")):
         field = code.at_bytes(thing, place)
-        code.api("Py_IncRef", value)
+        code.keep(value)
         before = code.load(field)
         code.store(value, field)
         code.api("Py_DecRef", before)
@@ -150,7 +173,7 @@ def _item(words: Words) -> Code:
     code = _Runtime(words, "item", "ptr", thing="ptr", index="i64", key="i64")
     thing = code.parameters["thing"]
     _give_item(code, thing, code.parameters["index"])
-    code.api("Py_IncRef", thing)
+    code.keep(thing)
     value = code.api("PyObject_GetItem", thing, code.word_at(code.parameters["key"]))
     code.api("Py_DecRef", thing)
     code.give(value)
@@ -185,7 +208,7 @@ def _give_item(code: Code, thing: Value, index: Value) -> None:
                 inside = code.at(thing, layout.TUPLE_ITEMS)
                 items = inside if name == "tuple" else code.load(thing, layout.LIST_ITEMS)
                 value = code.load_nth(items, index)
-                code.api("Py_IncRef", value)
+                code.keep(value)
                 code.give(value)
                 code.begin_unreached()
 
@@ -200,7 +223,7 @@ def _get(words: Words) -> Code:
         with code.when(code.same(found, NULL)):
             code.give_if(code.negated(code.same(code.api("PyErr_Occurred"), NULL)), NULL)
             code.store(code.word("None"), value)
-        code.api("Py_IncRef", code.load(value))
+        code.keep(code.load(value))
         code.give(code.load(value))
         code.begin_unreached()
     asked = code.array("ptr", 2)
@@ -236,7 +259,7 @@ def _item_at(words: Words) -> Code:
         index = code.api("PyLong_AsSsize_t", key)
         with code.when(code.less(integer(-1), index)), _within(code, thing, index):
             value = code.load_nth(code.load(thing, layout.LIST_ITEMS), index)
-            code.api("Py_IncRef", value)
+            code.keep(value)
             code.give(value)
             code.begin_unreached()
         code.api("PyErr_Clear")  # of a number that is too large
@@ -250,7 +273,7 @@ def _set_item(words: Words) -> Code:
     thing, index, value = (code.parameters[p] for p in ("thing", "index", "value"))
     with _within(code, thing, index):
         place = code.nth(code.load(thing, layout.LIST_ITEMS), index)
-        code.api("Py_IncRef", value)
+        code.keep(value)
         before = code.load(place)
         code.store(value, place)
         code.api("Py_DecRef", before)
@@ -297,7 +320,7 @@ def _shape_and_dtype(words: Words) -> Code:
             code.store(code.both(code.load(same, kind="i1"), equal), same)
     with code.when(code.load(same, kind="i1")):
         known = code.load(last)
-        code.api("Py_IncRef", known)
+        code.keep(known)
         code.give(known)
         code.begin_unreached()
     made = code.api("PyTuple_New", integer(2))
@@ -312,7 +335,7 @@ def _shape_and_dtype(words: Words) -> Code:
     with code.when(is_array):
         dtype, count, dims = _facts(code, thing)
         with code.when(code.less(count, integer(MOST_DIMS + 1))):
-            code.api("Py_IncRef", made)
+            code.keep(made)
             before = code.load(last)
             code.store(made, last)
             code.store(dtype, last, LAST_DTYPE)
@@ -321,6 +344,56 @@ def _shape_and_dtype(words: Words) -> Code:
                 code.store_nth(code.load_nth(dims, index, "i64"), known_dims, index)
             code.api("Py_DecRef", before)
     code.give(made)
+    return code
+
+
+def _has_shape_and_dtype(words: Words) -> Code:
+    """``(thing.shape, thing.dtype) == pair``: 1, 0, or -1 after an error."""
+    code = _Runtime(words, "has_shape_and_dtype", "i32", thing="ptr", pair="ptr")
+    thing, pair = code.parameters["thing"], code.parameters["pair"]
+    is_array, is_pair = code.same(code.type_of(thing), code.word("ndarray")), code.is_tuple(pair, integer(2))
+    with code.when(is_array), code.when(is_pair):
+        dtype, count, dims = _facts(code, thing)
+        shape, wanted = (code.load(pair, layout.TUPLE_ITEMS + place) for place in (0, 8))
+        with code.when(code.same(dtype, wanted)), code.when(code.is_tuple(shape, count)):
+            equal = code.slot(integer(1, "i1"))
+            with code.repeat(count) as k:
+                size = code.api("PyLong_AsSsize_t", code.load_nth(code.at(shape, layout.TUPLE_ITEMS), k))
+                alike = code.same(size, code.load_nth(dims, k, "i64"))
+                code.store(code.both(code.load(equal, kind="i1"), alike), equal)
+            code.give_if(code.load(equal, kind="i1"), integer(1, "i32"))
+            code.api("PyErr_Clear")  # of what was no such number
+    made = code.runtime("shape_and_dtype", thing)
+    code.give_if(code.same(made, NULL), integer(-1, "i32"))
+    answer = code.api("PyObject_RichCompareBool", made, pair, integer(2, "i32"))
+    code.api("Py_DecRef", made)
+    code.give(answer)
+    return code
+
+
+def _plus_zero(words: Words) -> Code:
+    """``number + 0``."""
+    code = _Runtime(words, "plus_zero", "ptr", number="ptr")
+    number = code.parameters["number"]
+    with code.when(code.same(code.type_of(number), code.word("int"))):
+        code.keep(number)
+        code.give(number)
+        code.begin_unreached()
+    code.give(code.api("PyNumber_Add", number, code.word("0")))
+    return code
+
+
+def _as_float(words: Words) -> Code:
+    """``float(number)`` of a whole one; null, and no error, where no float is as large."""
+    code = _Runtime(words, "as_float", "ptr", number="ptr")
+    value = code.api("PyLong_AsDouble", code.parameters["number"])
+    with code.when(code.operation("i1", f"fcmp oeq {value}, -1.0")):  # of a number, or of an error
+        failed = code.negated(code.same(code.api("PyErr_Occurred"), NULL))
+        with code.when(failed):
+            code.api("PyErr_Clear")
+            code.give(NULL)
+            code.begin_unreached()
+    code.give(code.api("PyFloat_FromDouble", value))
     return code
 
 

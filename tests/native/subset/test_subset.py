@@ -148,6 +148,31 @@ FUNCTIONS = {
         "def f(a, b):\n    a[0] = b\n    a[b] = a[0]\n    a[0] += 1\n    return a",
         [([1, 2], 1), ({}, 0), ([], 0), ((1,), 0)],
     ),
+    "nothing more": (
+        "def f(a):\n    return a + 0", [(3,), (True,), (1.5,), (1 << 80,), ("a",), (np.ones(2),)],
+    ),
+    "floats": (
+        "def f(a):\n    if a.__class__ is int:\n        return float(a)\n    return 0",
+        [(3,), (-1,), (1 << 80,), (-(1 << 1023),), (1.5,), ("a",)],
+    ),
+    "an equal shape and dtype": (
+        "def f(a, b):\n    return ((a.shape, a.dtype) == b, (a.shape, a.dtype) != b)",
+        [(np.ones((2, 3)), ((2, 3), np.dtype(float))), (np.ones((2, 3)), ((3, 2), np.dtype(float))),
+         (np.ones((2, 3)), ((2, 3), np.dtype("f4"))), (np.ones((2, 3)), ((2, 3, 1), np.dtype(float))),
+         (np.ones((2, 3)), [(2, 3), np.dtype(float)]), (np.ones((2, 3)), ((2.0, 3), np.dtype(float))),
+         (np.ones((2, 3)), ((1 << 80, 3), np.dtype(float))), (np.ones((2, 3)), (("a", 3), np.dtype(float))),
+         (np.ones((2, 3)), ([2, 3], np.dtype(float))), (np.ones(()), ((), np.dtype(float))),
+         (np.ones(2), None),
+         (np.float64(1), ((), np.dtype(float))), (1, 2), ("asked", 2)],
+    ),
+    "the same": (
+        "def f(a, b):\n    return (a == a, a != a, b == a)", [(1, 1), ([1], [1]), ("a", 2), (1.5, 1.5)],
+    ),
+    "a class that is asked for": (
+        "def f(a):\n    if isinstance(a, Box):\n        a.other = a.held\n        return a.other\n"
+        "    return a",
+        [("box",), ("kind",), ("asked",), (1,)],
+    ),
     "sums": ("def f(a, b):\n    return (a + b, a - b)", [(1, 2), (1.5, 2), ("a", "b"), (np.ones(2), 1)]),
     "bits": ("def f(a, b):\n    return a & b", [(6, 3), ({1, 2}, {2}), (1.0, 2)]),
     "length": (
@@ -180,7 +205,10 @@ FUNCTIONS = {
         "    return found",
         [((1, 2), [3, 4]), ([1, 2, 3], (4,)), ((), [1]), ("ab", (1, 2)), (1, ())],
     ),
-    "unpacking": ("def f(a):\n    x, y = a\n    return [y, x]", [((1, 2),), ([[], {}],), (1,), ("ab",)]),
+    "unpacking": (
+        "def f(a):\n    x, y = a\n    return [y, x]",
+        [((1, 2),), ([[], {}],), (1,), ("ab",), ((1,),), ([1],), ((1, 2, 3),)],
+    ),
 }  # fmt: skip
 
 
@@ -316,6 +344,49 @@ def test_a_local_without_a_value():
     assert native(1) == 1
     with pytest.raises(TypeError, match="bad argument"):
         native(0)
+
+
+def test_a_float_that_is_too_large_is_for_python():
+    native, python = translated("def f(a):\n    return float(a)")
+    assert native(3) == 3.0 and native(1 << 1023) == float(1 << 1023)
+    for large in (1 << 1024, -(10**400)):
+        assert native(large) is None and outcome(python, large) is OverflowError
+
+
+def test_an_argument_of_a_known_class_is_checked():
+    native, _ = translated("def f(a: Box):\n    return a.held")
+    assert native(_argument("box")) == native(_argument("kind")) == 4
+    for other in (Asked(1), 3, None):
+        with pytest.raises(TypeError):
+            native(other)
+
+
+def test_a_class_that_was_asked_for_is_forgotten_with_its_name():
+    native, python = translated(
+        "def f(a, b):\n    if isinstance(a, Box):\n        a = b\n        return a.held\n    return 1"
+    )
+    assert native(_argument("box"), Asked(7)) == python(_argument("box"), Asked(7)) == 7
+
+
+def test_a_part_that_is_put_may_let_go_of_the_sequence():
+    class Emptying:
+        def __del__(self):
+            box.other = None
+
+    native, _ = translated("def f(a):\n    a.held, a.other = a.other\n    return a")
+    box = Box()
+    for _ in range(20):
+        box.held, box.other = Emptying(), ([1], [2])
+        assert native(box) is box
+
+
+def test_numbers_of_references_that_mean_forever_stay():
+    native, _ = translated("def f(a):\n    return [a, None, True, (), 1]")
+    before = [sys.getrefcount(x) for x in (None, True, ())]
+    for _ in range(1000):
+        assert native(()) == [(), None, True, (), 1]
+    after = [sys.getrefcount(x) for x in (None, True, ())]
+    assert all(abs(a - b) < 50 for a, b in zip(after, before, strict=True))
 
 
 def test_a_class_is_known_only_where_all_ways_agree():
