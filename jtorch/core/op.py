@@ -328,11 +328,15 @@ class Context:
         self.inference = inference
         self.mode = self.grad + 2 * inference  # one number to compare
 
-    def replace(self, **changes: Any) -> Context:
-        facts: dict[str, Any] = {
-            "evaluator": self.evaluator, "grad": self.grad, "inference": self.inference,
-        }  # fmt: skip
-        return Context(**(facts | changes))
+    def replace(
+        self, evaluator: Evaluator | None = None, grad: bool | None = None, inference: bool | None = None
+    ) -> Context:
+        """One that differs in what is given. Each ``backward()`` and ``no_grad()`` asks for one."""
+        return Context(
+            self.evaluator if evaluator is None else evaluator,
+            self.grad if grad is None else grad,
+            self.inference if inference is None else inference,
+        )
 
 
 CONTEXT: ContextVar[Context]  # its default, eager with gradients, is set where eager is defined

@@ -14,7 +14,11 @@ Shape = tuple[int, ...]
 
 
 def full(value: Any, *, shape: Shape, dtype: np.dtype) -> Array:
-    return np.full(shape, value, dtype)
+    if value.__class__ is not float or dtype.kind != "f":
+        return np.full(shape, value, dtype)
+    out = np.empty(shape, dtype)
+    out.fill(value)  # a fifth of what np.full takes for one element
+    return out
 
 
 def iota(*, shape: Shape, axis: int, dtype: np.dtype) -> Array:
