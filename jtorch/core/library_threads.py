@@ -1,9 +1,10 @@
-"""NumPy's and SciPy's own BLAS, on our number of threads while an op of ours runs in it, and not longer.
+"""NumPy's and SciPy's own BLAS, on one thread while an op of ours runs in it, and not longer.
 
-Most products go another way (`ops/xp/_products.py`). What is left, decompositions, solvers, complex products,
-runs in the copy of OpenBLAS that the user's NumPy calls run in, too. Its number of threads is one for the
-whole process: while such an op runs, calls of NumPy in other Python threads see it as well. It is asked
-first, and set only where it differs.
+How they share out work changes the last bits, and ours do not depend on the number of threads. Most products
+go another way (`ops/xp/_products.py`). What is left, decompositions, solvers, complex products, runs in the
+copy of OpenBLAS that the user's NumPy calls run in, too. Its number of threads is one for the whole process:
+while such an op runs, calls of NumPy in other Python threads see it as well. It is asked first, and set only
+where it differs.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-
-from jtorch.core import threads
 
 _Function = TypeVar("_Function", bound=Callable)
 _Result = TypeVar("_Result")
@@ -32,10 +31,10 @@ class Library(NamedTuple):
     direct: bool  # these are the library's own functions
 
 
-def limited(flops: float, function: Callable[..., _Result], /, *arguments: Any, **statics: Any) -> _Result:
-    """What ``function`` gives, these libraries on the threads that pay for an op of so many operations.
+def on_one_thread(function: Callable[..., _Result], /, *arguments: Any, **statics: Any) -> _Result:
+    """What ``function`` gives, these libraries on one thread.
 
-    Threads may be in it at once: the first to enter decides, the last to leave restores. By hand, as the
+    Threads may be in it at once: the first to enter sets, the last to leave restores. By hand, as the
     context manager of threadpoolctl takes 23 us, this one 2, and as threadpoolctl ignores what a second
     Python thread sets.
 
@@ -44,7 +43,7 @@ def limited(flops: float, function: Callable[..., _Result], /, *arguments: Any, 
     """
     ours = object()
     try:
-        _enter(ours, threads.threads_for(flops))
+        _enter(ours)
         return function(*arguments, **statics)
     finally:
         try:
@@ -54,17 +53,13 @@ def limited(flops: float, function: Callable[..., _Result], /, *arguments: Any, 
 
 
 def in_lapack(function: _Function, in_scipy: bool = False) -> _Function:
-    """``function``, of a matrix or a batch of them, on our number of threads.
-
-    A decomposition takes about n^3 multiplications and additions for each matrix.
-    """
+    """``function`` on one thread."""
 
     @functools.wraps(function)
-    def run(x: Any, *arguments: Any, **statics: Any) -> Any:
+    def run(*arguments: Any, **statics: Any) -> Any:
         if in_scipy:
             import scipy.linalg  # noqa: F401 - brings the library that is to be set
-        flops = 2.0 * x.shape[-2] * x.shape[-1] * min(x.shape[-2:])
-        return limited(flops, function, x, *arguments, **statics)
+        return on_one_thread(function, *arguments, **statics)
 
     return run  # type: ignore[return-value]
 
@@ -87,16 +82,16 @@ _inside: set[object] = set()
 _changed: list[tuple[Library, int]] = []  # with the number to go back to
 
 
-def _enter(ours: object, count: int) -> None:
+def _enter(ours: object) -> None:
     libraries = _libraries()
     with _lock:
         is_first = not _inside
         _inside.add(ours)  # before any change: who leaves restores
         for library in libraries if is_first else ():
             before = library.get()
-            if before != count:
+            if before != 1:
                 _changed.append((library, before))
-                library.set(count)
+                library.set(1)
 
 
 def _leave(ours: object) -> None:

@@ -9,8 +9,8 @@ Who says it, the first that does:
     the cores of this process   those it may run on, at most its CPU quota, rounded up
 
 The number is the most that one op uses, and no more than the BLAS was built for: work that a second thread
-would not finish sooner stays on one (see `threads_for`). NumPy's own calls outside of jtorch's ops run on as
-many threads as NumPy's BLAS was given when it loaded, by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS: nothing
+would not finish sooner stays on one (see `core/pieces.py`). NumPy's own calls outside of jtorch's ops run on
+as many threads as NumPy's BLAS was given when it loaded, by OPENBLAS_NUM_THREADS or OMP_NUM_THREADS: nothing
 here changes that.
 """
 
@@ -23,18 +23,15 @@ from pathlib import Path
 
 from jtorch.core import config
 
-# Products of fewer floating-point operations stay on one thread. Measured on two cores of a Xeon (AVX-512),
-# OpenBLAS's pool asleep, as it is in a training step (ms on one thread / two, where other programs leave the
-# second core free / the median where they do not):
+# Where there is no pool of our own, products of fewer floating-point operations stay on one thread. Measured
+# on two cores of a Xeon (AVX-512), OpenBLAS's pool asleep, as it is in a training step (ms on one thread /
+# two, where other programs leave the second core free / the median where they do not):
 #     64 x 784 x 256    26 MFLOP   0.21 / 0.19 / 25
 #    256 x 784 x 256   103 MFLOP   0.72 / 0.50 / 22
 #    512 x 512 x 512   268 MFLOP   1.80 / 1.06 / 22
 #   2048 x 2048 x 256  2.1 GFLOP   15.1 / 7.7 / 9.3
 # Below a millisecond there is little to gain, and as much to lose as the scheduler lets a thread wait.
 PARALLEL_FLOPS = 1 << 27
-
-# A product with a vector waits for memory: 2048 x 2048 takes 1.0 ms on one thread and 0.6 on two.
-PARALLEL_VECTOR_FLOPS = 1 << 23
 
 FEW = 16  # every build of OpenBLAS takes as many; 64 those of the wheels
 _LARGEST = 2**31 - 1  # a C int
@@ -69,11 +66,6 @@ def _in_force(number: int) -> int:
     """What the BLAS makes of it: the BLAS is asked, and loaded, only where there may be a difference."""
     most = find_most() if number > FEW and find_most is not None else None
     return number if most is None else min(number, most)
-
-
-def threads_for(flops: float) -> int:
-    """How many threads an op of that many floating-point operations runs on."""
-    return count() if flops >= PARALLEL_FLOPS else 1
 
 
 def default_count() -> int:

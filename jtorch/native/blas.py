@@ -170,7 +170,6 @@ class Functions(NamedTuple):
 
     gemm: int
     gemv: int
-    set_threads: int
 
 
 def private_functions(dtype: str) -> Functions:
@@ -179,7 +178,7 @@ def private_functions(dtype: str) -> Functions:
     if handle is None:
         raise RuntimeError("scipy-openblas32 is not installed")
     letter = {"f32": "s", "f64": "d"}[dtype]
-    names = (f"scipy_cblas_{letter}gemm", f"scipy_cblas_{letter}gemv", "scipy_openblas_set_num_threads")
+    names = (f"scipy_cblas_{letter}gemm", f"scipy_cblas_{letter}gemv")
     return Functions(*(_address(getattr(handle, name)) for name in names))
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jtorch.core import config, threads
+from jtorch.core import config
 from jtorch.native import blas, cache, cache_files
 from jtorch.native.builtin import DATA_OFFSET, api, make_builtin
+from jtorch.native.contraction import contract as contract
 from jtorch.native.executor import layout_is_known
-from jtorch.native.immortal import live_forever
 
 Array = np.ndarray
 _TYPE = 8  # of an object's type, from its beginning
@@ -28,12 +28,10 @@ def runner(dtype: np.dtype) -> Callable[[Array, Array, Array], int] | None:
     """``run(x, y, out)`` writes the product of two matrices to ``out``, or of a batch of them along its first
     axis, and the first of each factor that has three.
 
-    Other Python threads run meanwhile, but for products that BLAS runs on several threads: its number of
-    threads is one for the whole process, and compiled code that ran beside would compute other bits. The
-    result is 0, or 1 where nothing was done: these are no such arrays
-    of ``dtype``, their sizes do not match, a layout is none that BLAS takes, or one factor is the other
-    transposed, which NumPy does in half the time. None for other dtypes, and where machine code cannot be had
-    or kept.
+    It runs on this thread, and other Python threads run meanwhile; large products are for ``contract``. The
+    result is 0, or 1 where nothing was done: these are no such arrays of ``dtype``, their sizes do not match,
+    a layout is none that BLAS takes, or one factor is the other transposed, which NumPy does in half the
+    time. None for other dtypes, and where machine code cannot be had or kept.
     """
     kind = _DTYPES.get(dtype)
     return None if kind is None else _runners().get(kind)
@@ -59,14 +57,11 @@ def _make(kind: str, dtype: np.dtype) -> Callable[..., int]:
     for name, value in places.items():
         text = text.replace(name, str(value))
     address = cache.get_or_build_ir(text, f"product_{kind}")["jtorch_product"]
-    threads.count()  # the cell holds it from now on
     record = {
         "make_int": api("PyLong_FromLongLong"), "save": api("PyEval_SaveThread"),
         "restore": api("PyEval_RestoreThread"), "class": id(np.ndarray), "dtype": id(dtype),
-        "item": dtype.itemsize, "gemm": functions.gemm, "gemv": functions.gemv, "set": functions.set_threads,
+        "item": dtype.itemsize, "gemm": functions.gemm, "gemv": functions.gemv,
         "run": blas.gemm_kernel(kind), "one_bits": int(np.float64(1).view(np.int64)),
-        "limit": threads.PARALLEL_FLOPS, "vector_limit": threads.PARALLEL_VECTOR_FLOPS,
-        "cell": ctypes.addressof(live_forever(threads.count_cell)),
     }  # fmt: skip
     assert tuple(record) == _RECORD
     return make_builtin("product", address, np.array([*record.values()], np.int64))
@@ -97,10 +92,9 @@ def _is_right(run: Callable[..., int], dtype: np.dtype) -> bool:
 
 
 # What `self` holds: functions of Python; the class of arrays, the dtype and bytes of an element; BLAS's gemm
-# and gemv, and how its threads are set; the kernel of `blas.gemm_kernel`; 1.0 as bits; the operations from
-# which a product, or one with a vector, runs on the number of threads in the cell.
+# and gemv; the kernel of `blas.gemm_kernel`; 1.0 as bits.
 _RECORD = tuple(
-    "make_int save restore class dtype item gemm gemv set run one_bits limit vector_limit cell".split()  # noqa: SIM905
+    "make_int save restore class dtype item gemm gemv run one_bits".split()  # noqa: SIM905
 )
 _MATRIX = r"""
 ; A matrix, or a batch of them: its 7 words are data, stride of the batch in bytes, rows, columns,
@@ -215,7 +209,7 @@ def _entry() -> str:
         *(f"%{array}_words = alloca [{len(_OF_MATRIX)} x i64]" for array in "xyo"),
     )
     text += _loads("", "record", _RECORD)
-    for name in ("make_int", "save", "restore", "set", "run", "gemv", "cell"):
+    for name in ("make_int", "save", "restore", "run", "gemv"):
         text += _lines(f"%call_{name} = inttoptr i64 %{name} to ptr")
     for k, array in enumerate("xyo"):
         following = "xyo"[k + 1 : k + 2] or "all"
@@ -265,28 +259,15 @@ def _checks() -> str:
         ),
         "%area = mul i64 %o_rows, %o_columns",
         "%work = mul i64 %area, %x_columns",
-        "%flops = mul i64 %work, 2",
         "%has_vector = or i1 %one_row, %one_column",
         "%some = icmp ne i64 %work, 0",
         "%vector_some = and i1 %has_vector, %some",
         "%vector_alone = and i1 %vector_some, %o_alone",
         *_bounded("x_rows", "x_columns", "y_columns", "x_leading", "y_leading"),
         "%vector = and i1 %vector_alone, %bounded",
-        "%least = select i1 %vector, i64 %vector_limit, i64 %limit",
-        "%is_large = icmp sge i64 %flops, %least",
-        "%now = load i64, ptr %call_cell",
-        "%wanted = trunc i64 %now to i32",
-        "%several = icmp sgt i64 %now, 1",
-        "%shared = and i1 %is_large, %several",
         "br i1 %all_5, label %go, label %refuse",
     ) + "go:\n" + _lines(
-        "br i1 %shared, label %more, label %alone",
-    ) + "more:\n" + _lines(
-        "call void %call_set(i32 %wanted)", "br label %product",
-    ) + "alone:\n" + _lines(
-        "%released = call ptr %call_save()", "br label %product",
-    ) + "product:\n" + _lines(
-        "%thread = phi ptr [ null, %more ], [ %released, %alone ]",
+        "%thread = call ptr %call_save()",
         "br i1 %vector, label %with_vector, label %fill",
     )
 
@@ -343,14 +324,7 @@ def _gemm() -> str:
 
 _END = """done:
   %result = phi i64 [ 0, %with_vector ], [ %status, %fill ]
-  br i1 %shared, label %fewer, label %back
-fewer:
-  call void %call_set(i32 1)
-  br label %end
-back:
   call void %call_restore(ptr %thread)
-  br label %end
-end:
   %answer = call ptr %call_make_int(i64 %result)
   ret ptr %answer
 refuse:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from jtorch.core import dtypes as dt
-from jtorch.core.op import ContractionAxes, composite, contraction
+from jtorch.core.op import composite, contraction
+from jtorch.core.products import dot_general_axes, free_axes, matmul_axes
 from jtorch.ops.routines import direct
 
 
@@ -26,17 +27,8 @@ def _matmul_shape(x, y):
     return (*batch, x[-2], y[-1])
 
 
-def _matmul_axes(x, y):
-    n = max(x, y) - 2
-    rows, columns = x - 2, y - 1
-    if x > 2 and y == 2:  # one product over all rows
-        return ContractionAxes((), tuple(range(x - 1)), (columns,), ((x - 1, 0),), tuple(range(x)))
-    batch = tuple((k if x > 2 else None, k) for k in range(n))
-    return ContractionAxes(batch, (rows,), (columns,), ((x - 1, y - 2),), tuple(range(n + 2)))
-
-
 @contraction(
-    shape=_matmul_shape, contracted=_matmul_axes, public=None, grad_name="BmmBackward0", saved_for=_CROSSED
+    shape=_matmul_shape, contracted=matmul_axes, public=None, grad_name="BmmBackward0", saved_for=_CROSSED
 )
 def matmul(xp, x, y):
     """``(..., n, k) @ (..., k, m)``; leading axes are equal or one operand has none."""
@@ -58,18 +50,8 @@ def _(xp, g, x, y, needs):
     return _products(xp, g, x, y, needs)
 
 
-def _free_axes(n, batch, inner):
-    return tuple(k for k in range(n) if k not in batch and k not in inner)
-
-
-def _dot_general_axes(x, y, batch, inner, order):
-    rows, columns = (_free_axes(n, batch[k], inner[k]) for k, n in enumerate((x, y)))
-    together, summed = (tuple(zip(*both, strict=True)) for both in (batch, inner))
-    return ContractionAxes(together, rows, columns, summed, order)
-
-
 def _dot_general_shape(x, y, batch, inner, order):
-    axes = _dot_general_axes(len(x), len(y), batch, inner, order)
+    axes = dot_general_axes(len(x), len(y), batch, inner, order)
     for a, b in (*axes.batch, *axes.inner):
         if x[a] != y[b]:
             raise RuntimeError(f"axis {a} of {list(x)} and axis {b} of {list(y)} differ in a product of them")
@@ -77,7 +59,7 @@ def _dot_general_shape(x, y, batch, inner, order):
     return tuple(sizes[k] for k in order)
 
 
-@contraction(shape=_dot_general_shape, contracted=_dot_general_axes, public=None, saved_for=_CROSSED)
+@contraction(shape=_dot_general_shape, contracted=dot_general_axes, public=None, saved_for=_CROSSED)
 def dot_general(xp, x, y, *, batch, inner, order):
     """Sums over pairs of axes of x and y, ``inner``; axes in ``batch`` go together. Both are
     (axes of x, axes of y). The result has the batch axes, then what is left of x, then of y, in the
@@ -91,8 +73,8 @@ def dot_general(xp, x, y, *, batch, inner, order):
 def _one_factor(xp, g, other, n, batch, inner, order, own):
     """The gradient of factor ``own`` (0 or 1), which has ``n`` axes."""
     together = len(batch[0])
-    free = _free_axes(n, batch[own], inner[own])
-    others_free = _free_axes(other.ndim, batch[1 - own], inner[1 - own])
+    free = free_axes(n, batch[own], inner[own])
+    others_free = free_axes(other.ndim, batch[1 - own], inner[1 - own])
     # g's axes: those of the batch, and those that were left of the other factor
     first = together + (len(free) if own == 0 else 0)
     in_g = [order.index(k) for k in range(first, first + len(others_free))]

@@ -1,9 +1,14 @@
 """Where a namespace has routines of its own for what a composite would compute slower: NumPy's has some.
 
-They are its submodules with an underscore, ``ops/xp/_convolution.py`` and others, and no part of the dialect.
+They are its submodules with an underscore, ``ops/xp/_linear.py`` and others, and no part of the dialect.
 """
 
 from __future__ import annotations
+
+
+def runs_at_once(xp):
+    """Whether a function of the namespace computes when it is called: NumPy's. Others may fuse loops."""
+    return hasattr(xp, "_products")
 
 
 def direct(xp, module, routine, *values, **facts):

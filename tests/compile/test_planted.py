@@ -18,11 +18,11 @@ import pytest
 import jtorch
 from jtorch.compile.graph import access, passes, rules
 from jtorch.compile.graph.ir import Eqn, Literal
-from jtorch.compile.graph.products import BlasMatrices
 from jtorch.compile.plan import fuse, loops, memory
 from jtorch.compile.record.trace import Tracer
-from jtorch.compile.run import products
 from jtorch.core.op import BY_NAME
+from jtorch.core.products import BlasMatrices
+from jtorch.native import contraction
 from tests.compile.chain import assert_chain
 from tests.compile.programs import of_seed
 from tests.compile.programs_check import RefusedError, check_program
@@ -339,7 +339,7 @@ def _gemm_forgets_to_transpose(patch):
 
         return forgetful
 
-    wrapped(patch, products, "blas_matrices", blas_matrices)
+    wrapped(patch, contraction, "blas_matrices", blas_matrices)
 
 
 def _broadcasts_walk(patch):

@@ -1,4 +1,4 @@
-"""NumPy's and SciPy's BLAS have our number of threads during our ops, and theirs before and after."""
+"""NumPy's and SciPy's BLAS have one thread during our ops, and theirs before and after."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.core import library_threads, threads
-from jtorch.core.library_threads import limited
+from jtorch.core import library_threads
+from jtorch.core.library_threads import on_one_thread
 from tests.core.test_threads import run
-
-LARGE = threads.PARALLEL_FLOPS
 
 
 @pytest.fixture
@@ -35,41 +33,38 @@ def seen(library):
     return library["count"]
 
 
-def test_small_ops_have_one_thread_and_large_ones_all(library, number):
-    threads.set_count(3)
-    for flops, expected in ((0, 1), (LARGE - 1, 1), (LARGE, 3)):
-        assert limited(flops, seen, library) == expected
-        assert library["count"] == 5
+def test_one_thread_meanwhile(library):
+    assert on_one_thread(seen, library) == 1
+    assert library["count"] == 5 and library["told"] == [1, 5]
 
 
-def test_a_number_that_is_right_is_left_alone(library, number):
-    threads.set_count(5)
-    assert limited(LARGE, seen, library) == 5
+def test_a_number_that_is_right_is_left_alone(library):
+    library["count"] = 1
+    assert on_one_thread(seen, library) == 1
     assert library["told"] == []
 
 
-def test_the_first_sets_and_the_last_restores(library, number):
+def test_the_first_sets_and_the_last_restores(library):
     """In threads of the same time as in a nest."""
-    threads.set_count(2)
     entered, leave = threading.Event(), threading.Event()
 
     def other():
         entered.set()
         leave.wait(10)
 
-    thread = threading.Thread(target=limited, args=(0, other))
+    thread = threading.Thread(target=on_one_thread, args=(other,))
     thread.start()
     assert entered.wait(10)
-    assert limited(LARGE, limited, 0, seen, library) == 1
+    assert on_one_thread(on_one_thread, seen, library) == 1
     assert library["count"] == 1  # the other is inside
     leave.set()
     thread.join()
     assert library["count"] == 5 and library["told"] == [1, 5]
 
 
-def test_errors_restore_too(library, number):
+def test_errors_restore_too(library):
     with pytest.raises(ZeroDivisionError):
-        limited(0, divmod, 1, 0)
+        on_one_thread(divmod, 1, 0)
     assert library["count"] == 5
 
 
@@ -99,12 +94,12 @@ def interrupted(moment: int, told, function, *arguments) -> bool:
 @pytest.mark.parametrize("nested", [False, True])
 def test_an_interrupt_at_any_moment_leaves_the_number_from_before(library, nested):
     told = library_threads.found(False)[0].set.__code__
-    work = (limited, 0, limited, LARGE, seen, library) if nested else (limited, 0, seen, library)
+    work = (on_one_thread, on_one_thread, seen, library) if nested else (on_one_thread, seen, library)
     moment = 1
     while interrupted(moment, told, *work):
         assert library["count"] == 5, f"after moment {moment}"
         assert not library_threads._inside and not library_threads._changed
-        assert limited(0, seen, library) == 1 and library["count"] == 5
+        assert on_one_thread(seen, library) == 1 and library["count"] == 5
         moment += 1
     assert moment > 10
 
@@ -114,11 +109,11 @@ def test_a_child_forked_meanwhile_has_the_number_from_before(library):
     def in_a_child():
         child = os.fork()
         if not child:
-            limited(LARGE, int)
+            on_one_thread(int)
             os._exit(0 if library["count"] == 5 else 1)
         return child
 
-    child = limited(0, in_a_child)
+    child = on_one_thread(in_a_child)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -144,7 +139,7 @@ def test_decompositions(ours):
     lines = run(OPS.format(ours=ours), OPENBLAS_NUM_THREADS="2").splitlines()
     if lines[0].startswith("[]"):
         pytest.skip("NumPy's BLAS has no threads here")
-    assert lines[0] == f"[2] [1] [{ours}] [2]"
+    assert lines[0] == "[2] [1] [1] [2]"
     assert lines[1] == "True {2}"
 
 

@@ -109,18 +109,6 @@ def test_other_dtypes_have_none():
         assert products.runner(np.dtype(dtype)) is None
 
 
-@pytest.mark.parametrize("sizes", [(1100, 400, 600), (1, 3000, 3000), (3000, 3000, 1)], ids=str)
-def test_large_products_have_our_number_of_threads(dtype, sizes, number):
-    m, k, n = sizes
-    assert 2 * m * k * n >= (threads.PARALLEL_FLOPS if min(m, n) > 1 else threads.PARALLEL_VECTOR_FLOPS)
-    rng, call = np.random.default_rng(0), products.runner(np.dtype(dtype))
-    x, y, out = rng.random((m, k), dtype), rng.random((k, n), dtype), np.empty((m, n), dtype)
-    for count in (1, 3):
-        threads.set_count(count)
-        assert call(x, y, out) == 0
-        np.testing.assert_allclose(out, x.astype(float) @ y.astype(float), rtol=1e-4)
-
-
 def test_python_threads_multiply_at_once(dtype, number):
     threads.set_count(2)
     call = products.runner(np.dtype(dtype))

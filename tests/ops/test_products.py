@@ -287,3 +287,19 @@ def test_factors_of_integer_products_lose_their_fractions() -> None:
         jtorch.addr(matrix, jtorch.tensor([3]), jtorch.tensor([5]), **half)
     assert jtorch.addr(matrix, jtorch.tensor([3]), jtorch.tensor([5]), beta=2, alpha=3).item() == 65
     assert jtorch.addmv(vector.float(), jtorch.tensor([[3.0]]), jtorch.tensor([5.0]), **half).item() == 27.5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ((200, 200), (150, 200)), ((200, 150), (200, 200)), ((3001,), (3000, 3000)), ((3000, 3000), (3001,)),
+        ((4, 300, 301), (300, 300)), ((4, 300, 300), (4, 299, 300)), ((4, 300, 300), (3, 300, 300)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_large_factors_that_do_not_match_are_refused(x, y, dtype):
+    """By their sizes, before anything reads beyond them."""
+    dtype = getattr(jtorch, dtype)
+    with pytest.raises(RuntimeError):
+        jtorch.ones(x, dtype=dtype) @ jtorch.ones(y, dtype=dtype)

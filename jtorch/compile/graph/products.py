@@ -1,60 +1,22 @@
-"""A product of matrices as memory: where its factors lie along its batch, rows, columns and inner axis.
-
-Each of the four is a list of axes, as few as strides allow: windows of images, permuted axes and repeated
-ones are axes like others, so that a factor is never copied for its layout.
-"""
+"""Which product of matrices a contraction computes, and where its factors lie."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from jtorch.compile.graph.access import Find, Layout, layout_of, strides_of
 from jtorch.compile.graph.ir import Eqn, Var
-
-MOST_AXES = 6
-"""Axes that each part of a product may have."""
+from jtorch.core.products import Product, product_of_layouts
 
 
-class Axis(NamedTuple):
-    """Its size, and how many elements of the factors and of the result are from one position to the next."""
-
-    size: int
-    in_x: int
-    in_y: int
-    in_out: int
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """Two factors and the axes of a product of theirs, whose result has memory of its own."""
-
+class Factors(NamedTuple):
     x: Layout
     y: Layout
-    batch: tuple[Axis, ...]
-    rows: tuple[Axis, ...]
-    columns: tuple[Axis, ...]
-    inner: tuple[Axis, ...]
-
-    @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """How many matrices, rows, columns, and products per element of the result."""
-        batch, rows, columns, inner = (
-            math.prod(a.size for a in part) for part in (self.batch, self.rows, self.columns, self.inner)
-        )
-        return batch, rows, columns, inner
-
-    @property
-    def flops(self) -> int:
-        return 2 * math.prod(self.sizes)
+    product: Product
 
 
-def product_of(eqn: Eqn, find: Find) -> Product | None:
-    """The product that a contraction computes; None where it has too many axes, or a factor is no view.
-
-    Factors in row-major memory of their own never have too many.
-    """
+def product_of(eqn: Eqn, find: Find) -> Factors | None:
+    """None where the product has too many axes, or a factor is no view."""
     assert eqn.op.contracted is not None
     x, y = eqn.inputs
     assert isinstance(x, Var) and isinstance(y, Var)
@@ -62,75 +24,7 @@ def product_of(eqn: Eqn, find: Find) -> Product | None:
     if at_x is None or at_y is None:
         return None
     axes = eqn.op.contracted(len(x.shape), len(y.shape), **eqn.statics)
-
-    strides = strides_of(eqn.outputs[0])
-    in_out = iter(strides[axes.out.index(k)] for k in range(len(axes.out)))
-
-    def axis(k: int | None, n: int | None, out: int) -> Axis:
-        size = x.shape[k] if k is not None else y.shape[n] if n is not None else 1
-        return Axis(size, 0 if k is None else at_x.strides[k], 0 if n is None else at_y.strides[n], out)
-
-    parts = (
-        [axis(k, n, next(in_out)) for k, n in axes.batch], [axis(k, None, next(in_out)) for k in axes.rows],
-        [axis(None, n, next(in_out)) for n in axes.columns], [axis(k, n, 0) for k, n in axes.inner],
-    )  # fmt: skip
-    batch, rows, columns, inner = (_merged(part) for part in parts)
-    if max(map(len, (batch, rows, columns, inner))) > MOST_AXES:
-        return None
-    return Product(at_x, at_y, batch, rows, columns, inner)
-
-
-def _merged(axes: list[Axis]) -> tuple[Axis, ...]:
-    """The same elements in the same order by fewer axes."""
-    out: list[Axis] = []
-    for axis in axes:
-        if axis.size == 1:
-            continue
-        before = out[-1] if out else None
-        if before and before[1:] == tuple(stride * axis.size for stride in axis[1:]):
-            out[-1] = Axis(before.size * axis.size, *axis[1:])
-        else:
-            out.append(axis)
-    return tuple(out)
-
-
-class BlasMatrix(NamedTuple):
-    """How BLAS walks a matrix: as it is or transposed, with a leading dimension, in elements."""
-
-    transposed: bool
-    leading: int
-
-
-class BlasMatrices(NamedTuple):
-    """The factors and the result, which is never transposed."""
-
-    x: BlasMatrix
-    y: BlasMatrix
-    out: BlasMatrix
-
-
-def blas_matrices(product: Product) -> BlasMatrices | None:
-    """The product as BLAS can walk it; None where it cannot."""
-    parts = (product.batch, product.rows, product.columns, product.inner)
-    if max(map(len, parts)) > 1:
-        return None
-    _, rows, columns, inner = product.sizes
-    # the stride of a single position, or of none, does not matter
-    down, right, deep = (part[0] if part else Axis(1, 0, 0, 0) for part in parts[1:])
-    x, y = _walked(rows, inner, down.in_x, deep.in_x), _walked(inner, columns, deep.in_y, right.in_y)
-    out = _walked(rows, columns, down.in_out, right.in_out)
-    if x is None or y is None or out is None or out.transposed:
-        return None
-    return BlasMatrices(x, y, out)
-
-
-def _walked(rows: int, columns: int, down: int, right: int) -> BlasMatrix | None:
-    if 0 in (rows, columns):
-        return BlasMatrix(False, max(columns, 1))
-    for transposed, (n, m, leading, step) in (
-        (False, (rows, columns, down, right)), (True, (columns, rows, right, down)),
-    ):  # fmt: skip
-        leading = m if n == 1 else leading
-        if leading >= m and (m == 1 or step == 1):
-            return BlasMatrix(transposed, leading)
-    return None
+    product = product_of_layouts(
+        axes, (x.shape, at_x.strides), (y.shape, at_y.strides), strides_of(eqn.outputs[0])
+    )
+    return None if product is None else Factors(at_x, at_y, product)

@@ -128,8 +128,8 @@ def _flops(task: Task, plan: Plan) -> float:
         inner = sum(isinstance(v, Compute) and v.level == 2 for v in task.nest.values())
         return float(math.prod(task.nest.sizes) * (inner + len(task.nest.reductions)))
     eqn = task.step.eqns[0]
-    product = product_of(eqn, plan.fused.find) if task.step.kind is StepKind.GEMM else None
-    return 0.0 if product is None else float(product.flops)
+    factors = product_of(eqn, plan.fused.find) if task.step.kind is StepKind.GEMM else None
+    return 0.0 if factors is None else float(factors.product.flops)
 
 
 @functools.cache

@@ -18,16 +18,17 @@ from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.emitter import Edge, Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Literal, Var
-from jtorch.compile.graph.products import product_of
+from jtorch.compile.graph.products import Factors, product_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.memory import Place, Plan, Task, Where
-from jtorch.compile.plan.pieces import Piece, pieces_of
+from jtorch.compile.plan.pieces import nest_time, pieces_of
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
-from jtorch.compile.run.products import FAILURES, Call, call_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
+from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
 from jtorch.native import cache, workers
+from jtorch.native.contraction import FAILURES, Call, call_of
 from jtorch.native.executor import Executor, Patch, layout_is_known
 from jtorch.ops import xp
 
@@ -61,7 +62,8 @@ class Replay(Runner):
         self.n_arguments = binding.n_arguments
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
-        self._products: dict[Task, Call] = {}
+        self._products: dict[Task, tuple[Factors, Call]] = {}
+        self.is_cut = bool(workers.pool()) and sum(map(self._time, self.plan.tasks)) >= LEAST_TOTAL
         self.segments: list[Any] = []
         self._make_segments()
         self.run: Callable[..., int] = self._entry()
@@ -113,31 +115,39 @@ class Replay(Runner):
             else:
                 rows.append(row)
                 owners.append(task)
-        shared = [call.shared for task in tasks if (call := self._products.get(task)) is not None]
+        shared = [self._products[task][1].shared for task in tasks if task in self._products]
         return Native(np.array(rows, np.int64), owners, patches, [block, *shared], self.n_arguments)
 
     def _pieces(self, task: Task) -> list[Piece]:
         """What the kernel of a task is called for, one after the other or by several threads."""
         kernel = self.code.kernels.get(task)
         if kernel is None:
-            return self._product(task).pieces
+            return self._product(task)[1].pieces
         assert task.nest is not None
         cut = pieces_of(task.nest)
-        if task.can_fail or not workers.pool():
+        if task.can_fail or not self.is_cut:
             cut = [(cut[0][0], cut[-1][1])] if cut else []
         return [Piece("", part) for part in cut or [(0, 0)]]
 
-    def _product(self, task: Task) -> Call:
+    def _time(self, task: Task) -> float:
+        """Microseconds that it takes on one thread, about; 0 of what the host does."""
+        if task.step.kind is StepKind.HOST:
+            return 0.0
+        if task.nest is None:
+            return product_time(self._product(task)[0].product.flops)
+        return nest_time(task.nest)
+
+    def _product(self, task: Task) -> tuple[Factors, Call]:
         """The product that a task without a kernel of its own is."""
         if task not in self._products:
-            product = product_of(task.step.eqns[0], self.plan.fused.find)
-            assert product is not None  # see graph/finalise.py
-            self._products[task] = call_of(product, task.step.eqns[0].outputs[0].dtype)
+            factors = product_of(task.step.eqns[0], self.plan.fused.find)
+            assert factors is not None  # see graph/finalise.py
+            self._products[task] = factors, call_of(factors.product, task.step.eqns[0].outputs[0].dtype)
         return self._products[task]
 
     def _n_words(self, task: Task) -> int:
         kernel = self.code.kernels.get(task)
-        return len(kernel.arguments) if kernel else self._product(task).n_words
+        return len(kernel.arguments) if kernel else self._product(task)[1].n_words
 
     def _fill(
         self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
@@ -171,17 +181,19 @@ class Replay(Runner):
     def _fill_product(
         self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
     ) -> int:
-        call, (eqn,) = self._product(task), task.step.eqns
-        owners = (call.product.x.owner, call.product.y.owner, eqn.outputs[0])
-        words = call.words(piece)
-        block[at : at + len(words)] = words
+        (x, y, _), call = self._product(task)
+        out = task.step.eqns[0].outputs[0]
+        owners = ((x.owner, x.offset), (y.owner, y.offset), (out, 0))
+        told = call.words(piece)
+        block[at : at + len(told)] = told
         if call.shared is None:  # each piece has addresses of its own
-            for k, (var, nbytes) in enumerate(zip(owners, call.begins(piece), strict=True)):
-                self._point(var, nbytes, block, at + 1 + k, base, patches)
+            words, first, where = block, at + 1, base
         elif piece == call.pieces[0]:
-            start = call.shared.__array_interface__["data"][0]
-            for k, (var, nbytes) in enumerate(zip(owners, call.begins(piece), strict=True)):
-                self._point(var, nbytes, call.shared, k, start, patches)
+            words, first, where = call.shared, 0, call.shared.__array_interface__["data"][0]
+        else:
+            return call.kernel
+        for k, ((var, offset), begin) in enumerate(zip(owners, call.begins(piece), strict=True)):
+            self._point(var, offset * out.dtype.itemsize + begin, words, first + k, where, patches)
         return call.kernel
 
     def _entry(self) -> Callable[..., int]:

@@ -36,7 +36,7 @@ PIECE_WORDS = 7
 
 
 NO_MEMORY = 2
-"""Status where there is none for the blocks: up to half a megabyte for each thread."""
+"""Status where there is none for the blocks: about a megabyte for each thread."""
 
 
 class Axis(NamedTuple):

@@ -11,7 +11,6 @@ from jtorch.native.packed.vectors import (
     INNER,
     INNER_BLOCK,
     MALLOC,
-    PANELS,
     PARTS,
     RUN_WORDS,
     Vectors,
@@ -72,7 +71,7 @@ def loops(v: Vectors, no_memory: int) -> str:
     first_matrix, last_matrix, *ranges = (w.load(block, 8 * k, kind="i64") for k in range(1, 7))
     rows, columns = w.minus(ranges[1], ranges[0]), w.minus(ranges[3], ranges[2])
     w.give_if(w.either(w.less(rows, integer(1)), w.less(columns, integer(1))), integer(0))
-    size = PANELS * v.panel_bytes + INNER_BLOCK * 2 * v.bytes + v.bytes
+    size = v.panels * v.panel_bytes + INNER_BLOCK * 2 * v.bytes + v.bytes
     memory = w.call(w.load(what, 8 * MALLOC), integer(size))
     w.give_if(w.same(memory, NULL), integer(no_memory))
     ahead = w.operation("i64", f"ptrtoint {memory} to i64")
@@ -102,10 +101,10 @@ class _Matrix:
         self.axes = {name: w.at(what, 8 * at) for name, at in PARTS.items()}
         self.inner = w.load(what, 8 * INNER, kind="i64")
         self.first_row, self.first_column, self.columns = first_row, first_column, columns
-        self.packed_rows, self.packed_columns = packed, w.at(packed, PANELS * v.panel_bytes)
+        self.packed_rows, self.packed_columns = packed, w.at(packed, v.panels * v.panel_bytes)
         self.inner_a, self.inner_b = _Inner(v, w), _Inner(v, w)
         self.rows_of_a, self.columns_of_b = _Lanes(v, w, v.left), _Lanes(v, w, 2)
-        self.rows_of_c, self.columns_of_c = w.array("i64", PANELS * v.rows), _Lanes(v, w, 2)
+        self.rows_of_c, self.columns_of_c = w.array("i64", v.panels * v.rows), _Lanes(v, w, 2)
         # the product of a panel by itself, where its columns lie apart in the result
         self.apart, self.rows_apart = w.array("i8", v.rows * 2 * v.bytes, align=64), w.array("i64", v.rows)
         for i in range(v.rows):
@@ -132,10 +131,10 @@ class _Matrix:
             self.inner_a.find(self.axes["inner"], IN_A, first, count)
             self.inner_b.find(self.axes["inner"], IN_B, first, count)
             fresh = w.same(depth, integer(0))
-            blocks = w.quotient(w.plus(self.panels, integer(PANELS - 1)), integer(PANELS))
+            blocks = w.quotient(w.plus(self.panels, integer(self.v.panels - 1)), integer(self.v.panels))
             with w.repeat(blocks) as block:
-                panel = w.times(block, integer(PANELS))
-                many = w.least(w.minus(self.panels, panel), integer(PANELS))
+                panel = w.times(block, integer(self.v.panels))
+                many = w.least(w.minus(self.panels, panel), integer(self.v.panels))
                 self._pack_rows(a, panel, many, count, missing)
                 self._columns(b, c, panel, many, count, missing, fresh)
 

@@ -10,11 +10,11 @@ import warnings
 
 # routines for what a composite would compute slower; no part of the dialect
 from jtorch.ops.xp import _blocked_sum as _blocked_sum
-from jtorch.ops.xp import _convolution as _convolution
 from jtorch.ops.xp import _linear as _linear
 from jtorch.ops.xp import _pooling as _pooling
 from jtorch.ops.xp import _products as _products
 from jtorch.ops.xp import _softmax as _softmax
+from jtorch.ops.xp import _temporaries as _temporaries
 from jtorch.ops.xp import _variance as _variance
 
 # each file offers what it defines under a public name, and nothing else is callable here

@@ -2,28 +2,29 @@
 
 NumPy's BLAS wakes its threads for products of 0.3 million multiplications (0.01 million with a vector), a few
 microseconds of work, and they spin for 30 ms when it is done: beside other busy programs a training step took
-18 times as long. How many threads it uses belongs to the user's own calls of NumPy, so
-what is too large for it to stay on one thread goes to a private copy of OpenBLAS, where there is one
-(`native/products.py`: the one that compiled code uses). It costs nothing: 64 x 784 by 784 x 256 takes 198 us
-in both, 32 x 64 by 64 x 256 7.3. Setting NumPy's number around each product and setting it back would take
-less code and 1 us, but other Python threads see it, on Zen 4 NumPy's copy has chosen slower kernels, and its
-threads cannot be told to sleep when they have nothing to do.
+18 times as long. Its bits depend on how many they are. So what is too large for it to stay on one thread
+goes to a private copy of OpenBLAS (`native/products.py`), and what is large to the pieces that compiled code
+runs, on all threads (`native/contraction.py`): 128 x 784 by 784 x 512 takes 0.4 ms there, 0.75 on one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jtorch.core.library_threads import limited
+from jtorch.core.library_threads import on_one_thread
+from jtorch.core.op import ContractionAxes
+from jtorch.core.products import matmul_axes
 
 Array = np.ndarray
 
 # Of multiplications: up to here OpenBLAS stays on one thread by itself. For a product with one row or
 # column NumPy calls its routine for vectors (interface/gemm.c and gemv.c, GEMM_MULTITHREAD_THRESHOLD = 4).
 _SERIAL, ALWAYS_SERIAL = 65536 * 4, 2304 * 4
+_SHARED = 1 << 22  # from here on pieces of a product are worth more than the 3 us more that they begin later
 _RUN = 8192  # of a product of two vectors: up to 10,000 are serial (interface/dot.c)
 
 find: Callable[[], Any] | None = None
@@ -38,11 +39,11 @@ def dot(x: Array, y: Array) -> Array:
     if one_row and one_column and x.size == y.size:
         return inner(x.reshape(-1), y.reshape(-1)).reshape(1, 1)
     run = _runners.get(x.dtype)
-    if run is not None:
+    if run is not None and work < _SHARED:
         out = np.empty((len(x), y.shape[1]), x.dtype)
         if not run(x, y, out):
             return out
-    return _apart(x, y, None)
+    return _apart(x, y)
 
 
 def vector_dot(x: Array, y: Array) -> Array:
@@ -62,41 +63,52 @@ def inner(x: Array, y: Array) -> Array:
     return np.asarray(parts.sum(dtype=x.dtype) + x[whole:].dot(y[whole:]), x.dtype)
 
 
-def matmul(x: Array, y: Array, out: Array | None = None) -> Array:
-    """``np.matmul(x, y, out=out)`` of matrices, or of batches of them."""
+def matmul(x: Array, y: Array) -> Array:
+    """``np.matmul(x, y)`` of matrices, or of batches of them."""
     work = x.shape[-2] * x.shape[-1] * y.shape[-1]
     if work < ALWAYS_SERIAL or (work <= _SERIAL and x.shape[-2] > 1 < y.shape[-1]):
-        return np.matmul(x, y, out=out)
-    return _apart(x, y, out)
+        return np.matmul(x, y)
+    return _apart(x, y)
+
+
+def contract(axes: ContractionAxes, x: Array, y: Array) -> Array | None:
+    """The product along ``axes``, whatever layout the factors have; None where NumPy must compute it."""
+    return None if find is None else find().contract(axes, x, y)
 
 
 _runners: dict[np.dtype, Callable[[Array, Array, Array], int]] = {}
 _asked: set[np.dtype] = set()
 
 
-def _apart(x: Array, y: Array, out: Array | None) -> Array:
+def _apart(x: Array, y: Array) -> Array:
     dtype = x.dtype
     if dtype not in _asked:
         run = None if find is None else find().runner(dtype)
         if run is not None:
             _runners[dtype] = run
         _asked.add(dtype)  # last: Ctrl-C may come before, and another thread would go without
-    run = _runners.get(dtype)
-    total = _result(x, y) if out is None and run is not None else out
-    if run is not None and total is not None and _run(run, x, y, total):
-        return total
-    flops = 2.0 * x.shape[-2] * x.shape[-1] * y.shape[-1]
-    if x.ndim == 2 == y.ndim and out is None:
-        return limited(flops, x.dot, y)
-    return limited(flops, np.matmul, x, y, out=out)
+    shape = _shape(x, y)
+    if shape is not None:
+        if math.prod(shape) * x.shape[-1] >= _SHARED:
+            found = contract(matmul_axes(x.ndim, y.ndim), x, y)
+            if found is not None:
+                return found
+        run = _runners.get(dtype)
+        if run is not None:
+            out = np.empty(shape, dtype)
+            if _run(run, x, y, out):
+                return out
+    if x.ndim == 2 == y.ndim:
+        return on_one_thread(x.dot, y)
+    return on_one_thread(np.matmul, x, y)
 
 
-def _result(x: Array, y: Array) -> Array | None:
-    """Memory for the product; None where the leading axes are to be broadcast."""
+def _shape(x: Array, y: Array) -> tuple[int, ...] | None:
+    """Of the product; None where the leading axes are to be broadcast."""
     leading, other = x.shape[:-2], y.shape[:-2]
     if leading and other and leading != other:
         return None
-    return np.empty((*(leading or other), x.shape[-2], y.shape[-1]), x.dtype)
+    return (*(leading or other), x.shape[-2], y.shape[-1])
 
 
 def _run(run: Callable[..., int], x: Array, y: Array, out: Array) -> bool:

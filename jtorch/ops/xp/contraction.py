@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from jtorch.core.products import dot_general_axes as _dot_general_axes
 from jtorch.ops.xp import _products
 
 Array = np.ndarray
@@ -32,6 +33,9 @@ def matmul(x: Array, y: Array) -> Array:
 
 
 def dot_general(x: Array, y: Array, *, batch: _Axes, inner: _Axes, order: tuple[int, ...]) -> Array:
+    found = _products.contract(_dot_general_axes(x.ndim, y.ndim, batch, inner, order), x, y)
+    if found is not None:
+        return found
     free = [
         [k for k in range(t.ndim) if k not in batch[n] and k not in inner[n]] for n, t in enumerate((x, y))
     ]

@@ -6,20 +6,17 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.compile.graph.access import Layout
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.graph.ir import Type, Var
-from jtorch.compile.graph.products import Axis, Product, blas_matrices, product_of
+from jtorch.compile.graph.products import product_of
+from jtorch.core.products import Axis, Product, blas_matrices
 from tests.compile.chain import optimised, trace
-
-LAYOUT = Layout(Var(Type(np.dtype(np.float32), (1,))), 0, (1,))
 
 
 def walked(x, y, sizes):
     """How BLAS walks factors with these (down, right) strides and (rows, columns, inner) sizes."""
     rows, columns, inner = sizes
     down, right = (Axis(rows, x[0], 0, columns),), (Axis(columns, 0, y[1], 1),)
-    found = blas_matrices(Product(LAYOUT, LAYOUT, (), down, right, (Axis(inner, x[1], y[0], 0),)))
+    found = blas_matrices(Product((), down, right, (Axis(inner, x[1], y[0], 0),)))
     assert found is None or found.out == (False, max(columns, 1))
     return found and tuple(tuple(f) for f in found[:2])
 
@@ -50,7 +47,7 @@ def product(function, *arrays):
         graph = finalise(optimised(trace(function, [jtorch.from_numpy(a) for a in arrays]).graph))
     made_by = {v: e for e in graph.eqns for v in e.outputs}
     (eqn,) = [e for e in graph.eqns if e.op.contracted is not None]
-    return product_of(eqn, made_by.get)
+    return product_of(eqn, made_by.get).product
 
 
 def zeros(*shape):

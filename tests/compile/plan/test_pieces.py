@@ -6,7 +6,8 @@ import pytest
 
 import jtorch
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.plan.pieces import GRAIN, MOST, pieces_of, product_pieces
+from jtorch.compile.plan.pieces import pieces_of
+from jtorch.core.pieces import GRAIN, MOST, product_pieces
 from tests.compile.chain import optimised, planned, trace
 
 

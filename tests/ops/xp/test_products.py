@@ -44,9 +44,6 @@ def test_batches(way, leading, n):
     x, y = (rng.integers(-5, 6, (*axes, n, n)).astype(np.float32) for axes in leading)
     expected = np.matmul(x, y)
     np.testing.assert_array_equal(_products.matmul(x, y), expected)
-    out = np.full((*expected.shape[:-1], n + 1), np.nan, np.float32)[..., :n]
-    assert _products.matmul(x, y, out) is out
-    np.testing.assert_array_equal(out, expected)
     turned = np.ascontiguousarray(np.swapaxes(x, -2, -1))
     np.testing.assert_array_equal(_products.matmul(np.swapaxes(turned, -2, -1), y), expected)
 
@@ -113,9 +110,9 @@ def test_an_interrupted_search_for_the_private_copy_is_made_again(monkeypatch):
     monkeypatch.setattr(_products, "find", lambda: Products)
     monkeypatch.setattr(_products, "_runners", {})
     monkeypatch.setattr(_products, "_asked", set())
-    x = np.ones((200, 200))
+    x = np.ones((130, 130))
     with pytest.raises(KeyboardInterrupt):
         _products.dot(x, x)
     for _ in range(2):  # asked again, and then no more
-        assert (_products.dot(x, x) == 200).all()
+        assert (_products.dot(x, x) == 130).all()
     assert not answers

@@ -1,0 +1,206 @@
+"""A product of matrices as argument blocks, for BLAS or for our own kernel.
+
+Our own takes every layout, and is the faster one where matrices are large; BLAS starts sooner, and does less
+for a matrix that is thin. Both modes choose here, so a product has the same bits in both.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jtorch.core import config
+from jtorch.core.op import ContractionAxes
+from jtorch.core.pieces import Piece, product_pieces
+from jtorch.core.products import MOST_AXES, Axis, BlasMatrices, Product, blas_matrices, product_of_layouts
+from jtorch.core.strides import contiguous_strides
+from jtorch.native import blas, cache_files, packed, workers
+from jtorch.native.executor import Executor, Patch
+
+Array = np.ndarray
+
+# From here on our own kernel is the faster one, in operations and sizes of one matrix: of OpenBLAS's time it
+# takes 0.87 for 256 x 256 x 256, 1.01 for 128 x 128 x 128, 1.3 for 64 x 64 x 64, 1.5 for 256 x 256 x 32.
+_OWN_FLOPS = 8_000_000
+_OWN_ROWS, _OWN_COLUMNS, _OWN_INNER = 64, 64, 32
+
+FAILURES = {
+    blas.TOO_LARGE: "a size of a matrix product does not fit BLAS's 32 bits",
+    packed.NO_MEMORY: "there is no memory for the blocks of a matrix product",
+}
+"""What the status of a product's kernel means."""
+
+KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+"""The dtypes that there are kernels for."""
+
+_PARTS = ("batch", "rows", "columns")  # of the result
+assert MOST_AXES <= packed.AXES  # what finalising lets pass
+
+_ONE, _ZERO = (int(np.float64(x).view(np.int64)) for x in (1, 0))
+
+
+@dataclass(eq=False)
+class Call:
+    """A product, its pieces, and what its kernel is told.
+
+    ``shared`` are words that all pieces read, the first three of them the addresses of x, y and the result;
+    None where each piece has its own.
+    """
+
+    product: Product
+    dtype: np.dtype
+    kernel: int
+    n_words: int
+    pieces: list[Piece]
+    shared: np.ndarray | None
+    matrices: BlasMatrices | None = None
+    threaded: Sequence[int] = ()
+
+    def begins(self, piece: Piece) -> tuple[int, int, int]:
+        """How many bytes into x, y and the result those of a piece begin."""
+        if self.shared is not None:
+            return 0, 0, 0
+        _, *strides = _only(getattr(self.product, piece.axis))
+        x, y, out = (piece.range[0] * stride * self.dtype.itemsize for stride in strides)
+        return x, y, out
+
+    def words(self, piece: Piece) -> list[int]:
+        """The argument block of a piece, addresses that come later being 0."""
+        sizes = dict(zip((*_PARTS, "inner"), self.product.sizes, strict=True))
+        if self.shared is not None:
+            ranges = {name: (0, sizes[name]) for name in _PARTS} | {piece.axis: piece.range}
+            address = self.shared.__array_interface__["data"][0]
+            return [address, *(end for name in _PARTS for end in ranges[name])]
+        assert self.matrices is not None
+        sizes[piece.axis] = piece.range[1] - piece.range[0]
+        apart = [stride * self.dtype.itemsize for stride in _only(self.product.batch)[1:]]
+        flags = [112 if factor.transposed else 111 for factor in self.matrices[:2]]
+        return [
+            blas.gemm_address(KINDS[self.dtype]), 0, 0, 0, sizes["batch"], *apart, *flags,
+            sizes["rows"], sizes["columns"], sizes["inner"], *(matrix.leading for matrix in self.matrices),
+            _ONE, _ZERO, *self.threaded,
+        ]  # fmt: skip
+
+
+def _only(axes: Sequence[Axis]) -> Axis:
+    """The axis of a part that has one at most."""
+    return axes[0] if axes else Axis(1, 0, 0, 0)
+
+
+def call_of(product: Product, dtype: np.dtype) -> Call:
+    """How a product of float32 or float64 is computed."""
+    matrices, kind = blas_matrices(product), KINDS[dtype]
+    batch, rows, columns, inner = product.sizes
+    pooled = bool(workers.pool())
+    pieces = product_pieces(batch, rows, columns, inner)
+    whole = [Piece("batch", (0, batch))]
+    large = 2 * rows * columns * inner >= _OWN_FLOPS
+    square = rows >= _OWN_ROWS and columns >= _OWN_COLUMNS and inner >= _OWN_INNER
+    if matrices is None or (pooled and blas.is_private() and large and square):
+        item = dtype.itemsize
+        parts = {
+            name: [packed.Axis(a.size, *(stride * item for stride in a[1:])) for a in getattr(product, name)]
+            for name in (*_PARTS, "inner")
+        }
+        shared = np.array(packed.describe(parts), np.int64)
+        kernel = packed.kernel(kind)
+        return Call(product, dtype, kernel, packed.PIECE_WORDS, pieces if pooled else whole, shared)
+    if pooled and blas.is_private():
+        return Call(product, dtype, blas.gemm_kernel(kind), blas.ARGUMENT_WORDS, pieces, None, matrices)
+    kernel, threaded = blas.product_kernel(kind, 2 * rows * columns * inner)  # SciPy's has its own threads
+    n_words = blas.ARGUMENT_WORDS + len(threaded)
+    return Call(product, dtype, kernel, n_words, whole, None, matrices, threaded)
+
+
+def contract(axes: ContractionAxes, x: Array, y: Array) -> Array | None:
+    """The product of two arrays along ``axes``, in row-major memory of its own, on all threads.
+
+    None where there is no kernel for it: for sizes that do not match, for other dtypes than those of KINDS,
+    for a layout with too many axes or of elements that do not lie on multiples of their size, and where
+    machine code cannot be had or kept. Raises MemoryError where there is none for the kernel's blocks.
+    """
+    if x.dtype not in KINDS or y.dtype is not x.dtype or not _has_kernel(KINDS[x.dtype]):
+        return None
+    facts = (axes, x.dtype, x.shape, x.strides, y.shape, y.strides)
+    plan = _plan(*facts)
+    if plan is None:
+        return None
+    out = np.empty(plan.shape, x.dtype)
+    if not plan.alone.acquire(blocking=False):  # another thread of Python is in it
+        plan = _Plan(plan.call, plan.shape)
+        plan.alone.acquire()
+    try:
+        status = plan.executor.run(x, y, out)
+    finally:
+        plan.alone.release()
+    if status:
+        raise MemoryError(FAILURES[Executor.decode(status)[1]])
+    return out
+
+
+@functools.cache
+def _has_kernel(kind: str) -> bool:
+    if not config.jitted() or cache_files.open_folder(warn=False) is None:
+        return False
+    try:
+        return bool(packed.kernel(kind))
+    except (RuntimeError, ImportError, OSError):  # LLVM refuses it, or is not there
+        return False
+
+
+class _Plan:
+    """A product whose factors and result are arguments. Other Python threads run meanwhile, but for products
+    that BLAS runs on threads of its own: their number is one for the whole process.
+    """
+
+    def __init__(self, call: Call, shape: tuple[int, ...]) -> None:
+        self.call, self.shape, self.alone = call, shape, threading.Lock()
+        blocks = np.array([call.words(piece) for piece in call.pieces], np.int64)
+        start, size = blocks.__array_interface__["data"][0], blocks.strides[0]
+        if call.shared is not None:
+            words = call.shared.copy()
+            blocks[:, 0] = words.__array_interface__["data"][0]
+            patches = [Patch(k, int(blocks[0, 0]) + 8 * k) for k in range(3)]
+        else:
+            words = blocks
+            patches = [
+                Patch(k, start + n * size + 8 * (1 + k), begin)
+                for n, piece in enumerate(call.pieces)
+                for k, begin in enumerate(call.begins(piece))
+            ]
+        pool = workers.pool() if len(blocks) > 1 else 0
+        rows = np.array([[call.kernel, start, len(blocks), size, pool]], np.int64)
+        self.executor = Executor(rows, patches, [blocks, words], release_gil=not call.threaded)
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(
+    axes: ContractionAxes, dtype: np.dtype, x_shape: tuple[int, ...], x_strides: tuple[int, ...],
+    y_shape: tuple[int, ...], y_strides: tuple[int, ...],
+) -> _Plan | None:  # fmt: skip
+    item = dtype.itemsize
+    if any(stride % item for stride in (*x_strides, *y_strides)):
+        return None
+    pairs = [(k, n) for k, n in (*axes.batch, *axes.inner) if k is not None and n is not None]
+    if any(x_shape[k] != y_shape[n] for k, n in pairs):
+        return None
+    sizes = [y_shape[n or 0] if k is None else x_shape[k] for k, n in axes.batch]
+    sizes += [*(x_shape[k] for k in axes.rows), *(y_shape[k] for k in axes.columns)]
+    shape = tuple(sizes[k] for k in axes.out)
+    product = product_of_layouts(
+        axes, (x_shape, [s // item for s in x_strides]), (y_shape, [s // item for s in y_strides]),
+        contiguous_strides(shape),
+    )  # fmt: skip
+    if product is None or not product.flops:
+        return None
+    call = call_of(product, dtype)
+    return _Plan(call, shape) if call.shared is not None or blas.is_private() else None
+
+
+if hasattr(os, "register_at_fork"):  # the threads that held locks do not exist in the child
+    os.register_at_fork(after_in_child=_plan.cache_clear)

@@ -1,0 +1,165 @@
+"""Which kernel computes a product, what it is told, and what comes of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from jtorch.core import threads
+from jtorch.core.products import Axis, Product, dot_general_axes, matmul_axes
+from jtorch.native import blas, contraction
+from jtorch.native.contraction import call_of
+
+F4 = np.dtype(np.float32)
+
+
+@pytest.fixture
+def number():
+    """Our number of threads afterwards is that from before."""
+    before = threads.count()
+    yield
+    threads.set_count(before)
+
+
+def product(batch, rows, columns, inner):
+    """Of row-major factors."""
+    return Product(
+        (Axis(batch, rows * inner, inner * columns, rows * columns),) if batch > 1 else (),
+        (Axis(rows, inner, 0, columns),), (Axis(columns, 0, 1, 1),), (Axis(inner, 1, columns, 0),),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own"),
+    [
+        ((1, 256, 256, 256), True), ((50, 200, 200, 200), True), ((1, 64, 512, 512), True),
+        # thin ones, and many small ones: BLAS takes a half to a tenth of the time
+        ((1, 64, 64, 64), False), ((1, 32, 512, 512), False), ((20000, 2, 2, 3), False),
+        ((5000, 8, 8, 8), False),
+        ((1, 100000, 4, 4), False), ((1, 1000000, 1, 4), False), ((1, 4, 4, 1000000), False),
+        ((1, 1500, 1, 1500), False), ((1, 1500, 4, 1500), False), ((1, 1, 1500, 1500), False),
+        ((64, 1, 256, 256), False),
+    ],
+)  # fmt: skip
+def test_our_own_kernel_is_for_matrices_that_are_large_and_not_thin(sizes, own):
+    if not blas.is_private():
+        pytest.skip("SciPy's BLAS computes all that it can walk")
+    assert (call_of(product(*sizes), F4).shared is not None) is own
+
+
+def test_what_blas_cannot_walk_is_our_own():
+    thin = product(1, 1500, 1, 1500)
+    apart = thin.rows[0]._replace(in_x=0)
+    repeated = Product((), (apart,), thin.columns, thin.inner)
+    assert call_of(repeated, F4).shared is not None
+
+
+needs_contract = pytest.mark.skipif(not contraction._has_kernel("f32"), reason="no machine code here")
+CASES = [  # axes of x and y, shapes
+    (matmul_axes(2, 2), (300, 200), (200, 150)), (matmul_axes(2, 2), (1, 3000), (3000, 900)),
+    (matmul_axes(2, 2), (900, 3000), (3000, 1)), (matmul_axes(2, 2), (2, 3), (3, 4)),
+    (matmul_axes(3, 2), (6, 50, 40), (40, 70)), (matmul_axes(3, 3), (40, 30, 50), (40, 50, 20)),
+    (matmul_axes(2, 3), (30, 50), (7, 50, 20)), (matmul_axes(4, 4), (3, 4, 9, 50), (3, 4, 50, 20)),
+    (dot_general_axes(3, 4, ((0,), (1,)), ((1,), (3,)), (0, 3, 1, 2)), (5, 60, 70), (80, 5, 9, 60)),
+]  # fmt: skip
+
+
+def _letters(axes, x_ndim, y_ndim):
+    """The same product for einsum."""
+    names = iter("abcdefghijklmnop")
+    of_x, of_y, out = [""] * x_ndim, [""] * y_ndim, []
+    for pairs, kept in ((axes.batch, True), (axes.inner, False)):
+        for k, n in pairs:
+            name = next(names)
+            if k is not None:
+                of_x[k] = name
+            if n is not None:
+                of_y[n] = name
+            out += [name] * kept
+        if kept:
+            for part, of in ((axes.rows, of_x), (axes.columns, of_y)):
+                for k in part:
+                    of[k] = next(names)
+                    out.append(of[k])
+    return f"{''.join(of_x)},{''.join(of_y)}->{''.join(out[k] for k in axes.out)}"
+
+
+def _layouts(array):
+    """Arrays that equal it: as it is, in reversed order, a part of a larger one, turned around."""
+    yield array
+    yield np.asfortranarray(array)
+    yield np.pad(array, [(1, 2)] * array.ndim)[tuple(slice(1, n + 1) for n in array.shape)]
+    yield np.flip(np.flip(array).copy())
+
+
+@needs_contract
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_products_of_arrays(case, dtype, number):
+    axes, x_shape, y_shape = case
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(x_shape).astype(dtype), rng.standard_normal(y_shape).astype(dtype)
+    expected = np.einsum(_letters(axes, x.ndim, y.ndim), x.astype(float), y.astype(float))
+    for a in _layouts(x):
+        for b in _layouts(y):
+            threads.set_count(1)
+            found = contraction.contract(axes, a, b)
+            assert found.dtype == dtype and found.flags.c_contiguous and found.shape == expected.shape
+            close = 2e-3 if dtype == np.float32 else 1e-9
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=close)
+            for count in (2, 3, 7):
+                threads.set_count(count)
+                again = contraction.contract(axes, a, b)
+                assert (again == found).all()  # to the last bit
+
+
+@needs_contract
+def test_what_has_no_kernel():
+    axes, x = matmul_axes(2, 2), np.ones((4, 4), np.float32)
+    for dtype in (np.int64, np.float16, np.float64, x.dtype.newbyteorder()):
+        assert contraction.contract(axes, x, x.astype(dtype)) is None
+    fields = np.zeros(12, [("byte", "i1"), ("value", "f4")])["value"].reshape(3, 4)  # 5 bytes apart
+    assert contraction.contract(axes, fields, x) is None
+    assert contraction.contract(axes, x[:0], x) is None
+    assert contraction.contract(axes, x, x[:3]) is None and contraction.contract(axes, x[:, 1:], x) is None
+    assert contraction.contract(matmul_axes(3, 3), np.stack([x] * 3), np.stack([x] * 2)) is None
+    assert contraction.contract(axes, x[:, :0], x[:0]) is None
+
+
+@needs_contract
+def test_python_threads_are_in_one_product_at_once(number):
+    threads.set_count(2)
+    axes, wrong = matmul_axes(2, 2), []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        x, y = rng.random((256, 256), np.float32), rng.random((256, 256), np.float32)
+        expected = contraction.contract(axes, x, y)
+        for _ in range(50):
+            if (contraction.contract(axes, x, y) != expected).any():
+                wrong.append(seed)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+@needs_contract
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_that_is_forked_meanwhile_has_locks_of_its_own():
+    axes, x = matmul_axes(2, 2), np.ones((64, 64), np.float32)
+    contraction.contract(axes, x, x)
+    plan = contraction._plan(axes, x.dtype, x.shape, x.strides, x.shape, x.strides)
+    with plan.alone:
+        child = os.fork()
+        if not child:
+            again = contraction._plan(axes, x.dtype, x.shape, x.strides, x.shape, x.strides)
+            right = (contraction.contract(axes, x, x) == 64).all()
+            os._exit(0 if right and not again.alone.locked() else 1)
+    assert os.waitpid(child, 0)[1] == 0
