@@ -13,9 +13,9 @@ LEAST_TIME = 24.0
 """Microseconds of work that is cut."""
 
 LEAST_TOTAL = 80.0
-"""Microseconds of a plan whose steps are cut. What other cores wrote comes back to the caller's, in which the
-program goes on: Adam's update of 65,536 elements takes 31 us on two cores and 34 on one, and the eager step
-around it 595 and 500.
+"""Microseconds of a plan whose loops are cut; products are cut in any. What other cores wrote comes back to
+the caller's, in which the program goes on: Adam's update of 65,536 elements takes 31 us on two cores and 34
+on one, and the eager step around it 595 and 500.
 """
 
 GRAIN = 10.0

@@ -147,6 +147,7 @@ def free_axes(ndim: int, batch: Sequence[int], inner: Sequence[int]) -> tuple[in
     return tuple(k for k in range(ndim) if k not in batch and k not in inner)
 
 
+@functools.cache
 def dot_general_axes(x: int, y: int, batch: Pair, inner: Pair, order: tuple[int, ...]) -> ContractionAxes:
     """What ``dot_general`` of factors with ``x`` and ``y`` axes does with them."""
     rows, columns = (free_axes(n, batch[k], inner[k]) for k, n in enumerate((x, y)))

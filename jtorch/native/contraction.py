@@ -102,12 +102,7 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
     large = 2 * rows * columns * inner >= _OWN_FLOPS
     square = rows >= _OWN_ROWS and columns >= _OWN_COLUMNS and inner >= _OWN_INNER
     if matrices is None or (pooled and blas.is_private() and large and square):
-        item = dtype.itemsize
-        parts = {
-            name: [packed.Axis(a.size, *(stride * item for stride in a[1:])) for a in getattr(product, name)]
-            for name in (*_PARTS, "inner")
-        }
-        shared = np.array(packed.describe(parts), np.int64)
+        shared = np.array(packed.describe(product, dtype.itemsize), np.int64)
         kernel = packed.kernel(kind)
         return Call(product, dtype, kernel, packed.PIECE_WORDS, pieces if pooled else whole, shared)
     if pooled and blas.is_private():

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
+from jtorch.core.products import Axis, Product
 from jtorch.native import packed
-from jtorch.native.packed import Axis
 from jtorch.native.packed.vectors import Registers
 
 pytest.importorskip("llvmlite")
@@ -23,17 +23,17 @@ DTYPES = [np.float32, np.float64]
 
 
 def seen(x, y, out, batch, rows, columns, inner):
-    """The parts of a product of arrays of (batch, rows, inner), (batch, inner, columns) and (batch, rows,
-    columns) axes."""
+    """The product of arrays of (batch, rows, inner), (batch, inner, columns) and (batch, rows, columns) axes,
+    in bytes."""
     s, t, u = x.strides, y.strides, out.strides
     right = zip(y.shape[y.ndim - columns :], t[y.ndim - columns :], u[batch + rows :], strict=True)
     deep = zip(x.shape[x.ndim - inner :], s[x.ndim - inner :], t[batch : batch + inner], strict=True)
-    return {
-        "batch": [Axis(x.shape[k], s[k], t[k], u[k]) for k in range(batch)],
-        "rows": [Axis(x.shape[k], s[k], 0, u[k]) for k in range(batch, batch + rows)],
-        "columns": [Axis(n, 0, at_y, at_out) for n, at_y, at_out in right],
-        "inner": [Axis(n, at_x, at_y, 0) for n, at_x, at_y in deep],
-    }
+    return Product(
+        tuple(Axis(x.shape[k], s[k], t[k], u[k]) for k in range(batch)),
+        tuple(Axis(x.shape[k], s[k], 0, u[k]) for k in range(batch, batch + rows)),
+        tuple(Axis(n, 0, at_y, at_out) for n, at_y, at_out in right),
+        tuple(Axis(n, at_x, at_y, 0) for n, at_x, at_y in deep),
+    )
 
 
 def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None):
@@ -44,9 +44,9 @@ def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None):
     room = np.full([shape[k] + 5 for k in order], np.nan, x.dtype)
     inside = room[(slice(3, -2),) * room.ndim]
     out = inside.transpose(np.argsort(order))
-    parts = seen(x, y, out, batch, rows, columns, inner)
-    n, m, k = (math.prod(a.size for a in parts[p]) for p in ("batch", "rows", "columns"))
-    what = np.array(packed.describe(parts), np.int64)
+    asked = seen(x, y, out, batch, rows, columns, inner)
+    n, m, k, _ = asked.sizes
+    what = np.array(packed.describe(asked, item=1), np.int64)
     what[:3] = [a.__array_interface__["data"][0] for a in (x, y, out)]
     run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(packed.kernel(KIND[x.dtype]))
     for piece in pieces or [(0, n, 0, m, 0, k)]:
@@ -210,4 +210,4 @@ print(jtorch.equal(*results))
 
 def test_too_many_axes_are_refused():
     with pytest.raises(ValueError, match="at most 6 axes of rows, not 7"):
-        packed.describe({"batch": [], "rows": [Axis(2, 4, 0, 4)] * 7, "columns": [], "inner": []})
+        packed.describe(Product((), (Axis(2, 1, 0, 1),) * 7, (), ()), item=4)

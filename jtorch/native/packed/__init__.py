@@ -25,8 +25,8 @@ import functools
 import math
 import os
 from pathlib import Path
-from typing import NamedTuple
 
+from jtorch.core.products import Axis, Product
 from jtorch.native import blas, cache, cache_files
 from jtorch.native.loader import Effort
 from jtorch.native.packed.vectors import AXES, PARTS, Registers, Vectors
@@ -39,15 +39,6 @@ NO_MEMORY = 2
 """Status where there is none for the blocks: about a megabyte for each thread."""
 
 
-class Axis(NamedTuple):
-    """One axis of a product a b = c: its size, and how many bytes apart its elements are in each."""
-
-    size: int
-    in_a: int
-    in_b: int
-    in_c: int
-
-
 def registers() -> Registers:
     """Those of this machine, as far as Linux tells; the narrowest elsewhere."""
     flags = blas.cpu_flags()
@@ -56,18 +47,17 @@ def registers() -> Registers:
     return Registers(32 if "avx2" in flags else 16, 6)
 
 
-def describe(parts: dict[str, list[Axis]]) -> list[int]:
-    """The words of a product, its three addresses (words 0 to 2: a, b, c) still 0.
-
-    ``parts`` are the axes of "batch", "rows", "columns" and "inner", AXES of each at most.
+def describe(product: Product, item: int) -> list[int]:
+    """The words of a product of elements of ``item`` bytes, its three addresses (words 0 to 2: the factors
+    and the result) still 0. Raises ValueError where a part has more than AXES axes.
     """
-    words = [0, 0, 0, math.prod(axis.size for axis in parts["inner"]), *_memory()]
+    words = [0, 0, 0, math.prod(axis.size for axis in product.inner), *_memory()]
     for name in PARTS:
-        axes = parts[name]
+        axes = getattr(product, name)
         if len(axes) > AXES:
             raise ValueError(f"a product has at most {AXES} axes of {name}, not {len(axes)}")
-        for axis in [Axis(1, 0, 0, 0)] * (AXES - len(axes)) + axes:
-            words += (max(axis.size, 1), *axis[1:])
+        for axis in (Axis(1, 0, 0, 0),) * (AXES - len(axes)) + axes:
+            words += (max(axis.size, 1), *(stride * item for stride in axis[1:]))
     return words
 
 

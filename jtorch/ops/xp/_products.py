@@ -24,7 +24,7 @@ Array = np.ndarray
 # Of multiplications: up to here OpenBLAS stays on one thread by itself. For a product with one row or
 # column NumPy calls its routine for vectors (interface/gemm.c and gemv.c, GEMM_MULTITHREAD_THRESHOLD = 4).
 _SERIAL, ALWAYS_SERIAL = 65536 * 4, 2304 * 4
-_SHARED = 1 << 22  # from here on pieces of a product are worth more than the 3 us more that they begin later
+_SHARED = 1 << 22  # from here on pieces of a product are worth more than the 1 us that they begin later
 _RUN = 8192  # of a product of two vectors: up to 10,000 are serial (interface/dot.c)
 
 find: Callable[[], Any] | None = None

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from jtorch.core.products import dot_general_axes as _dot_general_axes
+from jtorch.core.products import free_axes as _free_axes
 from jtorch.ops.xp import _products
 
 Array = np.ndarray
@@ -36,9 +37,7 @@ def dot_general(x: Array, y: Array, *, batch: _Axes, inner: _Axes, order: tuple[
     found = _products.contract(_dot_general_axes(x.ndim, y.ndim, batch, inner, order), x, y)
     if found is not None:
         return found
-    free = [
-        [k for k in range(t.ndim) if k not in batch[n] and k not in inner[n]] for n, t in enumerate((x, y))
-    ]
+    free = [_free_axes(t.ndim, batch[n], inner[n]) for n, t in enumerate((x, y))]
     together = [x.shape[k] for k in batch[0]]
     shape = [*together, *(x.shape[k] for k in free[0]), *(y.shape[k] for k in free[1])]
     summed, rows = math.prod(x.shape[k] for k in inner[0]), math.prod(x.shape[k] for k in free[0])
