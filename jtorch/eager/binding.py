@@ -7,7 +7,6 @@ Their source is generated (see ``source.py``) and compiled at the first call: im
 from __future__ import annotations
 
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
-from jtorch.eager import messages, results, shortcuts, views
+from jtorch.eager import messages, results, shortcuts
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.signatures import accepting_source
@@ -170,13 +169,13 @@ NAMESPACE = {
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray,
     "cast_all": cast_all, "explain": explain, "raw": raw, "apply_variadic": apply_variadic,
     "UNCHANGED": UNCHANGED,
-    "weak_reference": weakref.ref, "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead,
     "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,
     "is_half": is_half, "HALVES": _HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "check_tensors": messages.check_tensors,
-    "on_tape": results.on_tape, "off_tape": results.off_tape,
+    "on_tape": results.on_tape, "off_tape": results.off_tape, "edge_of": results.edge_of,
+    "note_view": results.note_view,
 }  # fmt: skip
 
 

@@ -61,8 +61,8 @@ def machine_source(op: Op) -> str:
     names, statics = op.arrays, op.statics
     lines = [
         f"def usual({', '.join([*names, *statics])}):",
-        "    context = CONTEXT.get()",
-        "    if context.table is not EAGER_TABLE or (WATCHERS and WATCHERS != ONLY_COMPLEX):",
+        "    context: Context = usual_context()",
+        "    if context is None:",
         "        return None",
     ]
     for n in names:
@@ -163,15 +163,15 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
     names = op.arrays
     if op.dtype not in CASTING:
         return _widening_lines(op, usual) if op.like_first else []
-    lines = [f"    if not ({_all_fit(op)}):"]
+    lines = [f"    if not ({_all_fit(op, usual)}):"]
     test = None
-    if takes_numbers(op):
+    if takes_numbers(op) and not (usual and len(names) > 2):
         pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
         for n, other in pairs:
             # x * 2 next to floats is x * 2.0: the common promotion, without the general way
-            lines.append(f"        if {n}.__class__ is int and {other}_is and {_holds_floats(other)}:")
+            lines.append(f"        if {n}.__class__ is int and {other}_is and {_holds_floats(other, usual)}:")
             lines.append(f"            {n} = {n}_value = float({n})")
-        test = _numbers_fit(op)
+        test = _numbers_fit(op, usual)
     values = _listed([f"{n}_value" for n in names])
     of_tensors = _listed([f"{n}_is" for n in names])
     inner = [f"{values} = cast_all(op, context, ({values}), ({of_tensors}))"]
@@ -195,7 +195,7 @@ def _widening_lines(op: Op, usual: bool = False) -> list[str]:
     statics = ", ".join(f"{s!r}: {s}" for s in op.statics)
     first = op.arrays[0]
     if usual:
-        return [f"    if not ({first}_is and {_is_floating(op, first)}):", "        return None"]
+        return [f"    if not ({first}_is and {_is_floating(op, first, usual)}):", "        return None"]
     return [
         f"    if {first}_value.dtype in HALVES:",
         f"        return through_float32(apply, ({_listed(list(op.arrays))}), {{{statics}}}, True)",
@@ -219,7 +219,7 @@ def _rounds_in_between(op: Op) -> bool:
     return op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and op.dtype != "compare"
 
 
-def _all_fit(op: Op) -> str:
+def _all_fit(op: Op, usual: bool) -> str:
     """The test of the common case: tensors of one dtype (or None), of a kind that the op computes in."""
     names = op.arrays[1:] if op.dtype == "where" else op.arrays
     first = names[0]
@@ -230,25 +230,28 @@ def _all_fit(op: Op) -> str:
         others = zip(names[1:], same, strict=True)
         fit = [f"{first}_is", *(f"({s} if {n}_is else {n} is None)" for n, s in others)]
     if needs_floats(op):
-        fit.append(_is_floating(op, first))
+        fit.append(_is_floating(op, first, usual))
     elif refuses_two_bools(op):
-        fit.append(f"{first}_value.dtype.kind != 'b'")
+        fit.append(_is_no_bool(first))
     return " and ".join(fit)
 
 
-def _is_floating(op: Op, name: str) -> str:
+def _is_floating(op: Op, name: str, usual: bool) -> str:
     """The test of a real floating-point dtype to compute in. Nearly always it is the one that costs least to
     ask for."""
-    dtype = f"{name}_value.dtype"
     # sums of float16 are made in float32 by their own body, and extremes are exact
     own = op.kind is Kind.REDUCTION and op.combine != "mul"
-    if _rounds_in_between(op) and not own:
-        return f"({dtype} is FLOAT32 or {dtype} is FLOAT64)"
-    return _holds_floats(name)
+    return _holds_floats(name, usual or (_rounds_in_between(op) and not own))
 
 
-def _holds_floats(name: str) -> str:
-    return f"({name}_value.dtype is FLOAT32 or {name}_value.dtype.kind == 'f')"
+def _holds_floats(name: str, usual: bool) -> str:
+    """``usual``: float16 and long doubles are not."""
+    dtype = f"{name}_value.dtype"
+    return f"({dtype} is FLOAT32 or {dtype}{' is FLOAT64' if usual else '.kind == ' + repr('f')})"
+
+
+def _is_no_bool(name: str) -> str:
+    return f"({name}_value.dtype is FLOAT32 or {name}_value.dtype.kind != 'b')"
 
 
 def refuses_two_bools(op: Op) -> bool:
@@ -256,23 +259,23 @@ def refuses_two_bools(op: Op) -> bool:
     return op.refuses_bools is not None and op.refuses_bools.startswith('"')
 
 
-def _numbers_fit(op: Op) -> str:
+def _numbers_fit(op: Op, usual: bool) -> str:
     """The test that a float beside float tensors passes, too: NumPy keeps it weak."""
     names = op.arrays
     first = names[0]
     fit = [f"{first}_is"]
     if needs_floats(op):
-        fit.append(_is_floating(op, first))
-    no_bools = f" and {first}_value.dtype.kind != 'b'" if refuses_two_bools(op) else ""
+        fit.append(_is_floating(op, first, usual))
+    no_bools = f" and {_is_no_bool(first)}" if refuses_two_bools(op) else ""
     for n in names[1:]:
         same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"
-        fit.append(f"({same} else {n} is None or {_weak(n, first)})")
+        fit.append(f"({same} else {n} is None or {_weak(n, first, usual)})")
     test = " and ".join(fit)
-    return f"{test} or {names[1]}_is and {_weak(first, names[1])}" if len(names) == 2 else test
+    return f"{test} or {names[1]}_is and {_weak(first, names[1], usual)}" if len(names) == 2 else test
 
 
-def _weak(number: str, tensor: str) -> str:
-    return f"({number}.__class__ is float and {_holds_floats(tensor)})"
+def _weak(number: str, tensor: str, usual: bool) -> str:
+    return f"({number}.__class__ is float and {_holds_floats(tensor, usual)})"
 
 
 def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
@@ -294,8 +297,6 @@ def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
     return [
         *lines,
         f"        result = on_tape(Node_, out, cell, {edges}, {saved}, {versions})",
-        "        if WATCHERS:",
-        "            look_at(result._node)",
         "    else:",
         "        result = off_tape(out, cell)",
         *after,
@@ -346,26 +347,9 @@ def _cell_line(op: Op, names: tuple[str, ...]) -> str:
 
 
 def _memory_lines(op: Op, source: str) -> list[str]:
-    """A view tells what it is a view of, and how it was made: see rebase.py and views.py."""
     how = ", ".join([source, "op", *op.statics])
-    lines = [
-        f"    base: Tensor = {source} if {source}._base is None else {source}._base",
-        "    result._base = base",
-        "    if context.grad:",
-        f"        result._how = ({how})",
-        "        if base._requires_grad and base._node is None:",
-        "            if cell[-1] is not UNLISTED and UNLISTED not in cell:",
-        "                cell.append(UNLISTED)",
-        "        else:",
-        "            cell.append(weak_reference(result))",
-        "            if not len(cell) & 63:",
-        "                forget_dead_views(cell)",
-        "    else:",
-        "        result._how = None",
-    ]
-    if not op.relabels:
-        return lines
-    return [f"    if cell is {source}._cell:", *(f"    {line}" for line in lines)]
+    line = f"    note_view(result, {source}, ({how}) if context.grad else None)"
+    return [f"    if cell is {source}._cell:", f"    {line}"] if op.relabels else [line]
 
 
 def _needs_lines(op: Op, names: tuple[str, ...]) -> list[str]:
@@ -379,9 +363,7 @@ def _wants(names: tuple[str, ...]) -> str:
 
 def _node_expressions(op: Op, names: tuple[str, ...]) -> tuple[str, str, str]:
     """The edges of a node, what it saves, and the versions of that."""
-    edges = _listed([
-        f"({n} if {n}._node is None else {n}._node, {n}._index) if {n}_needs else None" for n in names
-    ])  # fmt: skip
+    edges = _listed([f"edge_of({n}) if {n}_needs else None" for n in names])
     saved = _listed([_saved_expression(op, s, names) for s in op.save_list]) if op.save_list else ""
     versions = ", ".join(_version_expression(op, s) for s in watched(op))
     return f"({edges})", f"({saved})", f"({versions})"

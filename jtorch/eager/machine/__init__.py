@@ -14,19 +14,19 @@ import functools
 import inspect
 import logging
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtorch.core import config
 from jtorch.core.op import TABLE, Context, Op
-from jtorch.eager import node, passes, results
+from jtorch.eager import node, passes, results, unusual, views
 from jtorch.eager.binding import NAMESPACE
-from jtorch.eager.evaluate import EAGER
+from jtorch.eager.machine import usual
 from jtorch.eager.node import Node, backward_source, node_class
 from jtorch.eager.source import machine_source
 from jtorch.eager.tensor import Tensor
-from jtorch.eager.unusual import ONLY_COMPLEX
 from jtorch.native import cache, cache_files, layout, loader
 from jtorch.native.builtin import make_builtin
 from jtorch.native.subset.words import Field, Words
@@ -39,10 +39,13 @@ _log = logging.getLogger("jtorch.shortcuts")
 _DECIDING = (
     "core/op.py", "ops/*.py", "native/subset/*.py", "native/llvm_text.py", "native/layout.py",
     "native/builtin.py", "eager/machine/*.py", "eager/source.py", "eager/node.py", "eager/results.py",
-    "eager/passes.py",
+    "eager/passes.py", "eager/unusual.py",
 )  # fmt: skip
 _LOOPS = (passes.count_edges, passes.propagate)
-_HELPERS = (results.off_tape, results.on_tape, passes.add_to, passes.hand_on)
+_HELPERS = (
+    results.off_tape, results.on_tape, results.edge_of, results.note_view, usual.usual_context, passes.add_to,
+    passes.hand_on,
+)  # fmt: skip
 _MOST_STATICS = 8
 
 _ATTRIBUTES = (
@@ -58,8 +61,9 @@ _WORDS = Words({
     **{f".{name}": sys.intern(name) for name in _ATTRIBUTES},
     **{name: getattr(builtins, name) for name in _BUILTINS},
     **NAMESPACE,
-    "EAGER_TABLE": EAGER.table, "Context": Context, "Node": Node, "GRADIENTS": node.GRADIENTS,
-    "ONLY_COMPLEX": ONLY_COMPLEX, "slot_of": passes.slot_of, "add_in_place": passes.add_in_place,
+    "Context": Context, "Node": Node, "GRADIENTS": node.GRADIENTS, "weak_reference": weakref.ref,
+    "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead, "EAGER_TABLE": usual.EAGER_TABLE,
+    "ONLY_COMPLEX": unusual.ONLY_COMPLEX, "slot_of": passes.slot_of, "add_in_place": passes.add_in_place,
 }, _OWN)  # fmt: skip
 _NUMBERS = {name: getattr(passes, name) for name in ("LEFT", "GRAD", "TARGET", "META", "OWNED", "LEAF")}
 

@@ -77,6 +77,16 @@ class Code(Writer):
             one = self.operation(kind, f"zext {mortal} to {kind}")
         self.store(self.plus(count, one), thing)
 
+    def let_go(self, thing: Value) -> None:
+        """One reference less. What nobody else holds, and what lives forever, is for CPython."""
+        kind = f"i{layout.COUNT_BITS}"
+        count = self.load(thing, kind=kind)
+        shared = self.less(integer(1, kind), count)
+        with self.when(shared):
+            self.store(self.plus(count, integer(-1, kind)), thing)
+        with self.when(self.negated(shared)):
+            self.api("Py_DecRef", thing)
+
     def type_of(self, thing: Value) -> Value:
         return self.load(thing, layout.TYPE)
 
@@ -109,7 +119,7 @@ def _drop_all(words: Words) -> Code:
     with code.repeat(code.parameters["count"]) as k:
         value = code.load_nth(code.parameters["places"], k)
         with code.when(code.negated(code.same(value, NULL))):
-            code.api("Py_DecRef", value)
+            code.let_go(value)
     code.give_nothing()
     return code
 

@@ -1,0 +1,17 @@
+"""What the usual way of an op asks before anything is computed."""
+
+from __future__ import annotations
+
+from jtorch.core.op import CONTEXT, Context
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.unusual import ONLY_COMPLEX, WATCHERS
+
+EAGER_TABLE = EAGER.table
+
+
+def usual_context() -> Context | None:
+    """The context of a call that runs at once and that nothing watches; else None."""
+    context = CONTEXT.get()
+    if context.table is not EAGER_TABLE or (WATCHERS and WATCHERS != ONLY_COMPLEX):
+        return None
+    return context
