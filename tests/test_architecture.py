@@ -43,7 +43,7 @@ ROOMS = {
     "compile/debug.py": "core compile/graph compile/plan compile/codegen compile/timings.py",
     "compile/pipeline.py": "core compile/graph compile/plan compile/codegen compile/target.py"
     " compile/debug.py compile/timings.py",
-    "compile/__init__.py": "compile",
+    "compile/__init__.py": "compile compile/run",
     "compile": f"{_BELOW_RECORDING} compiler.py compile/graph compile/plan compile/observe compile/record"
     " compile/run compile/inspect compile/debug.py compile/timings.py",
     # what stands on eager mode: layers, optimizers, data, names of the module, what serves PyTorch's scripts

@@ -21,12 +21,14 @@ class Binding:
 
     ``fixed`` has the addresses of places known now, ``dynamic`` the position of those that come with each of
     ``n_arguments`` arguments, ``numbers`` the address of the word that each runtime scalar is stored to.
+    ``scratch`` gives (the memory, its address) of so many bytes; by default each plan has some of its own.
     """
 
     fixed: dict[Place, int]
     dynamic: dict[Place, int]
     n_arguments: int
     numbers: dict[int, int]
+    scratch: Callable[[int], tuple[Any, int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,9 @@ class Op:
         self.like_first: bool = facts.pop("like_first", False)  # 16-bit x: computed in 32, result as x
         # {"x": "y"}: x is saved only for the gradient of y, so x may change in place where y needs none
         self.saved_for: dict[str, str] = facts.pop("saved_for", {})
+        # whether kernels compute it over large arrays in eager mode, see eager/large.py
+        formula = kind is Kind.COMPOSITE and self.differentiable and not (self.aliases or self.variadic)
+        self.fuses: bool = facts.pop("fuses", formula)
         if facts:
             raise TypeError(f"op {self.name!r}: unknown facts {sorted(facts)}")
         self.vjp_function: Callable | None = None

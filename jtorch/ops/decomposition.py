@@ -81,7 +81,7 @@ def _(xp, g, out0, out1):
     return _eigh_gradient(xp, g[0], g[1], out0, out1)
 
 
-@composite(n_outputs=2, hidden=1, dtype="as_is", public=None, grad_name="LinalgEighBackward0")
+@composite(n_outputs=2, hidden=1, dtype="as_is", public=None, grad_name="LinalgEighBackward0", fuses=False)
 def eigvalsh(xp, x):
     """The eigenvalues alone: their gradient exists where some are equal, too."""
     return xp.eigh(x)
@@ -151,7 +151,7 @@ def _(xp, g, out0, out1, out2, full):
     return _svd_gradient(xp, gu, g[1], gvh, _part(xp, out0, m, k), out1, _part(xp, out2, k, n))
 
 
-@composite(n_outputs=3, hidden=2, dtype="as_is", public=None, grad_name="LinalgSvdBackward0")
+@composite(n_outputs=3, hidden=2, dtype="as_is", public=None, grad_name="LinalgSvdBackward0", fuses=False)
 def svdvals(xp, x):
     """The singular values alone: their gradient exists where some are equal, too."""
     u, s, vh = xp.svd(x, full=False)
@@ -212,7 +212,7 @@ def _(xp, g, x, out0, out1, complete):
 # -- the pseudo-inverse --------------------------------------------------------------------------------------
 
 
-@composite(dtype="as_is", public=None, grad_name="LinalgPinvBackward0")
+@composite(dtype="as_is", public=None, grad_name="LinalgPinvBackward0", fuses=False)
 def pinv(xp, x, atol, rtol, *, hermitian=False):
     """Singular values up to max(atol, rtol * the largest) count as zero; both may be numbers or arrays.
 

@@ -149,7 +149,9 @@ def sign(xp, x):
 # -- selection -------------------------------------------------------------------------------------
 
 
-@elementwise(text="maximum({kind}(0), {x})", integer_text="max({x}, 0)", in_place=True)  # -0.0 stays
+@elementwise(  # -0.0 stays
+    text="maximum({kind}(0), {x})", integer_text="max({x}, 0)", in_place=True, fuses=True
+)
 def relu(xp, x):
     return xp.relu(x)
 
@@ -230,7 +232,7 @@ def _(input, values):
     return (input, values), {}
 
 
-@elementwise(text="{x} if {condition} else {y}", dtype="where", methods=())
+@elementwise(text="{x} if {condition} else {y}", dtype="where", methods=(), fuses=True)
 def where(xp, condition, x, y):
     return xp.where(condition, x, y)
 
@@ -318,7 +320,8 @@ def iota(xp, *, shape, axis, dtype):
 
 
 @elementwise(
-    text="maximum({low}, {x})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True
+    text="maximum({low}, {x})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True,
+    fuses=True,
 )
 def clamp_min(xp, x, low):
     return xp.clamp_min(x, low)
@@ -331,7 +334,8 @@ def _(xp, g, x, low, needs):
 
 
 @elementwise(
-    text="minimum({high}, {x})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True
+    text="minimum({high}, {x})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True,
+    fuses=True,
 )
 def clamp_max(xp, x, high):
     return xp.clamp_max(x, high)

@@ -18,7 +18,7 @@ def _over_frequency(xp, g, ids, rows):
     return g / xp.unsqueeze(xp.index(counts, ids, axes=(0,)), axes=(ids.ndim,))
 
 
-@composite(methods=(), dtype="as_is")
+@composite(methods=(), dtype="as_is", fuses=False)
 def embedding(xp, weight, ids, *, padding, by_frequency):
     """(*ids, width) from a table (rows, width); ``padding`` is an id without gradient, or None."""
     return xp.index(weight, ids, axes=(0,))

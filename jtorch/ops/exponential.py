@@ -85,7 +85,7 @@ def _(xp, g, x):
     return g / (x + 1.0)
 
 
-@elementwise(text="sigmoid_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="sigmoid_{t}({x})", dtype="float", in_place=True, fuses=True)
 def sigmoid(xp, x):
     return xp.sigmoid(x)
 

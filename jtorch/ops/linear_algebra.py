@@ -97,7 +97,7 @@ def _(xp, g, out):
     return swap(xp, xp.triangular_solve(turned, swap(xp, left), lower=False, unit=False))
 
 
-@composite(public=None, grad_name="CholeskySolveBackward0")
+@composite(public=None, grad_name="CholeskySolveBackward0", fuses=False)
 def cholesky_solve(xp, y, factor):
     """``z`` with ``factor factor^T z = y`` for a lower ``factor``; its other triangle is not read."""
     half = xp.triangular_solve(factor, y, lower=True, unit=False)

@@ -57,7 +57,7 @@ def _dtype(x):
     return getattr(x.dtype, "numpy", x.dtype)
 
 
-@composite(dtype="as_is", public=None)
+@composite(dtype="as_is", public=None, fuses=False)
 def gather(xp, x, index, *, axis):
     return _read(xp, x, index, axis)
 
@@ -67,7 +67,7 @@ def _(xp, g, x_shape, index, axis):
     return _added(xp, g, index, axis, x_shape), None
 
 
-@composite(dtype="as_is", public=None)
+@composite(dtype="as_is", public=None, fuses=False)
 def scatter(xp, x, index, src, *, axis):
     return _written(xp, x, src, index, axis)
 
@@ -78,7 +78,7 @@ def _(xp, g, index, axis, needs):
     return gx, None, _read(xp, g, index, axis) if needs[2] else None
 
 
-@composite(dtype="as_is", public=None)
+@composite(dtype="as_is", public=None, fuses=False)
 def scatter_add(xp, x, index, src, *, axis):
     return x + _added(xp, src, index, axis, x.shape)
 
@@ -145,7 +145,7 @@ def _counts(xp, index, axis, shape, dtype, include_self):
     return count + one if include_self else xp.maximum(count, one)
 
 
-@composite(dtype="as_is", public=None)
+@composite(dtype="as_is", public=None, fuses=False)
 def scatter_reduce(xp, x, index, src, *, axis, mean, include_self):
     """Sums (or means) of the elements that ``index`` sends to one place; ``index_combine`` has the others."""
     start = x if include_self else _cleared(xp, x, index, axis)
@@ -166,7 +166,7 @@ def _(xp, g, index, axis, mean, include_self):
 # -- one place per position of an axis ----------------------------------------------------------------------
 
 
-@composite(dtype="as_is", public=None)
+@composite(dtype="as_is", public=None, fuses=False)
 def index_select(xp, x, index, *, axis):
     return xp.index(x, index, axes=(axis,))
 
@@ -176,7 +176,7 @@ def _(xp, g, x_shape, index, axis):
     return xp.index_add(g, index, axes=(axis,), shape=tuple(x_shape)), None
 
 
-@composite(dtype="as_is", public=None, grad_name="IndexAddBackward0")
+@composite(dtype="as_is", public=None, grad_name="IndexAddBackward0", fuses=False)
 def index_accumulate(xp, x, index, source, *, axis, alpha):
     added = xp.index_add(source, index, axes=(axis,), shape=tuple(x.shape))
     return x + (added if alpha == 1 else added * alpha)
@@ -190,7 +190,7 @@ def _(xp, g, index, axis, alpha, needs):
     return g, None, gsource if alpha == 1 else gsource * alpha
 
 
-@composite(dtype="as_is", public=None)
+@composite(dtype="as_is", public=None, fuses=False)
 def index_copy(xp, x, index, source, *, axis):
     return xp.index_put(x, source, index, axes=(axis,))
 

@@ -89,7 +89,7 @@ def _add(x, y):
 # -- Elman ---------------------------------------------------------------------------------------------------
 
 
-@composite(n_outputs=2, dtype="as_is", public=None, grad_name="RnnBackward0")
+@composite(n_outputs=2, dtype="as_is", public=None, grad_name="RnnBackward0", fuses=False)
 def rnn_layer(xp, x, weight, h, *, sizes, reverse, relu):
     """h = act(x + h @ weight.T): (all states (rows, H), the last of each sequence (B, H))"""
     transposed = swap(xp, weight)
@@ -124,7 +124,7 @@ def _(xp, g, out0, weight, h, needs, sizes, reverse, relu):
 # -- LSTM ----------------------------------------------------------------------------------------------------
 
 
-@composite(n_outputs=8, hidden=5, dtype="as_is", public=None, grad_name="LstmBackward0")
+@composite(n_outputs=8, hidden=5, dtype="as_is", public=None, grad_name="LstmBackward0", fuses=False)
 def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
     """Gates i, f, g, o from x + h @ weight.T; c = f c + i g; h = o tanh(c), through ``projection`` if any.
 
@@ -209,7 +209,7 @@ def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs
 # -- GRU -----------------------------------------------------------------------------------------------------
 
 
-@composite(n_outputs=6, hidden=4, dtype="as_is", public=None, grad_name="GruBackward0")
+@composite(n_outputs=6, hidden=4, dtype="as_is", public=None, grad_name="GruBackward0", fuses=False)
 def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     """r, u = sigmoid(x + h @ weight.T + bias); n = tanh(x + r (h @ weight.T + bias)); h = (1-u) n + u h
 

@@ -105,7 +105,7 @@ def _(xp, g, x):
     return g * xp.sinh(x)
 
 
-@elementwise(text="tanh_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="tanh_{t}({x})", dtype="float", in_place=True, fuses=True)
 def tanh(xp, x):
     return xp.tanh(x)
 

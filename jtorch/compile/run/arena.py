@@ -19,3 +19,17 @@ def allocate(nbytes: int) -> tuple[np.ndarray, int]:
     start = -owner.ctypes.data % ALIGNMENT
     buffer = owner[start : start + nbytes]
     return buffer, owner.ctypes.data + start
+
+
+def shared(nbytes: int) -> tuple[np.ndarray, int]:
+    """The same for plans that never run at once: all have one buffer, of twice the size when it is too small.
+
+    What lies there is undefined.
+    """
+    global _shared
+    if _shared is None or len(_shared[0]) < nbytes:
+        _shared = allocate(max(nbytes, 2 * len(_shared[0]) if _shared else 0))
+    return _shared
+
+
+_shared: tuple[np.ndarray, int] | None = None

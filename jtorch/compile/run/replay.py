@@ -36,11 +36,13 @@ from jtorch.ops import xp
 class Addresses:
     """The address of every place. Fixed ones are numbers; the others are filled in by patches."""
 
-    def __init__(self, plan: Plan, fixed: dict[Place, int], dynamic: dict[Place, int]) -> None:
+    def __init__(self, plan: Plan, binding: Binding) -> None:
         self.plan = plan
-        self.fixed = fixed
-        self.dynamic = dynamic  # place -> which argument of the executor it comes with
-        self.memory, self.arena = arena.allocate(max(plan.arena_bytes, 64))
+        self.fixed = binding.fixed
+        self.dynamic = binding.dynamic  # place -> which argument of the executor it comes with
+        allocate = binding.scratch or arena.allocate
+        self.memory: np.ndarray
+        self.memory, self.arena = allocate(max(plan.arena_bytes, 64))
 
     def of(self, place: Place) -> int | None:
         """The fixed address, None where an argument of the call brings it."""
@@ -58,7 +60,7 @@ class Replay(Runner):
         # runtime scalars: argument -> the word in memory that kernels read it from
         self.words = binding.numbers
         self.numbers = [Patch(argument=k, destination=a, offset=0) for k, a in self.words.items()]
-        self.addresses = Addresses(self.plan, binding.fixed, binding.dynamic)
+        self.addresses = Addresses(self.plan, binding)
         self.n_arguments = binding.n_arguments
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}

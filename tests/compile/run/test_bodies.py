@@ -1,0 +1,201 @@
+"""What kernels compute over large arrays in eager mode is what NumPy computes, op by op."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.compile.run import bodies
+from jtorch.core.op import BY_NAME, TABLE
+from jtorch.eager import large
+from jtorch.eager.tensor import Tensor
+from tests.compile.chain import assert_link
+from tests.machine_code import needs_kernels
+from tests.ops.samples import samples
+from tests.ops.support import CASES, DIFFERENTIABLE, call, tensors
+
+pytestmark = needs_kernels
+DTYPES = [pytest.param("float64", marks=pytest.mark.slow), "float32"]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Arrays of any size are large here, and blocks small; gives the names of what kernels computed."""
+    found = []
+
+    def run(function, values, statics):
+        result = bodies.run(function, values, statics)
+        if result is not NotImplemented:
+            found.append(function)
+        return result
+
+    monkeypatch.setattr(large, "LEAST", 1)
+    monkeypatch.setattr(large, "_run", lambda: run)
+    monkeypatch.setattr(bodies, "LEAST", 1)
+    monkeypatch.setattr(bodies, "BLOCK", 5)
+    monkeypatch.setattr(bodies, "MOST_BY_BLOCKS", 12)
+    return found
+
+
+def _by_numpy(function):
+    before = large._run
+    large._run = lambda: large._nothing
+    try:
+        return function()
+    finally:
+        large._run = before
+
+
+def _fusing(cases):
+    def marked(case):
+        marks = [*case.marks, *([] if case.values[1] == 0 else [pytest.mark.slow])]
+        return pytest.param(*case.values, id=case.id, marks=marks)
+
+    return [marked(case) for case in cases if BY_NAME[case.values[0]].fuses]
+
+
+def _outputs(name, sample):
+    with jtorch.no_grad():
+        return call(name, tensors(sample), sample)
+
+
+def _assert_alike(name, expected, found):
+    assert_link(f"{name} by NumPy -> by kernels", [t._data for t in expected], [t._data for t in found])
+    assert [t.stride() for t in found] == [t.stride() for t in expected]
+    assert [t.is_contiguous() for t in found] == [t.is_contiguous() for t in expected]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "k"), _fusing(CASES))
+def test_forward(name, k, dtype, asked):
+    sample = samples(name)[k].cast(np.dtype(dtype))
+    expected = _by_numpy(lambda: _outputs(name, sample))
+    _assert_alike(name, expected, _outputs(name, sample))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "k"), _fusing(DIFFERENTIABLE))
+def test_backward(name, k, dtype, asked):
+    sample = samples(name)[k].cast(np.dtype(dtype))
+
+    def gradients():
+        arguments = tensors(sample, True)
+        wanted = [t for t in arguments if isinstance(t, Tensor) and t.requires_grad]
+        outs = [o for o in call(name, arguments, sample) if o.requires_grad]
+        seeds = [jtorch.cos(jtorch.arange(o.numel(), dtype=o.dtype)).reshape(o.shape) for o in outs]
+        found = jtorch.autograd.grad(outs, wanted, seeds, allow_unused=True)
+        return [g for g in found if g is not None]
+
+    assert_link(f"{name} by NumPy -> by kernels", [g._data for g in _by_numpy(gradients)], [
+        g._data for g in gradients()
+    ])  # fmt: skip
+
+
+def test_kernels_compute_what_is_declared_to_fuse(asked):
+    """A formula for which no kernel is found would run on NumPy without a word."""
+    for case in DIFFERENTIABLE:
+        name, k = case.values
+        if BY_NAME[name].fuses:
+            sample = samples(name)[k]
+            outs = [o for o in call(name, tensors(sample, True), sample) if o.requires_grad]
+            jtorch.autograd.backward(outs, [jtorch.ones_like(o) for o in outs])
+    formulas = [op for op in TABLE if op.fuses]
+    # NumPy's own functions, and products that are asked for by name
+    assert {op.name for op in formulas if op.body not in asked} == {"tanh", "mm", "bmm"}
+    assert {op.name for op in formulas if op.vjp_function not in asked} == set()
+
+
+# -- at the sizes where it happens --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """What kernels computed, at the sizes of every day."""
+    found = []
+
+    def run(function, values, statics):
+        result = bodies.run(function, values, statics)
+        found.extend([] if result is NotImplemented else [function])
+        return result
+
+    monkeypatch.setattr(large, "_run", lambda: run)
+    return found
+
+
+def _numbers(*shape, seed=0):
+    return jtorch.tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+@pytest.mark.parametrize("n", [large.LEAST, 3 * bodies.BLOCK + 7, bodies.MOST_BY_BLOCKS + 1])
+def test_elements_by_blocks(n, counted):
+    x = _numbers(n).requires_grad_()
+    y = jtorch.nn.functional.gelu(x)
+    y.backward(jtorch.cos(x.detach()))
+    assert counted == [BY_NAME["gelu"].body, BY_NAME["gelu"].vjp_function]
+    wide = x.detach().double().requires_grad_()
+    expected = _by_numpy(lambda: jtorch.nn.functional.gelu(wide))
+    expected.backward(jtorch.cos(x.detach()).double())
+    np.testing.assert_allclose(y.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), wide.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_small_arrays_are_numpys(counted):
+    jtorch.nn.functional.gelu(_numbers(large.LEAST - 1))
+    jtorch.nn.functional.softmax(_numbers(8, (bodies.LEAST - 8) // 8), 1)
+    assert counted == []
+
+
+def test_numbers_may_change_and_keep_their_sign(counted):
+    x = _numbers(large.LEAST).abs() + 1
+    before = bodies._kernels.cache_info().misses
+    for slope in (0.1, 0.25, -0.0, 0.0, float("inf"), float("nan")):
+        y = jtorch.nn.functional.leaky_relu(-x, slope)
+        np.testing.assert_array_equal(y.numpy(), (-x).numpy() * np.float32(slope))
+        assert np.array_equal(np.signbit(y.numpy()), np.signbit((-x).numpy() * np.float32(slope)))
+    assert len(counted) == 6
+    assert bodies._kernels.cache_info().misses - before <= 2
+
+
+def test_other_layouts_stay_as_they_are(counted):
+    x = _numbers(64, 32, 32).permute(1, 2, 0)
+    y = jtorch.nn.functional.gelu(x)
+    assert y.stride() == x.stride()
+    assert counted == []
+
+
+def test_other_dtypes(counted):
+    for dtype in (jtorch.float16, jtorch.bfloat16, jtorch.float64):
+        x = _numbers(large.LEAST).to(dtype)
+        y = jtorch.nn.functional.silu(x)
+        assert y.dtype is dtype
+        expected = x.double().numpy()
+        expected = expected / (1 + np.exp(-expected))
+        np.testing.assert_allclose(y.double().numpy(), expected, rtol=1e-2, atol=1e-3)
+    z = jtorch.complex(_numbers(large.LEAST), _numbers(large.LEAST, seed=1))
+    np.testing.assert_allclose(jtorch.addcmul(z, z, z).numpy(), z.numpy() + z.numpy() ** 2, rtol=1e-4)
+
+
+def test_an_element_that_a_kernel_refuses_is_numpys_to_name():
+    scores, target = _numbers(1000, 100), jtorch.full((1000,), 100)
+    with pytest.raises(IndexError) as large_error:
+        jtorch.nn.functional.cross_entropy(scores, target)
+    with pytest.raises(IndexError) as small_error:
+        jtorch.nn.functional.cross_entropy(scores[:10], target[:10])
+    assert str(large_error.value) == str(small_error.value)
+
+
+def test_second_derivatives(counted):
+    x = _numbers(large.LEAST).double().requires_grad_()
+    (g,) = jtorch.autograd.grad(jtorch.nn.functional.gelu(x).sum(), x, create_graph=True)
+    (h,) = jtorch.autograd.grad(g.sum(), x)
+    density = np.exp(-0.5 * x.detach().numpy() ** 2) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(h.numpy(), density * (2 - x.detach().numpy() ** 2), rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_saved_and_changed_is_found():
+    x = _numbers(large.LEAST).requires_grad_()
+    y = jtorch.sigmoid(x)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
