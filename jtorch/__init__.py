@@ -59,7 +59,7 @@ from jtorch.eager.printing import set_printoptions
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.lazy_names import ORIGIN as _ORIGIN
 from jtorch.lazy_names import SUBMODULES as _SUBMODULES
-from jtorch.ops.xp import _pooling, _products
+from jtorch.ops.xp import _formulas, _pooling, _products
 from jtorch.random import (
     Generator,
     default_generator,
@@ -102,7 +102,8 @@ def _find_most_threads() -> _Any:
     return blas.most_threads()
 
 
-_threads.find_most, _large.find = _find_most_threads, jtorch.compile.kernels_of_formulas
+_threads.find_most = _find_most_threads
+_large.find = _formulas.find = jtorch.compile.kernels_of_formulas
 _shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function

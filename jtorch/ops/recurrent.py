@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from jtorch.core.op import composite
 from jtorch.ops.contraction import swap
+from jtorch.ops.routines import formula
 
 # -- rows and steps --------------------------------------------------------------------------------------
 
@@ -142,11 +143,8 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
     for start, n in _steps(sizes, reverse):
         state = _resized(xp, state, n, h, h_gone)
         cell = _resized(xp, cell, n, c, c_gone)
-        z = _part(xp, x, start, start + n) + xp.matmul(state, transposed)
-        i, f, g, o = _chunks(xp, z, 4)
-        i, f, g, o = xp.sigmoid(i), xp.sigmoid(f), xp.tanh(g), xp.sigmoid(o)
-        cell = f * cell + i * g
-        state = o * xp.tanh(cell)
+        product = xp.matmul(state, transposed)
+        i, f, g, o, cell, state = formula(xp, _lstm_cell, product, _part(xp, x, start, start + n), cell)
         if shrink is not None:
             state = xp.matmul(state, shrink)
         outs.append(state)
@@ -158,7 +156,15 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
     return (joined[0], *last, *joined[1:])
 
 
-def _lstm_slopes(xp, gates, cells, before, extra):
+def _lstm_cell(xp, product, x, cell):
+    """(the four gates, the next cell, the next state)"""
+    i, f, g, o = _chunks(xp, x + product, 4)
+    i, f, g, o = xp.sigmoid(i), xp.sigmoid(f), xp.tanh(g), xp.sigmoid(o)
+    cell = f * cell + i * g
+    return i, f, g, o, cell, o * xp.tanh(cell)
+
+
+def _lstm_slopes(xp, cells, before, gates, extra):
     """What the step by step part needs, for all rows at once.
 
     d(i, f, g, o) = slopes * (dc, dc, dc, dh) + given, and dc gains dh * to_cell.
@@ -176,7 +182,7 @@ def _lstm_slopes(xp, gates, cells, before, extra):
 @lstm_layer.vjp
 def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs, sizes, reverse):
     before = _previous(xp, out7, c, sizes, reverse)
-    slopes, given, to_cell = _lstm_slopes(xp, (out3, out4, out5, out6), out7, before, g[3:7])
+    slopes, given, to_cell = formula(xp, _lstm_slopes, out7, before, (out3, out4, out5, out6), tuple(g[3:7]))
     parts: list = []
     outs: list = []
     h_gone: list = []
@@ -224,11 +230,7 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     for start, count in _steps(sizes, reverse):
         state = _resized(xp, state, count, h, gone)
         z = xp.matmul(state, transposed)
-        zr, zu, q = _chunks(xp, z if bias is None else z + bias, 3)
-        xr, xu, xn = _chunks(xp, _part(xp, x, start, start + count), 3)
-        r, u = xp.sigmoid(xr + zr), xp.sigmoid(xu + zu)
-        n = xp.tanh(xn + r * q)
-        state = n + u * (state - n)
+        r, u, n, q, state = formula(xp, _gru_cell, z, bias, _part(xp, x, start, start + count), state)
         outs.append(state)
         for parts, value in zip(kept, (r, u, n, q), strict=True):
             parts.append(value)
@@ -236,7 +238,16 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     return (_joined(xp, outs, reverse), _whole(xp, state, gone), *gates)
 
 
-def _gru_slopes(xp, gates, before, extra):
+def _gru_cell(xp, product, bias, x, state):
+    """(r, u, n, what r multiplies, the next state)"""
+    zr, zu, q = _chunks(xp, product if bias is None else product + bias, 3)
+    xr, xu, xn = _chunks(xp, x, 3)
+    r, u = xp.sigmoid(xr + zr), xp.sigmoid(xu + zu)
+    n = xp.tanh(xn + r * q)
+    return r, u, n, q, n + u * (state - n)
+
+
+def _gru_slopes(xp, before, gates, extra):
     """d(r, u, q) = slopes * (dh, dh, dh) + given, dn = dh * to_new + given_new; for all rows at once."""
     r, u, n, q = gates
     gr, gu, gn, gq = extra
@@ -260,7 +271,9 @@ def _gru_slopes(xp, gates, before, extra):
 @gru_layer.vjp
 def _(xp, g, out0, out2, out3, out4, out5, weight, bias, h, needs, sizes, reverse):
     before = _previous(xp, out0, h, sizes, reverse)
-    slopes, given, to_new, given_new = _gru_slopes(xp, (out2, out3, out4, out5), before, g[2:])
+    slopes, given, to_new, given_new = formula(
+        xp, _gru_slopes, before, (out2, out3, out4, out5), tuple(g[2:])
+    )
     parts: list = []
     totals: list = []
     gone: list = []

@@ -71,14 +71,15 @@ def is_offered() -> bool:
     return config.jitted() and layout_is_known() and cache_files.open_folder(warn=False) is not None
 
 
-def nothing(function: Callable, values: tuple, statics: dict[str, Any]) -> Any:
+def nothing(function: Callable, values: tuple, statics: dict[str, Any], least: int = 0) -> Any:
     """What is called in place of ``run`` where there are no kernels."""
     return NotImplemented
 
 
-def run(function: Callable, values: tuple, statics: dict[str, Any]) -> Any:
+def run(function: Callable, values: tuple, statics: dict[str, Any], least: int = LEAST) -> Any:
     """``function(xp, *values, **statics)`` by kernels; NotImplemented where there are none for it.
 
+    ``least``: of elements of the largest array, where a plan is made for its sizes.
     Floats among ``values`` may be others at each call of the same kernels. Arrays that are not row-major are
     copied for them. Where a kernel refuses an element, NumPy is to say why.
     """
@@ -92,7 +93,7 @@ def run(function: Callable, values: tuple, statics: dict[str, Any]) -> Any:
             found = _pointwise(function, values, fixed, arrays, numbers)
             if found is not NotImplemented:
                 return found
-        if max([a.size for a in arrays]) < LEAST:
+        if max([a.size for a in arrays]) < least:
             return NotImplemented
         kernels = _kernels(function, form, fixed, False)
         if kernels is _LooksAtNumbersError:

@@ -10,6 +10,7 @@ import warnings
 
 # routines for what a composite would compute slower; no part of the dialect
 from jtorch.ops.xp import _blocked_sum as _blocked_sum
+from jtorch.ops.xp import _formulas as _formulas
 from jtorch.ops.xp import _linear as _linear
 from jtorch.ops.xp import _pooling as _pooling
 from jtorch.ops.xp import _products as _products

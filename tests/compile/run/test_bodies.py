@@ -10,6 +10,7 @@ from jtorch.compile.run import bodies
 from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager import large
 from jtorch.eager.tensor import Tensor
+from jtorch.ops.xp import _formulas
 from tests.compile.chain import assert_link
 from tests.machine_code import needs_kernels
 from tests.ops.samples import samples
@@ -199,3 +200,26 @@ def test_what_is_saved_and_changed_is_found():
     y.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 4, 1)])
+def test_steps_of_recurrent_layers(kind, lengths, monkeypatch):
+    """The formula of a step runs as a kernel; sequences that end make fewer rows."""
+    layer = getattr(jtorch.nn, kind)(16, 512, bidirectional=True)
+    x = jtorch.nn.utils.rnn.pack_padded_sequence(_numbers(9, 3, 16), jtorch.tensor(lengths))
+
+    def results():
+        layer.zero_grad()
+        out, state = layer(x)
+        states = state if isinstance(state, tuple) else (state,)
+        sum(t.square().sum() for t in (out.data, *states)).backward()
+        return [t.detach().numpy() for t in (out.data, *states)] + [p.grad.numpy() for p in layer.parameters()]
+
+    found = results()
+    asked = []
+    monkeypatch.setattr(_formulas, "_run", lambda: lambda f, *_: asked.append(f) or NotImplemented)
+    expected = results()
+    assert {f.__name__ for f in asked} == {f"_{kind.lower()}_cell", f"_{kind.lower()}_slopes"}
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5)
