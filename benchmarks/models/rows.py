@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from benchmarks.agree import Tolerance
-from benchmarks.models import images, sequences, small
+from benchmarks.models import images, in_jax, sequences, small
 from benchmarks.program import Workload
+from benchmarks.workloads.training import jax_classifier, jax_training
 
 # Adam divides by a gradient's own size: where that is 0 but for rounding no two libraries agree on a step.
 # Two numbers under a max-pool that are equal but for rounding send a whole gradient to one or the other.
@@ -15,26 +17,34 @@ _TOLERANCE = Tolerance(losses=1e-4, gradients=5e-2, parameters=math.inf, roundin
 # to 14%, where a ReLU's input is 0 but for rounding; in float64 PyTorch's and both modes' agree: see tests.
 _DEEP = Tolerance(losses=1e-4, gradients=0.5, parameters=math.inf, rounding=1e-4)
 
+
+
+def _row(
+    name: str, what: str, torch_like: Any, jax: Any = None, jax_program: Any = jax_classifier,
+    tolerance: Tolerance = _TOLERANCE,
+) -> Workload:  # fmt: skip
+    written = None if jax is None else in_jax.like(torch_like, jax, jax_program)
+    return Workload(name, what, torch_like, written, tolerance)
+
+
 MODELS: dict[str, Workload] = {
     w.name: w
     for w in (
-        Workload("mlp-64", "MLP 64-64-10, b32", small.mlp_64, tolerance=_TOLERANCE),
-        Workload("mlp-128", "MLP 784-128-10, b64", small.mlp_128, tolerance=_TOLERANCE),
-        Workload("mlp-512", "MLP 784-512-512-10, b128", small.mlp_512, tolerance=_TOLERANCE),
-        Workload("tanh-rnn", "tanh RNN 2-64, 32 steps, b32", sequences.tanh_rnn, tolerance=_TOLERANCE),
-        Workload("lstm", "LSTM 32-64, 32 steps, b16", sequences.lstm, tolerance=_TOLERANCE),
-        Workload("lenet-64", "LeNet, b64", images.lenet, tolerance=_TOLERANCE),
-        Workload("vae", "VAE 784-400-20, b128", small.autoencoder, tolerance=_TOLERANCE),
-        Workload("gpt", "GPT 2x64, b8x64", sequences.gpt, tolerance=_TOLERANCE),
-        Workload("makemore", "makemore transformer 4x64, b32x16", sequences.makemore, tolerance=_TOLERANCE),
-        Workload("cnn", "CNN + BatchNorm 16-16-32-32, b32 of 32x32", images.cnn, tolerance=_TOLERANCE),
-        Workload("nano-gpt", "nanoGPT 4x128, b12x64", sequences.nano_gpt, tolerance=_TOLERANCE),
-        Workload(
-            "lstm-lm", "LSTM language model 2x200, 35x20", sequences.language_model, tolerance=_TOLERANCE
-        ),
-        Workload("mnist-net", "mnist Net of PyTorch's examples, b64", images.mnist_net, tolerance=_TOLERANCE),
-        Workload("mobilenet", "MobileNetV2, b16 of 32x32", images.mobilenet, tolerance=_DEEP),
-        Workload("resnet", "ResNet18, b16 of 32x32", images.resnet, tolerance=_DEEP),
+        _row("mlp-64", "MLP 64-64-10, b32", small.mlp_64, in_jax.perceptron),
+        _row("mlp-128", "MLP 784-128-10, b64", small.mlp_128, in_jax.perceptron),
+        _row("mlp-512", "MLP 784-512-512-10, b128", small.mlp_512, in_jax.perceptron),
+        _row("tanh-rnn", "tanh RNN 2-64, 32 steps, b32", sequences.tanh_rnn, in_jax.tanh_rnn),
+        _row("lstm", "LSTM 32-64, 32 steps, b16", sequences.lstm, in_jax.lstm),
+        _row("lenet-64", "LeNet, b64", images.lenet, in_jax.lenet),
+        _row("vae", "VAE 784-400-20, b128", small.autoencoder, in_jax.autoencoder, jax_training),
+        _row("gpt", "GPT 2x64, b8x64", sequences.gpt, in_jax.decoder(4)),
+        _row("makemore", "makemore transformer 4x64, b32x16", sequences.makemore, in_jax.decoder(4)),
+        _row("cnn", "CNN + BatchNorm 16-16-32-32, b32 of 32x32", images.cnn),
+        _row("nano-gpt", "nanoGPT 4x128, b12x64", sequences.nano_gpt, in_jax.decoder(4)),
+        _row("lstm-lm", "LSTM language model 2x200, 35x20", sequences.language_model, in_jax.language_model),
+        _row("mnist-net", "mnist Net of PyTorch's examples, b64", images.mnist_net, in_jax.mnist_net),
+        _row("mobilenet", "MobileNetV2, b16 of 32x32", images.mobilenet, tolerance=_DEEP),
+        _row("resnet", "ResNet18, b16 of 32x32", images.resnet, tolerance=_DEEP),
     )
 }
 

@@ -136,7 +136,7 @@ def measure(workload: Workload, effort: Effort, peers: dict[str, Peer]) -> Model
             continue
         try:
             found = peer.prepare(workload.name, STEPS_COMPARED)
-            check(found, expected, workload.tolerance, SHOWN[name])
+            check(found, expected, workload.tolerance, SHOWN[name], gradients=name != "jax")
             contestants[name] = peer
         except (PeerError, DisagreementError) as error:
             row.errors[name] = str(error)

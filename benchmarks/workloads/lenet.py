@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.data import enlarged, uniform
 from benchmarks.program import Program, Workload
-from benchmarks.workloads.training import jax_training, torch_training
+from benchmarks.workloads.training import jax_classifier, torch_training
 
 BATCH = 64
 VALUES = uniform(
@@ -64,7 +64,7 @@ def jax() -> Program:
         x = jax.nn.relu(dense(p, "9", x))
         return dense(p, "11", x)
 
-    return jax_training(model, VALUES, enlarged(BATCH))
+    return jax_classifier(model, VALUES, enlarged(BATCH))
 
 
 WORKLOAD = Workload("lenet", "LeNet 28x28, batch 64, Adam", torch_like, jax)

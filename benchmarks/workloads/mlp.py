@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.data import batches, enlarged, uniform
 from benchmarks.program import Program, Workload
-from benchmarks.workloads.training import jax_training, torch_training
+from benchmarks.workloads.training import jax_classifier, torch_training
 
 BATCH = 32
 
@@ -36,7 +36,7 @@ def jax(hidden: int = 64) -> Program:
         h = jax.nn.relu(x @ p["0.weight"].T + p["0.bias"])
         return h @ p["2.weight"].T + p["2.bias"]
 
-    return jax_training(model, values(hidden), batches(BATCH, (64,)))
+    return jax_classifier(model, values(hidden), batches(BATCH, (64,)))
 
 
 def larger(torch: Any) -> Program:

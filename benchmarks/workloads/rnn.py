@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.data import batches, uniform
 from benchmarks.program import Program, Workload
-from benchmarks.workloads.training import jax_training, torch_training
+from benchmarks.workloads.training import jax_classifier, torch_training
 
 BATCH, STEPS, HIDDEN = 32, 32, 64
 VALUES = uniform(
@@ -56,7 +56,7 @@ def jax() -> Program:
         h, _ = jax.lax.scan(cell, jnp.zeros((x.shape[0], HIDDEN)), x.swapaxes(0, 1), unroll=STEPS)
         return h @ p["out.weight"].T + p["out.bias"]
 
-    return jax_training(model, VALUES, batches(BATCH, (STEPS, 2)))
+    return jax_classifier(model, VALUES, batches(BATCH, (STEPS, 2)))
 
 
 WORKLOAD = Workload("rnn", "tanh RNN 2-64-10, 32 steps, batch 32, Adam", torch_like, jax)

@@ -36,16 +36,28 @@ def torch_training(
     return torch_program(torch, step, forward, arguments, named, optimizer)
 
 
-def jax_training(
-    model: Callable[[dict, Any], Any], values: dict[str, np.ndarray], arguments: Sequence[tuple]
-) -> Program:
-    """The same step as one jitted function of its state; ``model(p, x)`` gives logits."""
+def jax_cross_entropy(scores: Any, y: Any) -> Any:
+    """Of scores (..., classes) and labels (...)."""
     import jax
     import jax.numpy as jnp
 
-    def forward(p: dict, x: Any, y: Any) -> Any:
-        logits = jax.nn.log_softmax(model(p, x))
-        return -jnp.take_along_axis(logits, y[:, None], axis=1).mean()
+    logits = jax.nn.log_softmax(scores.reshape(-1, scores.shape[-1]))
+    return -jnp.take_along_axis(logits, y.reshape(-1)[:, None], axis=1).mean()
+
+
+def jax_classifier(
+    model: Callable[[dict, Any], Any], values: dict[str, np.ndarray], arguments: Sequence[tuple]
+) -> Program:
+    """``jax_training`` of the cross-entropy of ``model(p, x)``, which gives scores."""
+    return jax_training(lambda p, x, y: jax_cross_entropy(model(p, x), y), values, arguments)
+
+
+def jax_training(
+    loss: Callable[[dict, Any, Any], Any], values: dict[str, np.ndarray], arguments: Sequence[tuple]
+) -> Program:
+    """The same step as one jitted function of its state; ``loss(p, x, y)`` is the loss."""
+    import jax
+    import jax.numpy as jnp
 
     def adam(p: Any, g: Any, m: Any, v: Any, t: Any) -> tuple:
         m = BETA1 * m + (1 - BETA1) * g
@@ -55,11 +67,11 @@ def jax_training(
 
     def step(state: tuple, x: Any, y: Any) -> tuple[tuple, Any]:
         p, m, v, t = state
-        loss, g = jax.value_and_grad(forward)(p, x, y)
+        found, g = jax.value_and_grad(loss)(p, x, y)
         t = t + 1
         new = {name: adam(p[name], g[name], m[name], v[name], t) for name in p}
         p, m, v = ({name: row[k] for name, row in new.items()} for k in range(3))
-        return (p, m, v, t), loss
+        return (p, m, v, t), found
 
     def initial() -> tuple:
         p = {name: jnp.array(value) for name, value in values.items()}

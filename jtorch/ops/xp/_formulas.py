@@ -1,4 +1,4 @@
-"""Formulas inside a body that runs at once, of arrays too small for ``eager/large.py``, yet computed often."""
+"""Formulas inside a body that runs at once, of arrays too small for ``eager/large.py``, but often."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from benchmarks.agree import record
 from benchmarks.cli import main
 from benchmarks.models import training
 from benchmarks.models.rows import IMAGES, MODELS
@@ -44,6 +45,16 @@ def test_both_modes_and_pytorch_compute_the_same(name):
         assert other.keys() == gradients.keys()
         for key, g in gradients.items():
             np.testing.assert_allclose(other[key], g, rtol=1e-9, atol=1e-10 * max(abs(g).max(), 1e-3))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX, a peer, is not installed")
+@pytest.mark.parametrize("name", [n for n, workload in MODELS.items() if workload.jax is not None])
+def test_jax_computes_the_same(name):
+    """The losses of five steps: each comes from all gradients of the steps before."""
+    ours, theirs = MODELS[name].torch_like(jtorch), MODELS[name].jax()
+    expected, found = record(ours, ours.step, 5), record(theirs, theirs.step, 5)
+    assert expected.losses[0] != pytest.approx(expected.losses[-1], rel=1e-3)
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=2e-4)
 
 
 def test_the_section_prints_a_table_and_keeps_all_samples(tmp_path, capsys):

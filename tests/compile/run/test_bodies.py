@@ -214,7 +214,8 @@ def test_steps_of_recurrent_layers(kind, lengths, monkeypatch):
         out, state = layer(x)
         states = state if isinstance(state, tuple) else (state,)
         sum(t.square().sum() for t in (out.data, *states)).backward()
-        return [t.detach().numpy() for t in (out.data, *states)] + [p.grad.numpy() for p in layer.parameters()]
+        gradients = [p.grad.numpy() for p in layer.parameters()]
+        return [t.detach().numpy() for t in (out.data, *states)] + gradients
 
     found = results()
     asked = []
