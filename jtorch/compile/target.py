@@ -22,6 +22,8 @@ class Binding:
     ``fixed`` has the addresses of places known now, ``dynamic`` the position of those that come with each of
     ``n_arguments`` arguments, ``numbers`` the address of the word that each runtime scalar is stored to.
     ``scratch`` gives (the memory, its address) of so many bytes; by default each plan has some of its own.
+    ``release_gil``: other Python threads run meanwhile; callers see to it that none runs a plan over the same
+    memory.
     """
 
     fixed: dict[Place, int]
@@ -29,6 +31,7 @@ class Binding:
     n_arguments: int
     numbers: dict[int, int]
     scratch: Callable[[int], tuple[Any, int]] | None = None
+    release_gil: bool = False
 
 
 @dataclass(frozen=True, slots=True)

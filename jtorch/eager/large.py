@@ -69,7 +69,7 @@ def gradient(op: Op) -> Any:
         x = saved[0] if saved and g.__class__ is ndarray and not g.ndim else g
         if x.__class__ is list:  # of several outputs
             x = x[0]
-        if x.__class__ is ndarray and x.size >= LEAST and g.__class__ in _RAW:
+        if x.__class__ is ndarray and x.size >= LEAST and g.__class__ in _RAW and _are_in_order(g, saved):
             found = _run()(vjp, (g, *saved), {})
             if found is not NotImplemented:
                 return found
@@ -79,3 +79,9 @@ def gradient(op: Op) -> Any:
 
 
 _RAW = (ndarray, list)
+
+
+def _are_in_order(g: Any, saved: tuple) -> bool:
+    """Whether NumPy lays gradients out row-major: one that is expanded, as that of a sum is, has no order."""
+    given = g if g.__class__ is list else (g,)
+    return all(map(_is_in_order, saved)) and all(_is_in_order(part) or 0 in part.strides for part in given)

@@ -271,7 +271,8 @@ def _(input, dim=-1):
 
 
 @composite(
-    n_outputs=2, hidden=1, dtype="as_is", like_first=True, public=None, grad_name="RreluWithNoiseBackward0"
+    n_outputs=2, hidden=1, dtype="as_is", like_first=True, public=None, grad_name="RreluWithNoiseBackward0",
+    fuses=False,
 )
 def rrelu_with(xp, x, seed, call, lower, upper):
     """(x where positive, else x times a slope drawn from [lower, upper); the slopes, 1 where positive)"""

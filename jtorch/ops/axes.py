@@ -7,8 +7,11 @@ import operator
 
 
 def one(dim: int, ndim: int) -> int:
-    """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range."""
-    if not isinstance(dim, int):
+    """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range, TypeError for what
+    is no integer."""
+    if dim.__class__ is not int:
+        if isinstance(dim, bool):
+            raise TypeError("argument 'dim' must be int, not bool")
         dim = operator.index(dim)  # a tensor of one integer
     bound = ndim or 1
     if not -bound <= dim < bound:

@@ -204,7 +204,7 @@ def in_kind(product, factor):
     return int(factor) if product.dtype.name in _WHOLE else dt.plain(factor)
 
 
-@composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED)
+@composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False)
 def addmm(xp, input, x, y, *, beta, alpha):
     product = xp.matmul(x, y)
     if alpha != 1:
@@ -232,7 +232,9 @@ def _rows(xp, x):
     return x if x.ndim == 2 else xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-@composite(grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"})
+@composite(
+    grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"}, fuses=False
+)
 def linear(xp, x, weight, bias):
     found = direct(xp, "_linear", "forward", x, weight, bias)
     if found is not None:

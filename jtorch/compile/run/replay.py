@@ -61,7 +61,7 @@ class Replay(Runner):
         self.words = binding.numbers
         self.numbers = [Patch(argument=k, destination=a, offset=0) for k, a in self.words.items()]
         self.addresses = Addresses(self.plan, binding)
-        self.n_arguments = binding.n_arguments
+        self.n_arguments, self.release_gil = binding.n_arguments, binding.release_gil
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
         self._products: dict[Task, tuple[Factors, Call]] = {}
@@ -118,7 +118,8 @@ class Replay(Runner):
                 rows.append(row)
                 owners.append(task)
         shared = [self._products[task][1].shared for task in tasks if task in self._products]
-        return Native(np.array(rows, np.int64), owners, patches, [block, *shared], self.n_arguments)
+        table = np.array(rows, np.int64)
+        return Native(table, owners, patches, [block, *shared], self.n_arguments, self.release_gil)
 
     def _pieces(self, task: Task) -> list[Piece]:
         """What the kernel of a task is called for, one after the other or by several threads."""
@@ -266,12 +267,15 @@ class Native:
     """One instruction table."""
 
     def __init__(
-        self, table: np.ndarray, owners: list[Task], patches: list[Patch], blocks: list[Any], n: int
-    ) -> None:
+        self, table: np.ndarray, owners: list[Task], patches: list[Patch], blocks: list[Any], n: int,
+        release_gil: bool,
+    ) -> None:  # fmt: skip
         self.owners = owners
         self.blocks = blocks
         self.table = table
-        self.executor = Executor(table, patches=patches, keepalive=blocks, argument_count=n)
+        self.executor = Executor(
+            table, patches=patches, keepalive=blocks, argument_count=n, release_gil=release_gil
+        )
         self.run = self.executor.run
 
     @property

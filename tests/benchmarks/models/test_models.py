@@ -47,6 +47,7 @@ def test_both_modes_and_pytorch_compute_the_same(name):
             np.testing.assert_allclose(other[key], g, rtol=1e-9, atol=1e-10 * max(abs(g).max(), 1e-3))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX, a peer, is not installed")
 @pytest.mark.parametrize("name", [n for n, workload in MODELS.items() if workload.jax is not None])
 def test_jax_computes_the_same(name):

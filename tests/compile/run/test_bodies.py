@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -20,9 +25,9 @@ pytestmark = needs_kernels
 DTYPES = [pytest.param("float64", marks=pytest.mark.slow), "float32"]
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """Arrays of any size are large here, and blocks small; gives the names of what kernels computed."""
+@pytest.fixture(params=["by rows", "at once"])
+def asked(monkeypatch, request):
+    """Arrays of any size are large here, and blocks small; gives what kernels computed."""
     found = []
 
     def run(function, values, statics):
@@ -33,9 +38,9 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(large, "LEAST", 1)
     monkeypatch.setattr(large, "_run", lambda: run)
-    monkeypatch.setattr(bodies, "LEAST", 1)
-    monkeypatch.setattr(bodies, "BLOCK", 5)
-    monkeypatch.setattr(bodies, "MOST_BY_BLOCKS", 12)
+    for name in ("LEAST", "LEAST_IMAGES"):
+        monkeypatch.setattr(bodies, name, 10**9 if request.param == "by rows" else 0)
+    monkeypatch.setattr(bodies, "BLOCKS", (12, 5, 2))
     return found
 
 
@@ -93,7 +98,7 @@ def test_backward(name, k, dtype, asked):
     ])  # fmt: skip
 
 
-def test_kernels_compute_what_is_declared_to_fuse(asked):
+def test_kernels_compute_what_is_declared_to_fuse(asked, request):
     """A formula for which no kernel is found would run on NumPy without a word."""
     for case in DIFFERENTIABLE:
         name, k = case.values
@@ -102,9 +107,16 @@ def test_kernels_compute_what_is_declared_to_fuse(asked):
             outs = [o for o in call(name, tensors(sample, True), sample) if o.requires_grad]
             jtorch.autograd.backward(outs, [jtorch.ones_like(o) for o in outs])
     formulas = [op for op in TABLE if op.fuses]
+    if request.node.callspec.params["asked"] == "by rows":
+        by_rows = {
+            "gelu", "relu", "where", "softmax", "log_softmax", "layer_norm", "rms_norm", "prelu_kernel",
+        }
+        assert by_rows <= {op.name for op in formulas if op.body in asked}
+        assert by_rows - {"prelu_kernel"} <= {op.name for op in formulas if op.vjp_function in asked}
+        return
     # NumPy's own functions, and products that are asked for by name
     assert {op.name for op in formulas if op.body not in asked} == {"tanh", "mm", "bmm"}
-    assert {op.name for op in formulas if op.vjp_function not in asked} == set()
+    assert {op.name for op in formulas if op.vjp_function not in asked} == {"vector_norm"}
 
 
 # -- at the sizes where it happens --------------------------------------------------------------------------
@@ -128,7 +140,7 @@ def _numbers(*shape, seed=0):
     return jtorch.tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
-@pytest.mark.parametrize("n", [large.LEAST, 3 * bodies.BLOCK + 7, bodies.MOST_BY_BLOCKS + 1])
+@pytest.mark.parametrize("n", [large.LEAST, 100_003, bodies.LEAST - 1, bodies.LEAST])
 def test_elements_by_blocks(n, counted):
     x = _numbers(n).requires_grad_()
     y = jtorch.nn.functional.gelu(x)
@@ -143,7 +155,8 @@ def test_elements_by_blocks(n, counted):
 
 def test_small_arrays_are_numpys(counted):
     jtorch.nn.functional.gelu(_numbers(large.LEAST - 1))
-    jtorch.nn.functional.softmax(_numbers(8, (bodies.LEAST - 8) // 8), 1)
+    x = _numbers(8, bodies.LEAST // 16)
+    jtorch.nn.functional.mse_loss(x, x + 1)  # one number, of all rows
     assert counted == []
 
 
@@ -155,7 +168,89 @@ def test_numbers_may_change_and_keep_their_sign(counted):
         np.testing.assert_array_equal(y.numpy(), (-x).numpy() * np.float32(slope))
         assert np.array_equal(np.signbit(y.numpy()), np.signbit((-x).numpy() * np.float32(slope)))
     assert len(counted) == 6
-    assert bodies._kernels.cache_info().misses - before <= 2
+    assert bodies._kernels.cache_info().misses - before <= 1
+
+
+def test_what_depends_on_the_number_of_elements_is_not_made_by_rows(counted):
+    x, y = _numbers(1000, 100).requires_grad_(), _numbers(1000, 100, seed=1)
+    for reduction in ("mean", "sum", "none"):
+        x.grad = None
+        loss = jtorch.nn.functional.mse_loss(x, y, reduction=reduction)
+        loss.backward(jtorch.ones_like(loss))
+        over = x.numel() if reduction == "mean" else 1
+        np.testing.assert_allclose(x.grad.numpy(), 2 / over * (x - y).detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [513, 4096, 4097, 8191])
+def test_rows_of_any_number(rows, counted):
+    x, w = _numbers(rows, 64).requires_grad_(), _numbers(64).requires_grad_()
+    y = jtorch.softmax(jtorch.nn.functional.layer_norm(x, (64,), w), 1)
+    y.backward(_numbers(rows, 64, seed=3))
+    assert len(counted) == 4
+    found = [t.numpy() for t in (y.detach(), x.grad, w.grad)]
+    x.grad = w.grad = None
+    y = _by_numpy(lambda: jtorch.softmax(jtorch.nn.functional.layer_norm(x, (64,), w), 1))
+    _by_numpy(lambda: y.backward(_numbers(rows, 64, seed=3)))
+    for a, b in zip(found, [t.numpy() for t in (y.detach(), x.grad, w.grad)], strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
+
+
+def test_random_masks_are_those_of_small_arrays():
+    """One counter for all elements: the mask of 100,000 begins as that of 1,000 does."""
+    jtorch.manual_seed(5)
+    mask = jtorch.nn.functional.dropout(jtorch.ones(100_000))
+    jtorch.manual_seed(5)
+    assert bool((mask[:1000] == jtorch.nn.functional.dropout(jtorch.ones(1000))).all())
+    assert not bool((mask[:32768] == mask[32768:65536]).all())
+
+
+def test_dtypes_beside_other_numbers_are_those_of_small_arrays():
+    class Third(float):
+        pass
+
+    x = _numbers(large.LEAST)
+    for slope in (Third(0.3), np.float64(0.3)):
+        small = jtorch.nn.functional.leaky_relu(x[:10], slope)
+        assert jtorch.nn.functional.leaky_relu(x, slope).dtype is small.dtype
+    n = jtorch.arange(large.LEAST)
+    assert jtorch.lerp(n, n, 1).dtype is jtorch.lerp(n[:10], n[:10], 1).dtype
+
+
+def test_gradients_lie_as_their_inputs_do():
+    x = jtorch.ones(300, 200).t().detach().requires_grad_()
+    (g,) = jtorch.autograd.grad(jtorch.relu(x), x, jtorch.ones(300, 200).t())
+    assert g.stride() == x.stride()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_of_a_fork_does_not_wait_for_a_thread_of_its_parent():
+    stop = threading.Event()
+
+    def record():
+        for n in itertools.count(bodies.LEAST // 8):
+            jtorch.nn.functional.normalize(jtorch.ones(n, 8), dim=0)
+            if stop.is_set():
+                return
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if not child:
+                jtorch.nn.functional.normalize(jtorch.ones(bodies.LEAST, 3), dim=0)
+                os._exit(7)
+            end = time.monotonic() + 30
+            while not (status := os.waitpid(child, os.WNOHANG))[0]:
+                if time.monotonic() > end:
+                    os.kill(child, 9)
+                    os.waitpid(child, 0)
+                    raise AssertionError("the child hangs")
+                time.sleep(0.01)
+            assert os.waitstatus_to_exitcode(status[1]) == 7
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_other_layouts_stay_as_they_are(counted):
