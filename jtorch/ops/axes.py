@@ -7,8 +7,8 @@ import operator
 
 
 def one(dim: int, ndim: int) -> int:
-    """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range, TypeError for what
-    is no integer."""
+    """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range, TypeError for a
+    bool."""
     if dim.__class__ is not int:
         if isinstance(dim, bool):
             raise TypeError("argument 'dim' must be int, not bool")
