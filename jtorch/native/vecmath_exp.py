@@ -109,16 +109,17 @@ def clamp(x: Any, lowest: Any, highest: Any) -> Any:
 
 @quiet
 def exp_f32(x: Any) -> Any:
-    """e**x."""
+    """e**x. What is 0 is so before it is scaled: a product that underflows costs 30 ns a vector (on a Xeon),
+    and half of the scores of causal attention are -inf."""
     n, r, correction = reduce_f32(clamp(x, LOWEST_F32, HIGHEST_F32))
-    return scale_f32(exp_small_f32(r, correction), n)
+    return scale_f32(select(x < LOWEST_F32, ZERO_F32, exp_small_f32(r, correction)), n)
 
 
 @quiet
 def exp_f64(x: Any) -> Any:
     """e**x."""
     n, r, correction = reduce_f64(clamp(x, LOWEST_F64, HIGHEST_F64))
-    return scale_f64(exp_small_f64(r, correction), n)
+    return scale_f64(select(x < LOWEST_F64, ZERO_F64, exp_small_f64(r, correction)), n)
 
 
 @quiet
