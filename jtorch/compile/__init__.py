@@ -21,10 +21,10 @@ class _CallableModule(types.ModuleType):
 
 
 def kernels_of_formulas() -> Any:
-    """What eager mode asks for large arrays: see ``eager/large.py``."""
+    """What eager mode asks for large arrays, see ``eager/large.py``; None where there are no kernels."""
     from jtorch.compile.run import bodies
 
-    return bodies.run if bodies.is_offered() else bodies.nothing
+    return bodies.run if bodies.is_offered() else None
 
 
 sys.modules[__name__].__class__ = _CallableModule

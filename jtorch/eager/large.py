@@ -20,12 +20,12 @@ LEAST = 1 << 15
 Run = Callable[[Callable, tuple, dict[str, Any]], Any]
 """``run(function, values, statics)`` gives ``function(xp, *values, **statics)``, or NotImplemented."""
 
-find: Callable[[], Run] | None = None
+find: Callable[[], Run | None] | None = None
 
 
 @functools.cache
 def _run() -> Run:
-    return find() if find is not None else _nothing
+    return (find() if find is not None else None) or _nothing
 
 
 def _nothing(function: Callable, values: tuple, statics: dict[str, Any]) -> Any:

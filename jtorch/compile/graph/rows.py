@@ -17,14 +17,11 @@ def row_by_row(eqns: Sequence[Eqn], inputs: Iterable[Var], results: Iterable[Ato
     rows: it has fewer axes, or one of size 1 there.
     """
     rows = set(inputs)
-    most = max(len(var.shape) for var in rows)
     for eqn in eqns:
         if not rows.isdisjoint(eqn.inputs):  # type: ignore[arg-type] # literals are none of them
             if not _keeps_rows(eqn, rows):
                 return False
             rows.update(eqn.outputs)
-        elif _tells_positions(eqn.op) and any(len(var.shape) == most for var in eqn.outputs):
-            return False
     return rows.issuperset(results)
 
 
@@ -63,6 +60,8 @@ def same_but_for_rows(a: Sequence[Eqn], b: Sequence[Eqn], n: Any, m: Any) -> boo
     pairs: dict[Any, Any] = {}
     for x, y in zip(a, b, strict=True):
         if x.op is not y.op or not _alike(x.statics, y.statics, n, m):
+            return False
+        if _tells_positions(x.op) and x.statics != y.statics:  # as many as there are rows
             return False
         if len(x.inputs) != len(y.inputs) or len(x.outputs) != len(y.outputs):
             return False

@@ -1,8 +1,8 @@
 """What eager mode computes over large arrays: bodies and gradients of ops, as kernels.
 
 NumPy runs a formula op by op, each of them through memory and on one thread. Here it is recorded for the
-sizes at hand, as a part of a compiled function would be, and its plan runs on all threads. Where each element
-of the results comes from those at the same place, one plan of a fixed size serves arrays of many sizes.
+sizes at hand, as a part of a compiled function would be, and its plan runs on all threads. Where rows are
+independent (or elements), a plan for some of them serves any number, so sizes that keep moving cost nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from jtorch.native.executor import layout_is_known
 _log = logging.getLogger("jtorch.bodies")
 
 LEAST, LEAST_IMAGES = 1 << 19, 1 << 16
-"""Elements of the largest array from which on a plan is made for its very sizes, which takes 2 to 7 ms, once:
-NumPy takes half as long. Images (four axes and more) are rarely each of another size."""
+"""Elements of the largest array from which on a plan is made for its very sizes. That takes 2 to 7 ms, once,
+and NumPy half as long for so many. Images (four axes and more) are rarely each of another size."""
 
 BLOCKS = (1 << 18, 1 << 15, 1 << 13)
 """Elements that a plan for any number of rows computes at a time."""
@@ -47,9 +47,6 @@ _REAL = frozenset(map(np.dtype, ("f4", "f8", "?")))
 _CONSTANTS = (bool, int, str, type(None), np.dtype)
 _KINDS = {Kind.ELEMENTWISE, Kind.REDUCTION, Kind.VIEW, Kind.CONTRACTION}
 _MOST_EQUATIONS = 400  # a convolution of each channel by itself has 12 for each tap
-
-Kernels = Callable[[list[np.ndarray], list[float]], Any]
-
 
 class _Array(NamedTuple):
     """What a plan is made for in place of an array.
@@ -73,11 +70,6 @@ class _Constant(NamedTuple):
 def is_offered() -> bool:
     """Whether kernels can be compiled, kept and called here."""
     return config.jitted() and layout_is_known() and cache_files.open_folder(warn=False) is not None
-
-
-def nothing(function: Callable, values: tuple, statics: dict[str, Any], least: int = 0) -> Any:
-    """What is called in place of ``run`` where there are no kernels."""
-    return NotImplemented
 
 
 def run(function: Callable, values: tuple, statics: dict[str, Any], least: int = 0) -> Any:

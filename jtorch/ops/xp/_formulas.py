@@ -8,7 +8,7 @@ from typing import Any
 
 _LEAST = 1 << 12  # elements of the first array; below, NumPy is done as soon
 
-find: Callable[[], Callable] | None = None  # filled in by ``jtorch`` itself
+find: Callable[[], Callable | None] | None = None  # filled in by ``jtorch`` itself
 
 
 @functools.cache
