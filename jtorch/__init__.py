@@ -42,7 +42,6 @@ from jtorch.core.memory_formats import (
     sparse_csr,
     strided,
 )
-from jtorch.eager import large as _large
 from jtorch.eager import shortcuts as _shortcuts
 from jtorch.eager.creation import FACTORIES as _FACTORIES
 from jtorch.eager.evaluate import EAGER as _EAGER
@@ -103,7 +102,7 @@ def _find_most_threads() -> _Any:
 
 
 _threads.find_most = _find_most_threads
-_large.find = _formulas.find = jtorch.compile.kernels_of_formulas
+_formulas.find = jtorch.compile.kernels_of_formulas
 _shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function

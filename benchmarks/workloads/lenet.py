@@ -46,25 +46,9 @@ def torch_like(torch: Any) -> Program:
 
 
 def jax() -> Program:
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
+    from benchmarks.models import in_jax
 
-    def block(p: dict, layer: str, x: Any) -> Any:
-        y = lax.conv_general_dilated(x, p[f"{layer}.weight"], (1, 1), "VALID")
-        y = jax.nn.relu(y + p[f"{layer}.bias"][:, None, None])
-        return lax.reduce_window(y, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
-
-    def dense(p: dict, layer: str, x: Any) -> Any:
-        return x @ p[f"{layer}.weight"].T + p[f"{layer}.bias"]
-
-    def model(p: dict, x: Any) -> Any:
-        x = block(p, "3", block(p, "0", x)).reshape(len(x), -1)
-        x = jax.nn.relu(dense(p, "7", x))
-        x = jax.nn.relu(dense(p, "9", x))
-        return dense(p, "11", x)
-
-    return jax_classifier(model, VALUES, enlarged(BATCH))
+    return jax_classifier(in_jax.lenet, VALUES, enlarged(BATCH))
 
 
 WORKLOAD = Workload("lenet", "LeNet 28x28, batch 64, Adam", torch_like, jax)

@@ -30,13 +30,9 @@ def torch_like(torch: Any, hidden: int = 64) -> Program:
 
 
 def jax(hidden: int = 64) -> Program:
-    import jax
+    from benchmarks.models import in_jax
 
-    def model(p: dict, x: Any) -> Any:
-        h = jax.nn.relu(x @ p["0.weight"].T + p["0.bias"])
-        return h @ p["2.weight"].T + p["2.bias"]
-
-    return jax_classifier(model, values(hidden), batches(BATCH, (64,)))
+    return jax_classifier(in_jax.perceptron, values(hidden), batches(BATCH, (64,)))
 
 
 def larger(torch: Any) -> Program:

@@ -18,5 +18,5 @@ import jtorch
     ],
 )
 def test_bools_are_no_dims(function):
-    with pytest.raises(TypeError, match=r"must be int, not bool|an integer is required"):
+    with pytest.raises(TypeError, match="must be int, not bool"):
         function(jtorch.ones(2, 2))

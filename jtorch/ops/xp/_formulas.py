@@ -12,13 +12,15 @@ find: Callable[[], Callable | None] | None = None  # filled in by ``jtorch`` its
 
 
 @functools.cache
-def _run() -> Callable | None:
+def kernels() -> Callable | None:
+    """``run(function, values, statics)``, which gives NotImplemented where it has no kernels; None where
+    nobody has any. ``eager/large.py`` asks, too."""
     return find() if find is not None else None
 
 
 def computed(function: Callable, *values: Any) -> Any:
     """``function(xp, *values)`` by kernels, or None."""
-    run = _run()
+    run = kernels()
     if run is None or values[0].size < _LEAST:
         return None
     found = run(function, values, {}, _LEAST)

@@ -314,7 +314,7 @@ def test_steps_of_recurrent_layers(kind, lengths, monkeypatch):
 
     found = results()
     asked = []
-    monkeypatch.setattr(_formulas, "_run", lambda: lambda f, *_: asked.append(f) or NotImplemented)
+    monkeypatch.setattr(_formulas, "kernels", lambda: lambda f, *_: asked.append(f) or NotImplemented)
     expected = results()
     assert {f.__name__ for f in asked} == {f"_{kind.lower()}_cell", f"_{kind.lower()}_slopes"}
     for a, b in zip(expected, found, strict=True):
