@@ -46,6 +46,21 @@ class Product:
         )
         return batch, rows, columns, inner
 
+    def exchanged(self) -> Product:
+        """The same with the factors, and so rows and columns, exchanged."""
+
+        def parts(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+            return tuple(Axis(a.size, a.in_y, a.in_x, a.in_out) for a in axes)
+
+        return Product(*map(parts, (self.batch, self.columns, self.rows, self.inner)))
+
+    @property
+    def rows_overlap(self) -> bool:
+        """Whether x holds the same elements several times, as windows of images do."""
+        axes = [axis for axis in (*self.rows, *self.inner) if axis.size > 1]
+        reach = 1 + sum((axis.size - 1) * abs(axis.in_x) for axis in axes)
+        return math.prod(axis.size for axis in axes) > reach
+
     @property
     def flops(self) -> int:
         return 2 * math.prod(self.sizes)

@@ -29,6 +29,8 @@ Array = np.ndarray
 _OWN_FLOPS = 8_000_000
 _OWN_ROWS, _OWN_COLUMNS, _OWN_INNER = 64, 64, 32
 
+_LONG_INNER = 2048  # what is summed apart is written so seldom then that it does not matter how
+
 FAILURES = {
     blas.TOO_LARGE: "a size of a matrix product does not fit BLAS's 32 bits",
     packed.NO_MEMORY: "there is no memory for the blocks of a matrix product",
@@ -60,6 +62,12 @@ class Call:
     shared: np.ndarray | None
     matrices: BlasMatrices | None = None
     threaded: Sequence[int] = ()
+    direct: bool = False
+
+    @property
+    def adds_bias(self) -> bool:
+        """Whether its kernel can add a number to each column of the result."""
+        return self.shared is not None and not self.direct
 
     def begins(self, piece: Piece) -> tuple[int, int, int]:
         """How many bytes into x, y and the result those of a piece begin."""
@@ -101,6 +109,13 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
     whole = [Piece("batch", (0, batch))]
     large = 2 * rows * columns * inner >= _OWN_FLOPS
     square = rows >= _OWN_ROWS and columns >= _OWN_COLUMNS and inner >= _OWN_INNER
+    first = _first_of_direct(product)
+    if first is not None:
+        product = product.exchanged() if first else product
+        shared = np.array(packed.describe(product, dtype.itemsize, first), np.int64)
+        pieces = product_pieces(*product.sizes) if pooled else whole
+        kernel = packed.kernel(kind, direct=True)
+        return Call(product, dtype, kernel, packed.PIECE_WORDS, pieces, shared, direct=True)
     if matrices is None or (pooled and blas.is_private() and large and square):
         shared = np.array(packed.describe(product, dtype.itemsize), np.int64)
         kernel = packed.kernel(kind)
@@ -112,25 +127,34 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
     return Call(product, dtype, kernel, n_words, whole, None, matrices, threaded)
 
 
-def contract(axes: ContractionAxes, x: Array, y: Array) -> Array | None:
-    """The product of two arrays along ``axes``, in row-major memory of its own, on all threads.
+def _first_of_direct(product: Product) -> int | None:
+    """Which factor is to have the rows of a product that packs none; None where packing pays."""
+    if product.sizes[-1] < _LONG_INNER:
+        return None
+    return next((k for k, p in enumerate((product, product.exchanged())) if p.rows_overlap), None)
+
+
+def contract(axes: ContractionAxes, x: Array, y: Array, bias: Array | None = None) -> Array | None:
+    """The product of two arrays along ``axes``, in row-major memory of its own, on all threads; ``bias`` is
+    a number that is added to each column.
 
     None where there is no kernel for it: for sizes that do not match, for other dtypes than those of KINDS,
-    for a layout with too many axes or of elements that do not lie on multiples of their size, and where
-    machine code cannot be had or kept. Raises MemoryError where there is none for the kernel's blocks.
+    for a layout with too many axes or of elements that do not lie on multiples of their size, where a bias
+    does not lie in order or the product is none of our own kernel, and where machine code cannot be had or
+    kept. Raises MemoryError where there is none for the kernel's blocks.
     """
     if x.dtype not in KINDS or y.dtype is not x.dtype or not _has_kernel(KINDS[x.dtype]):
         return None
     facts = (axes, x.dtype, x.shape, x.strides, y.shape, y.strides)
     plan = _plan(*facts)
-    if plan is None:
+    if plan is None or (bias is not None and not plan.takes(bias)):
         return None
     out = np.empty(plan.shape, x.dtype)
     if not plan.alone.acquire(blocking=False):  # another thread of Python is in it
         plan = _Plan(plan.call, plan.shape)
         plan.alone.acquire()
     try:
-        status = plan.executor.run(x, y, out)
+        status = plan.run(x, y, out, bias)
     finally:
         plan.alone.release()
     if status:
@@ -157,10 +181,12 @@ class _Plan:
         self.call, self.shape, self.alone = call, shape, threading.Lock()
         blocks = np.array([call.words(piece) for piece in call.pieces], np.int64)
         start, size = blocks.__array_interface__["data"][0], blocks.strides[0]
+        self.bias: np.ndarray | None = None
         if call.shared is not None:
             words = call.shared.copy()
             blocks[:, 0] = words.__array_interface__["data"][0]
             patches = [Patch(k, int(blocks[0, 0]) + 8 * k) for k in range(3)]
+            self.bias = words[packed.BIAS : packed.BIAS + 1] if call.adds_bias else None
         else:
             words = blocks
             patches = [
@@ -171,6 +197,17 @@ class _Plan:
         pool = workers.pool() if len(blocks) > 1 else 0
         rows = np.array([[call.kernel, start, len(blocks), size, pool]], np.int64)
         self.executor = Executor(rows, patches, [blocks, words], release_gil=not call.threaded)
+
+    def takes(self, bias: Array) -> bool:
+        item = self.call.dtype.itemsize
+        fits = bias.dtype == self.call.dtype and bias.shape == self.shape[-1:] and bias.strides == (item,)
+        return fits and self.bias is not None
+
+    def run(self, x: Array, y: Array, out: Array, bias: Array | None) -> int:
+        """The status."""
+        if self.bias is not None:
+            self.bias[0] = 0 if bias is None else bias.__array_interface__["data"][0]
+        return self.executor.run(x, y, out)
 
 
 @functools.lru_cache(maxsize=1024)

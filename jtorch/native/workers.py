@@ -5,9 +5,12 @@ pieces, which may run in any order. Whoever is free takes the next one, the call
 only for pieces that somebody has begun. How often a worker comes too late changes nothing: pieces are the
 same for any number of threads, and so is every bit they compute.
 
-    post:   write the round, open it (`claim` = round number, piece 0), raise `round`, wake who sleeps
-    take:   read the round, then swap (round, piece) for (round, piece + 1): who succeeds runs the piece
+    post:   write the round, open it (`claim` = round number, 0, 0), raise `round`, wake who sleeps
+    take:   read the round, then swap (round, front, back) for one with a piece more taken from the front (the
+            caller) or from the back (workers): who succeeds runs the piece
     end:    the caller waits until `done` is the number of pieces
+
+So rounds over the same arrays, one after the other, find most of each in the cache of the core that wrote it.
 
 A worker that read half of another round fails to swap, as `claim` has its number in it, and is closed
 while the next round is written. A worker spins for some microseconds after a round, as the next row of a
@@ -91,7 +94,7 @@ _MACHINES = {
 
 # `jtorch_parallel` runs the pieces of a round and gives 0, or the status of the first piece that failed.
 _IR = r"""
-define internal void @jtorch_take(ptr %pool, i64 %round) {
+define internal void @jtorch_take(ptr %pool, i64 %round, i1 %from_front) {
 entry:
   %claim_at = getelementptr i64, ptr %pool, i64 CLAIM
   %count_at = getelementptr i64, ptr %pool, i64 COUNT
@@ -110,9 +113,12 @@ look:
   br i1 %this, label %which, label %end
 
 which:
-  %piece = and i64 %old, 4294967295
+  %both = and i64 %old, 4294967295
+  %front = lshr i64 %both, 16
+  %back = and i64 %old, 65535
+  %taken = add i64 %front, %back
   %count = load atomic i64, ptr %count_at acquire, align 8
-  %left = icmp ult i64 %piece, %count
+  %left = icmp ult i64 %taken, %count
   br i1 %left, label %claim, label %end
 
 claim:
@@ -120,7 +126,11 @@ claim:
   %block = load atomic i64, ptr %block_at acquire, align 8
   %stride = load atomic i64, ptr %stride_at acquire, align 8
   %mode = load atomic i64, ptr %mode_at acquire, align 8
-  %next = add i64 %old, 1
+  %behind = sub i64 %count, %back
+  %last_left = sub i64 %behind, 1
+  %piece = select i1 %from_front, i64 %front, i64 %last_left
+  %one = select i1 %from_front, i64 65536, i64 1
+  %next = add i64 %old, %one
   %swap = cmpxchg ptr %claim_at, i64 %old, i64 %next acq_rel monotonic, align 8
   %mine = extractvalue { i64, i1 } %swap, 1
   br i1 %mine, label %run, label %look
@@ -214,7 +224,7 @@ retire:
 
 work:
   %round_long = zext i32 %round to i64
-  call void @jtorch_take(ptr %pool, i64 %round_long)
+  call void @jtorch_take(ptr %pool, i64 %round_long, i1 false)
   br label %idle
 }
 
@@ -359,7 +369,7 @@ wake:
 
 work:
   %begin = call i64 @jtorch_now(ptr %pool)
-  call void @jtorch_take(ptr %pool, i64 %round_long)
+  call void @jtorch_take(ptr %pool, i64 %round_long, i1 true)
   %worked = call i64 @jtorch_now(ptr %pool)
   br label %wait
 

@@ -57,6 +57,19 @@ def test_what_blas_cannot_walk_is_our_own():
     assert call_of(repeated, F4).shared is not None
 
 
+def test_windows_are_read_where_they_lie():
+    """For the gradient of a convolution's weight, whichever factor they are; not for few products."""
+    images, places = 32 * 32, 30 * 30
+    windows = (Axis(3, 32, 0, 3), Axis(3, 1, 0, 1))
+    inner = (Axis(64, images, places, 0), Axis(30, 32, 30, 0), Axis(30, 1, 1, 0))
+    found = Product((), windows, (Axis(16, 0, 64 * places, 9),), inner)
+    for asked in (found, found.exchanged()):
+        call = call_of(asked, F4)
+        assert call.direct and call.product == found and not call.adds_bias
+    few = Product((), windows, found.columns, inner[1:])
+    assert not call_of(few, F4).direct
+
+
 needs_contract = pytest.mark.skipif(not contraction._has_kernel("f32"), reason="no machine code here")
 CASES = [  # axes of x and y, shapes
     (matmul_axes(2, 2), (300, 200), (200, 150)), (matmul_axes(2, 2), (1, 3000), (3000, 900)),
@@ -163,3 +176,39 @@ def test_a_child_that_is_forked_meanwhile_has_locks_of_its_own():
             right = (contraction.contract(axes, x, x) == 64).all()
             os._exit(0 if right and not again.alone.locked() else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@needs_contract
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("outer", ["windows", "images"])
+def test_gradients_of_a_convolutions_weight(dtype, outer, number):
+    """Windows as either factor, so many that they are read where they lie."""
+    rng = np.random.default_rng(0)
+    x, g = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5, 20, 17), (9, 7, 18, 15)))
+    seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    if outer == "windows":
+        axes, factors = dot_general_axes(6, 4, ((), ()), ((0, 2, 3), (0, 2, 3)), (3, 0, 1, 2)), (seen, g)
+    else:
+        axes, factors = dot_general_axes(4, 6, ((), ()), ((0, 2, 3), (0, 2, 3)), (0, 1, 2, 3)), (g, seen)
+    expected = np.einsum("nchwij,nohw->ocij", seen.astype(float), g.astype(float))
+    found = contraction.contract(axes, *factors)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3 if dtype == np.float32 else 1e-9)
+    for count in (1, 2, 3, 7):
+        threads.set_count(count)
+        assert (contraction.contract(axes, *factors) == found).all()
+
+
+@needs_contract
+def test_a_bias_comes_with_the_product_or_not_at_all():
+    rng = np.random.default_rng(0)
+    x, y, bias = (rng.standard_normal(s).astype(np.float32) for s in ((300, 200), (200, 150), (300,)))
+    axes = matmul_axes(2, 2)
+    found = contraction.contract(axes, x, y, bias[:150])
+    if found is None:
+        pytest.skip("SciPy's BLAS computes all that it can walk")
+    np.testing.assert_allclose(found, x.astype(float) @ y + bias[:150], rtol=1e-4, atol=2e-3)
+    for wrong in (bias[::2], bias, bias[:150].astype(float), bias[:1], bias[:150][None]):
+        assert contraction.contract(axes, x, y, wrong) is None
+    assert contraction.contract(axes, x[:3], y, bias[:150]) is None  # BLAS's
+    plain = contraction.contract(axes, x, y)  # after one with a bias
+    np.testing.assert_allclose(plain, x.astype(float) @ y, rtol=1e-4, atol=2e-3)

@@ -36,7 +36,18 @@ def seen(x, y, out, batch, rows, columns, inner):
     )
 
 
-def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None):
+@pytest.fixture(params=["packed", "direct", "exchanged"], autouse=True)
+def way(request, monkeypatch):
+    """Which kernel computes a product here: the one that packs both factors, or the one that reads rows where
+    they lie, those of x or those of the transposed product."""
+    monkeypatch.setitem(WAY, "direct", request.param != "packed")
+    monkeypatch.setitem(WAY, "exchanged", request.param == "exchanged")
+
+
+WAY = {"direct": False, "exchanged": False}
+
+
+def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None, bias=None):
     """x (batch.., rows.., inner..) times y (batch.., inner.., columns..), with NaNs around the result, whose
     axes lie in memory as ``order`` says; as (batch, rows, columns)."""
     shape = (*x.shape[: batch + rows], *y.shape[y.ndim - columns :])
@@ -46,10 +57,14 @@ def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None):
     out = inside.transpose(np.argsort(order))
     asked = seen(x, y, out, batch, rows, columns, inner)
     n, m, k, _ = asked.sizes
-    what = np.array(packed.describe(asked, item=1), np.int64)
+    asked = asked.exchanged() if WAY["exchanged"] else asked
+    what = np.array(packed.describe(asked, item=1, first=int(WAY["exchanged"])), np.int64)
     what[:3] = [a.__array_interface__["data"][0] for a in (x, y, out)]
-    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(packed.kernel(KIND[x.dtype]))
+    what[packed.BIAS] = 0 if bias is None else bias.__array_interface__["data"][0]
+    kernel = packed.kernel(KIND[x.dtype], WAY["direct"])
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(kernel)
     for piece in pieces or [(0, n, 0, m, 0, k)]:
+        piece = (*piece[:2], *piece[4:], *piece[2:4]) if WAY["exchanged"] else piece
         block = np.array([what.ctypes.data, *piece], np.int64)
         status = run(block.ctypes.data)
         assert status == 0
@@ -155,6 +170,26 @@ def test_pieces_give_the_bits_of_the_whole(dtype, axis):
         pieces.append([e for name in ("batch", "rows", "columns") for e in ends[name]])
     found = product(x, y, batch=1, pieces=pieces)
     assert found.tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [(13, 33, 257), (30, 100, 20), (5, 70, 0), (12, 7, 512)], ids=str)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
+@pytest.mark.parametrize("way", ["packed"], indirect=True)
+def test_a_bias_is_added_to_each_column_once(machine, way, dtype, size, order):
+    m, n, k = size
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    room = np.full(n + 2, np.nan, dtype)
+    bias = room[1:-1]
+    bias[:] = rng.standard_normal(n)
+    found, plain = product(x, y, order=order, bias=bias), product(x, y, order=order)
+    bound = 2 * np.finfo(dtype).eps * (np.abs(x) @ np.abs(y) + np.abs(bias))
+    assert (np.abs(found - (plain.astype(np.float64) + bias)) <= bound).all()
+    if k <= 256:  # one block of products: rounded as by an addition of its own
+        assert (found == plain + bias).all()
+    halves = product(x, y, order=order, bias=bias, pieces=[(0, 1, 0, m, 0, n // 2), (0, 1, 0, m, n // 2, n)])
+    assert halves.tobytes() == found.tobytes()
 
 
 def test_what_is_not_finite_stays_in_its_row_and_column():

@@ -13,8 +13,16 @@ PIECES = (2, 3)  # of the two rounds; the kernel of a round is its number
 CLOSED = 99
 
 
+class Claim(NamedTuple):
+    """The round, and how many of its pieces were taken from the front and from the back."""
+
+    round: int = 0
+    front: int = CLOSED
+    back: int = CLOSED
+
+
 class Shared(NamedTuple):
-    claim: tuple[int, int] = (0, CLOSED)  # (round, piece)
+    claim: Claim = Claim()
     round: int = 0
     kernel: int = 0
     count: int = 0
@@ -27,26 +35,37 @@ class Taker(NamedTuple):
 
     at: str = "idle"
     round: int = 0
-    old: tuple[int, int] = (0, CLOSED)
+    old: Claim = Claim()
     count: int = 0
     kernel: int = 0
+    from_front: bool = False
+
+    @property
+    def piece(self) -> int:
+        return self.old.front if self.from_front else self.count - 1 - self.old.back
+
+    @property
+    def swapped(self) -> Claim:
+        front = self.old.front + self.from_front
+        return Claim(self.old.round, front, self.old.back + (not self.from_front))
 
 
 def _take(shared: Shared, me: Taker) -> tuple[Shared, Taker] | None:
     """One step of `jtorch_take`; at "end" there is none."""
     if me.at == "look":
         old = shared.claim
-        return shared, me._replace(old=old, at="count" if old[0] == me.round else "end")
+        return shared, me._replace(old=old, at="count" if old.round == me.round else "end")
     if me.at == "count":
-        return shared, me._replace(count=shared.count, at="kernel" if me.old[1] < shared.count else "end")
+        left = me.old.front + me.old.back < shared.count
+        return shared, me._replace(count=shared.count, at="kernel" if left else "end")
     if me.at == "kernel":
         return shared, me._replace(kernel=shared.kernel, at="swap")
     if me.at == "swap":
         if shared.claim != me.old:
             return shared, me._replace(at="look")
-        return shared._replace(claim=(me.old[0], me.old[1] + 1)), me._replace(at="run")
+        return shared._replace(claim=me.swapped), me._replace(at="run")
     if me.at == "run":
-        ran = tuple(sorted((*shared.ran, (me.kernel, me.old[1]))))
+        ran = tuple(sorted((*shared.ran, (me.kernel, me.piece))))
         return shared._replace(ran=ran), me._replace(at="done")
     if me.at == "done":
         return shared._replace(done=shared.done + 1), me._replace(at="look")
@@ -62,7 +81,7 @@ def _worker(shared: Shared, me: Taker) -> tuple[Shared, Taker] | None:
 class Caller(NamedTuple):
     at: int = 0  # which of _POST is next, then the pieces
     posted: int = 0  # rounds
-    taker: Taker = Taker("look")
+    taker: Taker = Taker("look", from_front=True)
 
 
 _POST = ("closed", "kernel", "count", "done", "open", "round")
@@ -74,10 +93,12 @@ def _caller(shared: Shared, me: Caller) -> tuple[Shared, Caller] | None:
     new, pieces = me.posted + 1, PIECES[me.posted]
     if me.at < len(_POST):
         changes: dict[str, Any] = {
-            "closed": {"claim": (new, CLOSED)}, "kernel": {"kernel": new}, "count": {"count": pieces},
-            "done": {"done": 0}, "open": {"claim": (new, 0)}, "round": {"round": new},
+            "closed": {"claim": Claim(new)}, "kernel": {"kernel": new}, "count": {"count": pieces},
+            "done": {"done": 0}, "open": {"claim": Claim(new, 0, 0)}, "round": {"round": new},
         }  # fmt: skip
-        return shared._replace(**changes[_POST[me.at]]), me._replace(at=me.at + 1, taker=Taker("look", new))
+        return shared._replace(**changes[_POST[me.at]]), me._replace(
+            at=me.at + 1, taker=Taker("look", new, from_front=True)
+        )
     step = _take(shared, me.taker)
     if step is not None:
         return step[0], me._replace(taker=step[1])

@@ -39,7 +39,7 @@ LEAST, LEAST_IMAGES = 1 << 19, 1 << 16
 """Elements of the largest array from which on a plan is made for its very sizes. That takes 2 to 7 ms, once,
 and NumPy half as long for so many. Images (four axes and more) are rarely each of another size."""
 
-BLOCKS = (1 << 18, 1 << 15, 1 << 13)
+BLOCKS = (1 << 18, 1 << 17, 1 << 15, 1 << 13)
 """Elements that a plan for any number of rows computes at a time."""
 
 _DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "?")))

@@ -14,6 +14,9 @@ them, which keeps ``rows x 2`` vectors of the result in registers.
             for each two vectors of columns:   pack them: [KC][2 vectors]   packing.py
                 for each panel of rows:        registers += panel x panel, then to the result   panel.py
 
+Where rows are worth no copy, the images' windows above all, another kernel reads them where they lie
+(direct.py).
+
 Each element of the result is the sum over the inner axis in order, KC products at a time. Which rows and
 columns a call computes changes no bit of it.
 """
@@ -30,6 +33,7 @@ from jtorch.core.products import Axis, Product
 from jtorch.native import blas, cache, cache_files
 from jtorch.native.loader import Effort
 from jtorch.native.packed.vectors import AXES, PARTS, Registers, Vectors
+from jtorch.native.packed.vectors import BIAS as BIAS
 
 PIECE_WORDS = 7
 """Words of an argument block: the description's address, and first and last of batch, rows, columns."""
@@ -47,11 +51,12 @@ def registers() -> Registers:
     return Registers(32 if "avx2" in flags else 16, 6)
 
 
-def describe(product: Product, item: int) -> list[int]:
-    """The words of a product of elements of ``item`` bytes, its three addresses (words 0 to 2: the factors
-    and the result) still 0. Raises ValueError where a part has more than AXES axes.
+def describe(product: Product, item: int, first: int = 0) -> list[int]:
+    """The words of a product of elements of ``item`` bytes, its addresses (words 0 to 2: the factors and the
+    result; BIAS) still 0. ``first`` is the word of the factor that has the rows: 1 where the product is
+    the transposed one. Raises ValueError where a part has more than AXES axes.
     """
-    words = [0, 0, 0, math.prod(axis.size for axis in product.inner), *_memory()]
+    words = [0, 0, 0, math.prod(axis.size for axis in product.inner), *_memory(), first, 0]
     for name in PARTS:
         axes = getattr(product, name)
         if len(axes) > AXES:
@@ -69,25 +74,27 @@ def _memory() -> tuple[int, ...]:
     return tuple(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions)
 
 
-def kernel(dtype: str) -> int:
-    """The address of the kernel for "f32" or "f64"; its block has PIECE_WORDS words, its status may be
-    NO_MEMORY."""
+def kernel(dtype: str, direct: bool = False) -> int:
+    """The address of the kernel for "f32" or "f64", or of the one that packs no rows; its block has
+    PIECE_WORDS words, its status may be NO_MEMORY."""
     shape = registers()
     identity = f"packed product {dtype} {tuple(shape)} {_fingerprint()}"
     name = f"packed_product_{dtype}"
     # LLVM's pipeline takes seven times as long, and its code is a tenth slower: it moves the loops about
     found = cache.get_or_build_written_ir(identity, name, lambda: _text(dtype, shape), Effort.REGISTERS)
-    return found["jtorch_product"]
+    return found["jtorch_direct_product" if direct else "jtorch_product"]
 
 
 def _text(dtype: str, shape: Registers) -> str:
+    from jtorch.native.packed.direct import direct
     from jtorch.native.packed.loops import loops
     from jtorch.native.packed.packing import offsets, pack, runs
     from jtorch.native.packed.panel import panel
 
     v = Vectors(dtype, shape)
     panels = [panel(v, n + 1) for n in range(v.rows)]
-    return "\n".join([offsets(), runs(v), pack(v), *panels, loops(v, NO_MEMORY), v.declarations()])
+    kernels = loops(v, NO_MEMORY), direct(v, NO_MEMORY)
+    return "\n".join([offsets(), runs(v), pack(v), *panels, *kernels, v.declarations()])
 
 
 @functools.cache

@@ -28,26 +28,31 @@ def offsets() -> str:
         w.store(step, steps, 8 * k)
         w.store(here, at, 8 * k)
     last = 8 * (AXES - 1)
-    ahead = w.plus(w.load(at, last, kind="i64"), count)
-    with w.when(w.negated(w.less(w.load(sizes, last, kind="i64"), ahead))):  # no other axis moves
-        begin, step = w.load(offset, kind="i64"), w.load(steps, last, kind="i64")
-        with w.repeat(count) as n:
-            w.store_nth(w.plus(begin, w.times(n, step)), out, n)
-        w.give_nothing()
-        w.begin_unreached()
-    with w.repeat(count) as n:
-        w.store_nth(w.load(offset, kind="i64"), out, n)
-        done = w.label("moved")
-        for axis in reversed(range(AXES)):
-            size, step = (w.load(words, 8 * axis, kind="i64") for words in (sizes, steps))
-            following = w.plus(w.load(at, 8 * axis, kind="i64"), integer(1))
-            w.store(following, at, 8 * axis)
-            w.store(w.plus(w.load(offset, kind="i64"), step), offset)
-            w.leave_if(w.less(following, size), done)  # else the next axis moves, too
-            w.store(integer(0), at, 8 * axis)
-            w.store(w.minus(w.load(offset, kind="i64"), w.times(size, step)), offset)
-        w.leave(done)
-        w.begin(done)
+    size, step = (w.load(words, last, kind="i64") for words in (sizes, steps))
+    done, again, after = w.slot(integer(0)), w.label("again"), w.label("after")
+    w.leave(again)
+    w.begin(again)
+    ready = w.load(done, kind="i64")
+    here = w.load(at, last, kind="i64")
+    run = w.least(w.minus(size, here), w.minus(count, ready))  # along the last axis no other one moves
+    start, out_here = w.load(offset, kind="i64"), w.nth(out, ready)
+    with w.repeat(run) as n:
+        w.store_nth(w.plus(start, w.times(n, step)), out_here, n)
+    ready = w.plus(ready, run)
+    w.store(ready, done)
+    w.leave_if(w.negated(w.less(ready, count)), after)
+    w.store(integer(0), at, last)
+    w.store(w.minus(start, w.times(here, step)), offset)
+    for axis in reversed(range(AXES - 1)):
+        size, step = (w.load(words, 8 * axis, kind="i64") for words in (sizes, steps))
+        following = w.plus(w.load(at, 8 * axis, kind="i64"), integer(1))
+        w.store(following, at, 8 * axis)
+        w.store(w.plus(w.load(offset, kind="i64"), step), offset)
+        w.leave_if(w.less(following, size), again)  # else the next axis moves, too
+        w.store(integer(0), at, 8 * axis)
+        w.store(w.minus(w.load(offset, kind="i64"), w.times(size, step)), offset)
+    w.leave(again)
+    w.begin(after)
     w.give_nothing()
     return w.text()
 
@@ -62,14 +67,12 @@ def runs(v: Vectors) -> str:
     offsets, total, vectors, out = w.parameters.values()
     wide, bits = v.offsets, v.bits
     expected = f"<{', '.join(f'i64 {k * v.item}' for k in range(v.lanes))}>"
-    numbers = f"<{', '.join(f'i64 {k}' for k in range(v.lanes))}>"
     with w.repeat(vectors) as k:
         begin = w.times(k, integer(v.lanes))
         place = w.nth(offsets, begin)
         found = w.operation(wide, f"load {wide}, {place}, align 8")
         here = w.minus(total, begin)
-        valid = w.operation(v.mask, f"icmp slt {wide} {numbers}, {v.spread(w, here, wide).name}")
-        whole = w.operation(bits, f"bitcast {valid} to {bits}")
+        whole = w.operation(bits, f"bitcast {v.first(w, here)} to {bits}")
         left = w.slot(integer(0, bits))
         w.store(whole, left)
         runs = w.slot(integer(0))
@@ -95,11 +98,8 @@ def runs(v: Vectors) -> str:
             w.store(integer(n + 1), runs)
         w.leave(found_all)
         w.begin(found_all)
-        # 1 only for a whole vector, which is loaded as it is; 0 where more runs would be needed
-        several = w.chosen(w.less(here, integer(v.lanes)), integer(2), integer(1))
-        count = w.load(runs, kind="i64")
-        count = w.chosen(w.less(count, several), several, count)
-        w.store(w.chosen(w.true(w.load(left, kind=bits)), integer(0), count), to)
+        more = w.true(w.load(left, kind=bits))
+        w.store(w.chosen(more, integer(0), w.load(runs, kind="i64")), to)
     w.give_nothing()
     return w.text()
 
@@ -123,10 +123,7 @@ def pack(v: Vectors) -> str:
     def ways(words: Value) -> Iterator[Callable[[Value], Value]]:
         """The block once for each number of runs, with what loads a vector from a place then."""
         found = w.load(words, kind="i64")
-        with w.when(w.same(found, integer(1))):
-            first = w.load(words, 16, kind="i64")
-            yield lambda place: v.load(w, w.at_bytes(place, first))
-        for fewest, most in ((2, 2), (3, RUNS)):
+        for fewest, most in ((1, 1), (2, 2), (3, RUNS)):
             fits = w.both(w.less(integer(fewest - 1), found), w.less(found, integer(most + 1)))
             with w.when(fits):
                 yield functools.partial(_loaded, v, w, _runs_at(v, w, words, most))

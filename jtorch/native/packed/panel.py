@@ -10,18 +10,22 @@ _AT_ONCE = 2
 
 
 def panel(v: Vectors, rows: int) -> str:
-    """``rows`` of a packed panel times two vectors of columns, to the result or, not ``fresh``, added to it.
+    """``rows`` of a packed panel times two vectors of columns, and ``addend`` ([row][2 vectors]), to the
+    result or, not ``fresh``, added to it.
 
     The vectors belong at ``c_0`` and ``c_1``, each row at its offset from there; ``columns_0`` and
     ``columns_1`` are the lanes, as bits, that are columns of the result.
     """
     parameters = {
-        "a": "ptr", "b": "ptr", "count": "i64", "c_0": "ptr", "c_1": "ptr", "rows": "ptr", "fresh": "i1",
-        "columns_0": "i64", "columns_1": "i64",
+        "a": "ptr", "b": "ptr", "count": "i64", "c_0": "ptr", "c_1": "ptr", "rows": "ptr", "addend": "ptr",
+        "fresh": "i1", "columns_0": "i64", "columns_1": "i64",
     }  # fmt: skip
     w = Writer(f"panel_{rows}", parameters, gives="void", internal=True)
-    a, b, count, c_0, c_1, row_offsets, fresh, columns_0, columns_1 = w.parameters.values()
-    sums = _sums(v, w, rows, a, b, count)
+    a, b, count, c_0, c_1, row_offsets, addend, fresh, columns_0, columns_1 = w.parameters.values()
+    sums = {
+        (i, half): _added(v, w, v.load(w, w.at(addend, v.bytes * (2 * i + half))), total)
+        for (i, half), total in _sums(v, w, rows, a, b, count).items()
+    }
 
     def places() -> list[tuple[Value, Value]]:
         found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import NamedTuple
 
 from jtorch.native.llvm_text import Value, Writer
@@ -9,12 +10,13 @@ from jtorch.native.llvm_text import Value, Writer
 AXES = 6
 """Axes that rows, columns, the inner axis and the batch may have each."""
 
-# Words of a description: the addresses of a, b and c, how many products are summed, the addresses of malloc
-# and free, and the four parts, each AXES times (size, bytes in a, in b, in c), the last axis innermost and
-# unused ones in front, with size 1.
-INNER, MALLOC, FREE = 3, 4, 5
+# Words of a description: the addresses of two factors and of c, how many products are summed, the addresses
+# of malloc and free, which of the factors is a (0 or 1; the other one is b), the address of a number for
+# each column that is added to the result, or 0, and the four parts, each AXES times (size, bytes in a, in b,
+# in c), the last axis innermost and unused ones in front, with size 1.
+INNER, MALLOC, FREE, FIRST, BIAS = 3, 4, 5, 6, 7
 AXIS_WORDS = 4
-PARTS = {name: 6 + k * AXES * AXIS_WORDS for k, name in enumerate(("batch", "rows", "columns", "inner"))}
+PARTS = {name: 8 + k * AXES * AXIS_WORDS for k, name in enumerate(("batch", "rows", "columns", "inner"))}
 IN_A, IN_B, IN_C = 1, 2, 3
 
 INNER_BLOCK = 256
@@ -24,13 +26,17 @@ RUNS = 4
 """Loads that a vector is put together from at most: rows of 4 pixels need four for 16 lanes."""
 
 RUN_WORDS = 1 + 2 * RUNS
-"""How a vector is loaded: the number of runs (1: plainly; 0: there are more), then for each run which lanes
+"""How a vector is loaded: the number of runs (0: there are more), then for each run which lanes
 it has, as bits, and where lane 0 would be."""
 
 _PACKED_ROWS = 1 << 20
 """Bytes of the rows that are packed together, at most: they stay in a core's second cache, and all columns
 are packed again for each. A quarter of it takes 1.1 to 1.25 times as long for 700 x 200 by 200 x 10,000.
 """
+
+_MACHINE = platform.machine().lower()
+REGISTER_CLASS = {"x86_64": "v", "amd64": "v", "aarch64": "w", "arm64": "w"}.get(_MACHINE)
+"""That of vectors, as constraints of inline assembler spell it; None where it is not known."""
 
 _ITEM = {"f32": 4, "f64": 8}
 _FLOAT = {"f32": "float", "f64": "double"}
@@ -95,6 +101,16 @@ declare {self.bits} @llvm.cttz.{self.bits}({self.bits}, i1)
     def multiply_add(self, w: Writer, a: Value, b: Value, c: Value) -> Value:
         return w.operation(self.kind, f"call {self.kind} @llvm.fmuladd.{self.suffix}({a}, {b}, {c})")
 
+    def in_order(self, w: Writer, vector: Value) -> Value:
+        """The vector itself, computed before memory is read that is read after it in the text.
+
+        LLVM would load all that a loop needs first, and then have no registers left to sum in.
+        """
+        if REGISTER_CLASS is None:
+            return vector
+        text = f'asm sideeffect "", "={REGISTER_CLASS},0,~{{memory}}"'
+        return w.operation(self.kind, f"call {self.kind} {text}({vector})")
+
     def spread(self, w: Writer, number: Value, kind: str) -> Value:
         """A vector of copies."""
         one = w.operation(kind, f"insertelement {kind} poison, {number}, i64 0")
@@ -105,6 +121,17 @@ declare {self.bits} @llvm.cttz.{self.bits}({self.bits}, i1)
         """The bits of a word as a mask of lanes."""
         bits = w.operation(self.bits, f"trunc {word} to {self.bits}")
         return w.operation(self.mask, f"bitcast {bits} to {self.mask}")
+
+    def first(self, w: Writer, count: Value) -> Value:
+        """A mask of the first ``count`` lanes: of none, or of all, where it is beyond their range."""
+        numbers = ", ".join(f"i64 {n}" for n in range(self.lanes))
+        counts = self.spread(w, count, f"<{self.lanes} x i64>")
+        return w.operation(self.mask, f"icmp sgt {counts}, <{numbers}>")
+
+    @property
+    def nothing(self) -> Value:
+        """What adding it changes nothing, not even the sign of 0."""
+        return Value(self.kind, f"splat ({self.float} -0.0)")
 
     @property
     def zero(self) -> Value:

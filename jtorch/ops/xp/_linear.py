@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from jtorch.ops.xp._products import ALWAYS_SERIAL as _ALWAYS_SERIAL
+from jtorch.ops.xp._products import affine as _affine
 from jtorch.ops.xp._products import dot as _dot
 
 Array = np.ndarray
@@ -21,9 +22,11 @@ def forward(x: Array, weight: Array, bias: Array | None) -> Array | None:
     rows = x if x.ndim == 2 else _rows(x)
     if bias is not None and (bias.ndim != 1 or len(bias) != len(weight) or bias.dtype is not x.dtype):
         return None
-    out = rows.dot(weight.T) if len(rows) * weight.size < _ALWAYS_SERIAL else _dot(rows, weight.T)
-    if bias is not None:
-        out = np.add(out, bias, out)
+    if len(rows) * weight.size < _ALWAYS_SERIAL:
+        out = rows.dot(weight.T)
+        out = out if bias is None else np.add(out, bias, out)
+    else:
+        out = _dot(rows, weight.T) if bias is None else _affine(rows, weight.T, bias)
     if x.ndim > 2:
         out = out.reshape(*x.shape[:-1], len(weight))
     return out if x.ndim > 1 else out.reshape(len(weight))
