@@ -20,6 +20,7 @@ import pytest
 
 import jtorch
 from jtorch import nn, optim
+from jtorch.native import workers
 from jtorch.nn import functional as F
 
 pytestmark = pytest.mark.soak
@@ -52,10 +53,10 @@ def assert_flat(call: Callable[[int], Any], count: int, warm: int, objects: int 
     assert samples[-1][1] - samples[0][1] < objects, samples
 
 
-def training() -> tuple[Callable, Callable[[int], Any]]:
+def training(width: int = 32) -> tuple[Callable, Callable[[int], Any]]:
     """The step of a small network with Adam, and a batch of so many rows."""
     jtorch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Dropout(0.1), nn.Linear(32, 4))
+    model = nn.Sequential(nn.Linear(16, width), nn.Tanh(), nn.Dropout(0.1), nn.Linear(width, 4))
     optimizer = optim.Adam(model.parameters(), lr=1e-3)
     rng = np.random.default_rng(0)
 
@@ -77,6 +78,16 @@ def compiled_steps():
     step, batch = training()
     step, batches = jtorch.compile(step), [batch(8) for _ in range(10)]
     assert_flat(lambda k: step(*batches[k % 10]), 100_000, 1_000)
+
+
+def compiled_steps_on_two_threads():
+    """So large that kernels are cut into pieces, which a worker shares."""
+    jtorch.set_num_threads(2)
+    step, batch = training(width=1024)
+    step, batches = jtorch.compile(step), [batch(128) for _ in range(10)]
+    assert_flat(lambda k: step(*batches[k % 10]), 100_000, 1_000)
+    record, places = workers._POOL, workers._PLACES
+    assert record is None or record[places["ROUND"]] > 100_000, "nothing was shared"
 
 
 def eager_steps():
@@ -114,7 +125,13 @@ def retraces():
     assert_flat(call, 500, 800)
 
 
-RUNS = {f.__name__: f for f in (compiled_steps, eager_steps, calls_that_change_between_branches, retraces)}
+RUNS = {
+    f.__name__: f
+    for f in (
+        compiled_steps, compiled_steps_on_two_threads, eager_steps, calls_that_change_between_branches,
+        retraces,
+    )
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUNS)
