@@ -89,17 +89,18 @@ class Progress:
         given, epoch, positions = state["given"], state["epoch"], _positions(state["generators"])
         if type(given) is not int or given < 0:
             raise _refusal(f"'given' should be a count of batches, but is {given!r}")
-        if len(positions) != len(generators(loader)) and (positions or given) or (given and None in positions):
+        fitting = len(positions) == len(generators(loader)) and not (given and None in positions)
+        if not fitting and (positions or given):
             raise _refusal("the state is of a loader with other generators")
         if epoch is not None and _with_epochs(loader) is None:
             kind = type(innermost(loader)).__name__
             raise _refusal(f"the state is of a sampler with epochs, and this {kind} has none")
         _check_length(loader, given)
-        found = generators(loader)[: len(positions)]
-        of_the_program = [p for one, p in zip(found, positions, strict=True) if one is default_generator]
+        own = generators(loader)[: len(positions)]
+        of_the_program = [p for one, p in zip(own, positions, strict=True) if one is default_generator]
         if given or any(of_the_program):
             return cls(positions, epoch, given=given, waiting=True)
-        _move(found, positions)
+        _move(own, positions)
         _set_epoch(loader, epoch)
         return cls()
 

@@ -148,7 +148,7 @@ def _seed(setup: Setup) -> None:
 
 
 def _seed_batch(setup: Setup, number: int) -> None:
-    """So that a batch depends neither on those before it, which a resumed pass doesn't make, nor on workers."""
+    """So that a batch depends on none before it, which a resumed pass doesn't make, nor on the workers."""
     low, high = setup.base_seed & 0xFFFFFFFF, setup.base_seed >> 32
     words = np.random.SeedSequence([number, low, high, 1]).generate_state(4)
     np.random.seed(words)
@@ -183,7 +183,10 @@ def _next_pass(setup: Setup, base_seed: int) -> Callable[[int, Any], Any]:
 
 
 def _answers(begin: Callable[[], Callable[[Any], Any]], setup: Setup) -> Callable[[int, Any], Any]:
-    """From a task, a batch's number in its pass and its indices, to its answer: the batch in a tuple, an error, or None after a stream has ended."""
+    """From a task, a batch's number in its pass and its indices, to its answer.
+
+    That is the batch in a tuple, an error, or None after a stream has ended.
+    """
     where = f"in DataLoader worker process {setup.worker_id}"
     stream = isinstance(setup.recipe.dataset, IterableDataset)
     failed: ExceptionWrapper | None = None
