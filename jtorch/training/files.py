@@ -67,7 +67,7 @@ def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
         except (DataError, OSError, NotImplementedError) as error:
             warnings.warn(f"a checkpoint is passed over, for it can't be read: {error}", stacklevel=2)
     if paths:
-        raise DataError(f"{folder}: no checkpoint of {len(paths)} can be read; empty the folder to begin anew")
+        raise DataError(f"{folder}: none of {len(paths)} checkpoints can be read; empty it to begin anew")
     return None
 
 

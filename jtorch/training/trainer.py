@@ -78,8 +78,8 @@ class Trainer:
             raise ValueError("Trainer: say where to stop: max_epochs, max_steps or both")
         if distributed:
             raise NotImplementedError(
-                "Trainer(distributed=True): needs jtorch.distributed, which is not there yet: collectives "
-                "for gradients and metrics, and ranks, of which the first alone writes files, and each keeps its "
+                "Trainer(distributed=True): needs jtorch.distributed, which is not there yet: "
+                "collectives for gradients and metrics, and ranks, of which the first alone writes files, and each keeps its "
                 "own generators and place in the data. Leave it out, and train in one process"
             )
         self.max_epochs, self.max_steps = max_epochs, max_steps
@@ -107,6 +107,7 @@ class Trainer:
         self.current_epoch = 0  # complete ones
         self.global_step = 0  # updates
         self._batch = 0  # batches of this epoch
+        self._drained = False  # whether it has no more, and has not ended yet
         self._accumulated = 0  # batches since the last update
         self.callback_metrics: dict[str, float] = {}
         self.should_stop = False
@@ -118,8 +119,8 @@ class Trainer:
 
     @property
     def position(self) -> tuple[int, ...]:
-        """How far the run is: (epochs, batches in this one, steps)."""
-        return self.current_epoch, self._batch, self.global_step, self._accumulated
+        """How far the run is: epochs, batches in this one, whether it has no more, updates, batches since."""
+        return self.current_epoch, self._batch, self._drained, self.global_step, self._accumulated
 
     # -- what users call ---------------------------------------------------------------------------------
 
@@ -184,17 +185,18 @@ class Trainer:
 
     def _is_done(self) -> bool:
         enough = self.max_epochs is not None and self.current_epoch >= self.max_epochs
-        return enough or self.should_stop or self._must_pause()
+        return enough or self.should_stop or self.interrupted or self._has_steps()
 
-    def _must_pause(self) -> bool:
-        """Where a run is left within an epoch, to be gone on with there."""
-        return self.interrupted or (self.max_steps is not None and self.global_step >= self.max_steps)
+    def _has_steps(self) -> bool:
+        return self.max_steps is not None and self.global_step >= self.max_steps
 
     def _train_epoch(self) -> None:
-        for batch in self._batches():
+        for batch in () if self._drained else self._batches():
             self._train_batch(batch)
-            if self._must_pause() and self._batch != state.length(self._loader):
-                return
+            if self.interrupted or (self._has_steps() and self._batch != state.length(self._loader)):
+                return  # an epoch whose last batch is the last step ends as any other
+        if not self._drained:
+            return
         if self._batch == 0:
             raise RuntimeError(
                 f"epoch {self.current_epoch} has no batches: {type(self._loader).__name__} gave none. A "
@@ -215,6 +217,7 @@ class Trainer:
             try:
                 batch = next(batches)
             except StopIteration:
+                self._drained = True
                 return
             except Exception:
                 if not (kept and self.interrupted):
@@ -258,7 +261,7 @@ class Trainer:
             return
         self._step_schedules("epoch")
         self._tell("on_train_epoch_end")
-        self.current_epoch, self._batch = self.current_epoch + 1, 0
+        self.current_epoch, self._batch, self._drained = self.current_epoch + 1, 0, False
         if self._checkpoint is not None:
             self._checkpoint.after_epoch(self)
 
@@ -322,6 +325,7 @@ class Trainer:
             "epoch": self.current_epoch,
             "global_step": self.global_step,
             "batch": self._batch,
+            "drained": self._drained,
             "accumulated": self._accumulated,
             "metrics": self.callback_metrics,
             "hyper_parameters": self._hyper_parameters,
@@ -341,7 +345,8 @@ class Trainer:
         """Take back all of it but the generators of the program."""
         given = state_dict
         self.current_epoch, self.global_step = given["epoch"], given["global_step"]
-        self._batch, self._accumulated = given["batch"], given["accumulated"]
+        self._batch, self._drained = given["batch"], given["drained"]
+        self._accumulated = given["accumulated"]
         self.callback_metrics = given["metrics"]
         self._warn_of_changes(given["hyper_parameters"])
         state.load_task(self._task, given)
