@@ -96,7 +96,7 @@ def load_loader(loader: Any, state: Any, batch: int) -> None:
     if batch and now != was:
         raise ValueError(
             f"the checkpoint is {batch} batches into an epoch of a loader with {was}; this one has {now}, "
-            "where the place can't be found. Go on with the loader it was made with, or from the end of an epoch"
+            "where the place can't be found. Go on with the loader that it was made with"
         )
     loader.load_state_dict(state["place"])
 

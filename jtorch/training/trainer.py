@@ -78,9 +78,9 @@ class Trainer:
             raise ValueError("Trainer: say where to stop: max_epochs, max_steps or both")
         if distributed:
             raise NotImplementedError(
-                "Trainer(distributed=True): needs jtorch.distributed, which is not there yet: "
-                "collectives for gradients and metrics, and ranks, of which the first alone writes files, and each keeps its "
-                "own generators and place in the data. Leave it out, and train in one process"
+                "Trainer(distributed=True): needs jtorch.distributed, which is not there yet: collectives "
+                "for gradients and metrics, and ranks, of which the first alone writes files, while each "
+                "keeps its generators and place in the data. Leave it out, and train in one process"
             )
         self.max_epochs, self.max_steps = max_epochs, max_steps
         self.options = Options(

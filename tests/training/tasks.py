@@ -46,7 +46,7 @@ class Noisy(Dataset):
 
 
 class Classifier(nn.Module):
-    """Everything that has a state: dropout, a norm, a buffer no state dict has, schedules of steps and epochs."""
+    """Everything that has a state: dropout, a norm, a buffer no state dict has, two schedules."""
 
     def __init__(self, half=False):
         super().__init__()

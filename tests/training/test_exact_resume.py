@@ -60,7 +60,7 @@ def test_stopped_after_every_other_batch(options, tmp_path):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_another_number_of_workers_goes_on_the_same(workers, tmp_path):
-    """Random items are those of their batch where workers make them; in this process they are the program's."""
+    """Random items are those of their batch where workers make them, but here those of the program."""
     run = Run(str(tmp_path / "whole"), workers=2)
     run.go()
     other = run.in_folder(tmp_path / "other")
@@ -106,9 +106,10 @@ def _items():
 
 
 OPTIMIZERS = {
-    "SGD": {"momentum": 0.9, "nesterov": True}, "Adam": {"amsgrad": True}, "AdamW": {}, "NAdam": {}, "RAdam": {},
-    "Adamax": {}, "Adagrad": {}, "Adadelta": {}, "Adafactor": {}, "RMSprop": {"momentum": 0.5, "centered": True},
-    "Rprop": {}, "ASGD": {}, "LBFGS": {"max_iter": 3, "line_search_fn": "strong_wolfe"},
+    "SGD": {"momentum": 0.9, "nesterov": True}, "Adam": {"amsgrad": True}, "AdamW": {}, "NAdam": {},
+    "RAdam": {}, "Adamax": {}, "Adagrad": {}, "Adadelta": {}, "Adafactor": {}, "Rprop": {}, "ASGD": {},
+    "RMSprop": {"momentum": 0.5, "centered": True},
+    "LBFGS": {"max_iter": 3, "line_search_fn": "strong_wolfe"},
 }  # fmt: skip
 
 

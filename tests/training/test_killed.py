@@ -1,4 +1,4 @@
-"""Runs whose process is killed, with SIGKILL and at random moments, end with the bits of one that never was."""
+"""Runs whose process is killed, by SIGKILL at random moments, end with the bits of one that never was."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wait_for_progress(process, folder):
 
 
 def killed(run, times, seed):
-    """How often the run was really killed before it came to its end; most of the moments are among its steps."""
+    """How often it was killed before it came to its end; most of the moments are among its steps."""
     moments, kills = random.Random(seed), 0
     while kills < times:
         process = start(run)
