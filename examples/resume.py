@@ -41,7 +41,8 @@ class LeNet(nn.Module):
     def validation_step(self, batch: tuple[jtorch.Tensor, jtorch.Tensor]) -> dict[str, jtorch.Tensor]:
         x, y = batch
         scores = self.layers(x)
-        return {"val_loss": F.cross_entropy(scores, y), "val_accuracy": (scores.argmax(1) == y).float().mean()}
+        right = (scores.argmax(1) == y).float().mean()
+        return {"val_loss": F.cross_entropy(scores, y), "val_accuracy": right}
 
     def configure_optimizers(self) -> tuple[list, list]:
         optimizer = jtorch.optim.Adam(self.parameters(), lr=self.lr)

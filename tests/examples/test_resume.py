@@ -32,7 +32,7 @@ def test_it_learns_and_goes_on(example, tmp_path, capsys):
     again = example.main([*second, "--epochs", "3", "--seed", "9"])
     assert again.callback_metrics == trainer.callback_metrics
     lines = [(tmp_path / name / "metrics.csv").read_text() for name in "ab"]
-    assert lines[0] == lines[1] and len(lines[0].splitlines()) == 4
+    assert lines[0] == lines[1] and len(lines[0].splitlines()) == 7
 
 
 @pytest.mark.slow
