@@ -278,7 +278,12 @@ class Trainer:
             return True
         loader, before = self._validation_loader, state.generators_state()
         place = state.loader_state(loader)
-        metrics = self._mean_metrics(self._task, loader)
+        metrics = None
+        try:
+            metrics = self._mean_metrics(self._task, loader)
+        except Exception:
+            if not self.interrupted:  # else the signal has ended its workers, too
+                raise
         if metrics is None:
             state.load_loader(loader, place, 0)
             state.set_generators(before)

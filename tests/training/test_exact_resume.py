@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+
 import pytest
 
 import jtorch
@@ -192,6 +196,44 @@ def test_other_loaders(loader, tmp_path):
 
     whole = _trained(configure, tmp_path / "whole", [], loader, epochs=4)
     assert differences(whole, _trained(configure, tmp_path / "stopped", [1, 3, 2], loader, epochs=4)) == []
+
+
+class Doomed(TensorDataset):
+    """A signal comes to the trainer and to the worker that makes item 1, as from a terminal: once."""
+
+    def __init__(self, done):
+        super().__init__(jtorch.linspace(-1, 1, 30).reshape(10, 3))
+        self.done = done
+
+    def __getitem__(self, k):
+        if k == 1 and not self.done.exists():
+            self.done.touch()
+            os.kill(os.getppid(), signal.SIGINT)
+            time.sleep(0.05)
+            os._exit(1)
+        return super().__getitem__(k)
+
+
+@pytest.mark.parametrize("where", ["training", "validation"])
+def test_a_signal_that_ends_the_workers_too(where, tmp_path):
+    def run(folder, done):
+        seed_everything(0)
+        task = Task(lambda parameters: jtorch.optim.Adam(parameters, lr=0.1))
+        task.validation_step = lambda batch: task.layer(batch[0] + jtorch.rand(3)).mean()
+        checkpoint = ModelCheckpoint(folder, asynchronous=False)
+        other = tmp_path if where == "training" else done
+        train = Doomed(done if where == "training" else tmp_path)
+        loaders = [DataLoader(data, 2, num_workers=2) for data in (train, Doomed(other))]
+        trainer = Trainer(max_epochs=2, callbacks=checkpoint)
+        trainer.fit(task, *loaders, ckpt_path="last")
+        state = jtorch.load(checkpoint.last_model_path)
+        del state["callbacks"]
+        return trainer.interrupted, state
+
+    interrupted, state = run(tmp_path / "a", tmp_path / "done")
+    assert interrupted and state["drained"] == (where == "validation")
+    assert state["batch"] == (0 if where == "training" else 5)
+    assert differences(run(tmp_path / "a", tmp_path), run(tmp_path / "b", tmp_path)) == []
 
 
 def test_interrupted_in_validation(tmp_path):
