@@ -74,8 +74,9 @@ class ModelCheckpoint(Callback):
 
     # -- when: called by the trainer, since each of these is a moment at which a run can be gone on with ---
 
-    def begin(self, position: Any, resumed: bool) -> None:
+    def begin(self, trainer: Trainer, resumed: bool) -> None:
         """Raises FileExistsError for a new run over another one's checkpoints."""
+        trainer.state_dict()  # a loader whose order can't be had again says so now
         self.dirpath.mkdir(parents=True, exist_ok=True)
         there = files.all_in(self.dirpath)
         if there and not resumed:
@@ -86,7 +87,7 @@ class ModelCheckpoint(Callback):
         files.check_writable(self.dirpath)
         sweep(self.dirpath)
         self._number = max([files.number(path) for path in there], default=0)
-        self._written_at = position if resumed else None
+        self._written_at = trainer.position if resumed else None
 
     def after_batch(self, trainer: Trainer, updated: bool) -> None:
         self._writer.check()

@@ -97,10 +97,12 @@ class Trainer:
         self._start_counting()
 
     def _find_checkpoint(self) -> ModelCheckpoint | None:
+        found = [one for one in self.callbacks if isinstance(one, ModelCheckpoint)]
+        if len(found) > 1:
+            raise ValueError("Trainer: one ModelCheckpoint, since a run goes on from one place")
         keys = [one.state_key for one in self.callbacks]
         if twice := {key for key in keys if keys.count(key) > 1}:
             raise ValueError(f"two callbacks have the state_key {min(twice)!r}: override it in one of them")
-        found = [one for one in self.callbacks if isinstance(one, ModelCheckpoint)]
         return found[0] if found else None
 
     def _start_counting(self) -> None:
@@ -150,7 +152,7 @@ class Trainer:
         if loaded is not None:
             self.load_state_dict(loaded)
         if self._checkpoint is not None:
-            self._checkpoint.begin(self.position, loaded is not None)
+            self._checkpoint.begin(self, loaded is not None)
         if loaded is None:
             for logger in self.loggers:
                 logger.begin()
@@ -169,7 +171,9 @@ class Trainer:
         return self._mean_metrics(model, dataloaders) or {}
 
     def save_checkpoint(self, filepath: str | os.PathLike) -> None:
-        """Write the state of the run that is going on, as ModelCheckpoint does."""
+        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does."""
+        if not hasattr(self, "_task"):
+            raise RuntimeError("save_checkpoint: there is no run yet; call it in a callback, or after fit")
         files.write(self.state_dict(), Path(filepath))
 
     # -- the loop ----------------------------------------------------------------------------------------
@@ -207,22 +211,23 @@ class Trainer:
 
     def _batches(self) -> Iterator[Any]:
         """Those of this epoch that are still to come."""
-        loader, kept = self._loader, hasattr(self._loader, "state_dict")
+        loader = self._loader
         state.set_epoch(loader, self.current_epoch)
         batches = self._begun(loader)
-        for _ in () if kept else islice(batches, self._batch):
+        for _ in () if hasattr(loader, "state_dict") else islice(batches, self._batch):
             pass
+        has_workers = self._checkpoint is not None and getattr(loader, "num_workers", None)
         while True:
-            place = loader.state_dict() if kept else None
+            place = loader.state_dict() if has_workers else None
             try:
                 batch = next(batches)
             except StopIteration:
                 self._drained = True
                 return
             except Exception:
-                if not (kept and self.interrupted):
+                if not (has_workers and self.interrupted):
                     raise
-                loader.load_state_dict(place)  # Ctrl-C has ended its workers, too: that batch was not given
+                loader.load_state_dict(place)  # the signal has ended them, too: that batch was not given
                 return
             yield batch
 
@@ -237,9 +242,10 @@ class Trainer:
         last = self._accumulated >= self.options.accumulate_grad_batches
         outputs = self._steps.batch(batch, first, last)
         self._batch += 1
-        self.callback_metrics.update(_scalars(outputs))
+        metrics = _scalars(outputs)
+        self.callback_metrics.update(metrics)
         if last:
-            self._count_update(_scalars(outputs))
+            self._count_update(metrics)
         self._tell("on_train_batch_end", outputs, batch, self._batch - 1)
         if self._checkpoint is not None:
             self._checkpoint.after_batch(self, last)
@@ -277,7 +283,7 @@ class Trainer:
         if (self.current_epoch + 1) % self.check_val_every_n_epoch:
             return True
         loader, before = self._validation_loader, state.generators_state()
-        place = state.loader_state(loader)
+        place = None if self._checkpoint is None else state.loader_state(loader)
         metrics = None
         try:
             metrics = self._mean_metrics(self._task, loader)
@@ -321,6 +327,8 @@ class Trainer:
     def _close(self) -> None:
         for logger in self.loggers:
             logger.close()
+        if self._checkpoint is not None:
+            self._checkpoint.wait()
 
     # -- state -------------------------------------------------------------------------------------------
 

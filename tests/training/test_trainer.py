@@ -25,7 +25,7 @@ from jtorch.training import (
     Trainer,
     seed_everything,
 )
-from jtorch.utils.data import DataLoader, TensorDataset
+from jtorch.utils.data import DataLoader, RandomSampler, TensorDataset
 from tests.machine_code import needs_kernels
 from tests.training.tasks import differences
 
@@ -352,6 +352,7 @@ def test_a_generator_is_gone_through_once():
         ({"accumulate_grad_batches": 0}, ValueError, "1 or more"),
         ({"gradient_clip_algorithm": "l2"}, ValueError, "'norm', 'value'"),
         ({"callbacks": [Events(), Events()]}, ValueError, "state_key 'Events'"),
+        ({"callbacks": [ModelCheckpoint("a"), ModelCheckpoint("b")]}, ValueError, "one ModelCheckpoint"),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip
@@ -387,6 +388,25 @@ def test_steps_that_return_no_loss(returned):
     task.training_step = lambda batch: returned
     with pytest.raises(TypeError, match="training_step returns a"):
         fit(task)
+
+
+def test_an_order_that_cannot_be_had_again_matters_to_checkpoints_alone(tmp_path):
+    data = TensorDataset(X, Y)
+    loader = DataLoader(data, 3, sampler=RandomSampler(data, replacement=True, num_samples=10))
+    assert fit(Task(), loader).global_step == 8
+    with pytest.raises(RuntimeError, match="draws again and again"):
+        fit(Task(), loader, callbacks=ModelCheckpoint(tmp_path))
+    with pytest.raises(RuntimeError, match="there is no run yet"):
+        Trainer(max_epochs=1).save_checkpoint(tmp_path / "none.ckpt")
+
+
+def test_a_checkpoint_of_ones_own(tmp_path):
+    whole, trainer = Task(), fit(task := Task(), max_epochs=1)
+    trainer.save_checkpoint(tmp_path / "own.ckpt")
+    again = Trainer(max_epochs=2)
+    again.fit(task, loader(), ckpt_path=tmp_path / "own.ckpt")
+    fit(whole)
+    assert differences(dict(task.state_dict()), dict(whole.state_dict())) == []
 
 
 def test_last_needs_a_place_to_look():
