@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,7 @@ class Trainer:
         self._batch = 0  # batches of this epoch
         self._drained = False  # whether it has no more, and has not ended yet
         self._accumulated = 0  # batches since the last update
+        self._epoch_generators: dict[str, Any] = {}  # where they stood when this epoch began
         self.callback_metrics: dict[str, float] = {}
         self.should_stop = False
 
@@ -168,7 +169,7 @@ class Trainer:
     def validate(self, model: Module, dataloaders: Any) -> dict[str, float]:
         """The metrics that ``model.validation_step`` gives, each the mean over all samples."""
         self._evaluate = evaluation(model, self.options)
-        return self._mean_metrics(model, dataloaders) or {}
+        return self._mean_metrics(model, self._begun(dataloaders))
 
     def save_checkpoint(self, filepath: str | os.PathLike) -> None:
         """Write the state of the run that is going on, or has ended, as ModelCheckpoint does."""
@@ -213,9 +214,7 @@ class Trainer:
         """Those of this epoch that are still to come."""
         loader = self._loader
         state.set_epoch(loader, self.current_epoch)
-        batches = self._begun(loader)
-        for _ in () if hasattr(loader, "state_dict") else islice(batches, self._batch):
-            pass
+        batches = self._caught_up(loader)
         has_workers = self._checkpoint is not None and getattr(loader, "num_workers", None)
         while True:
             place = loader.state_dict() if has_workers else None
@@ -230,6 +229,23 @@ class Trainer:
                 loader.load_state_dict(place)  # the signal has ended them, too: that batch was not given
                 return
             yield batch
+
+    def _caught_up(self, loader: Any) -> Iterator[Any]:
+        """A pass over a loader that stands where the run does.
+
+        What is gone through again draws again: from the generators as they were when the epoch began, while
+        those who come after find them as they are now.
+        """
+        now = state.generators_state()
+        if self._batch == 0:
+            self._epoch_generators = now
+            return self._begun(loader)
+        state.set_generators(self._epoch_generators)
+        batches = self._begun(loader)
+        for _ in () if hasattr(loader, "state_dict") else islice(batches, self._batch):
+            pass
+        state.set_generators(now)
+        return batches
 
     def _begun(self, loader: Any) -> Iterator[Any]:
         """A pass over a loader. Workers are not forked beside a thread that is writing."""
@@ -284,13 +300,14 @@ class Trainer:
             return True
         loader, before = self._validation_loader, state.generators_state()
         place = None if self._checkpoint is None else state.loader_state(loader)
-        metrics = None
+        metrics: dict[str, float] = {}
         try:
-            metrics = self._mean_metrics(self._task, loader)
+            batches = takewhile(lambda _: not self.interrupted, self._begun(loader))
+            metrics = self._mean_metrics(self._task, batches)
         except Exception:
             if not self.interrupted:  # else the signal has ended its workers, too
                 raise
-        if metrics is None:
+        if self.interrupted:
             state.load_loader(loader, place, 0)
             state.set_generators(before)
             return False
@@ -299,19 +316,17 @@ class Trainer:
         self._tell("on_validation_end")
         return True
 
-    def _mean_metrics(self, task: Module, loader: Any) -> dict[str, float] | None:
-        """Means over the samples of a loader; None where a signal came."""
+    def _mean_metrics(self, task: Module, batches: Iterable[Any]) -> dict[str, float]:
+        """Means over the samples of all batches."""
         sums: dict[str, float] = {}
         count = 0
         with state.modes_kept(task):
             task.eval()
-            for batch in self._begun(loader):
+            for batch in batches:
                 size = _samples(batch)
                 count += size
                 for name, value in _scalars(self._evaluate(batch)).items():
                     sums[name] = sums.get(name, 0.0) + value * size
-                if self.interrupted:
-                    return None
         return {name: total / count for name, total in sums.items()}
 
     # -- others that are told ----------------------------------------------------------------------------
@@ -351,6 +366,7 @@ class Trainer:
             "val_loader": state.loader_state(self._validation_loader),
             "callbacks": {one.state_key: one.state_dict() for one in self.callbacks},
             "loggers": [one.state_dict() for one in self.loggers],
+            "epoch_generators": self._epoch_generators,
             "generators": state.generators_state(),
         }
 
@@ -360,7 +376,7 @@ class Trainer:
         self.current_epoch, self.global_step = given["epoch"], given["global_step"]
         self._batch, self._drained = given["batch"], given["drained"]
         self._accumulated = given["accumulated"]
-        self.callback_metrics = given["metrics"]
+        self.callback_metrics, self._epoch_generators = given["metrics"], given["epoch_generators"]
         self._warn_of_changes(given["hyper_parameters"])
         state.load_task(self._task, given)
         state.load_gradients(self._task, given["gradients"])

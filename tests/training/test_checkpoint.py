@@ -246,6 +246,22 @@ def test_an_error_of_the_thread_is_raised_after_the_next_step(tmp_path, monkeypa
     assert caught.value.__notes__ == ["raised by the thread that writes checkpoints"]
 
 
+def test_an_error_beside_one_of_the_task_is_told_of_too(tmp_path, monkeypatch):
+    class Fails(Task):
+        def training_step(self, batch):
+            if batch[0, 0] == 1:
+                raise ArithmeticError("the task's")
+            return super().training_step(batch)
+
+    def full(state, path):
+        raise OSError("the disk's")
+
+    monkeypatch.setattr(files, "write", full)
+    with pytest.raises(OSError, match="the disk's") as caught:
+        fit(tmp_path, Fails(), checkpoint={"every_n_train_steps": 1})
+    assert repr(caught.value.__context__) == repr(ArithmeticError("the task's"))
+
+
 def test_an_error_of_the_last_one_is_raised_at_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "to_bytes", lambda state: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 
@@ -176,6 +177,18 @@ class Stream(IterableDataset):
         return ((row,) for row in jtorch.linspace(-1, 1, 24).reshape(8, 3))
 
 
+class Noise:
+    """Batches that are made as they are asked for, in an order that is drawn at the beginning."""
+
+    def __iter__(self):
+        for k in jtorch.randperm(5).tolist():
+            yield (jtorch.randn(2, 3) + k + random.random(),)
+
+
+class NoiseStream(Noise, IterableDataset):
+    pass
+
+
 def _distributed():
     data = TensorDataset(jtorch.linspace(-1, 1, 36).reshape(12, 3))
     return DataLoader(data, 2, sampler=DistributedSampler(data, 2, 0, shuffle=True))
@@ -187,8 +200,11 @@ def _distributed():
         _distributed,
         lambda: DataLoader(Stream(), 2),
         lambda: [(row,) for row in jtorch.linspace(-1, 1, 30).reshape(5, 2, 3)],
+        Noise,
+        lambda: DataLoader(NoiseStream(), None),
+        lambda: DataLoader(NoiseStream(), None, num_workers=1),
     ],
-    ids=["epochs of a sampler", "stream", "list"],
+    ids=["epochs of a sampler", "stream", "list", "noise", "stream of noise", "made by a worker"],
 )
 def test_other_loaders(loader, tmp_path):
     def configure(parameters):

@@ -263,6 +263,13 @@ def test_validation_is_the_mean_over_samples(compile):
     assert all(p.grad is None for p in task.parameters())
 
 
+def test_validation_after_an_interruption_is_whole(tmp_path):
+    trainer = fit(task := Task(), callbacks=[Signal(signal.SIGTERM), ModelCheckpoint(tmp_path)])
+    assert trainer.interrupted
+    assert trainer.validate(task, loader()) == Trainer(max_epochs=1).validate(task, loader())
+    assert trainer.interrupted
+
+
 def test_validation_keeps_the_modes_of_modules():
     task = Task()
     task.layers[0].eval()
