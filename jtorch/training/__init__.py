@@ -5,6 +5,6 @@ Source: https://lightning.ai/docs/pytorch/stable/common/trainer.html
 
 from jtorch.training.callbacks import Callback, EarlyStopping, ProgressBar
 from jtorch.training.checkpoint import ModelCheckpoint
-from jtorch.training.loggers import CSVLogger, JSONLogger
+from jtorch.training.loggers import CSVLogger, JSONLogger, Logger
 from jtorch.training.state import seed_everything
 from jtorch.training.trainer import Trainer

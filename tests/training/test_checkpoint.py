@@ -313,3 +313,12 @@ def test_logs_are_on_disk_before_the_checkpoint_that_counts_them(tmp_path, monke
 def test_options_that_make_no_sense(options, tmp_path):
     with pytest.raises(ValueError):
         ModelCheckpoint(tmp_path, **options)
+
+
+@pytest.mark.slow
+def test_pytorch_reads_it(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: nothing else reads the file")
+    task = Task()
+    checkpoint, _ = fit(tmp_path, task)
+    found = torch.load(checkpoint.last_model_path, weights_only=True)
+    assert found["state_dict"]["layer.weight"].tolist() == task.layer.weight.tolist()
