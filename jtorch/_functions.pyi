@@ -523,6 +523,7 @@ from jtorch import return_types as return_types
 from jtorch import serialization as serialization
 from jtorch import special as special
 from jtorch import testing as testing
+from jtorch import training as training
 from jtorch import utils as utils
 from jtorch import version as version
 from jtorch import vision as vision

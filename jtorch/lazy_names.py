@@ -9,7 +9,8 @@ SUBMODULES = frozenset(
     (
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
         "distributions", "errors", "func", "jit", "linalg", "mps", "nn", "optim", "profiler", "random",
-        "return_types", "serialization", "special", "testing", "utils", "version", "vision", "xpu",
+        "return_types", "serialization", "special", "testing", "training", "utils", "version", "vision",
+        "xpu",
     )
 )  # fmt: skip
 

@@ -27,8 +27,8 @@ NAMESPACES = (
     "jtorch.func", "jtorch.linalg", "jtorch.special", "jtorch.nn", "jtorch.nn.functional", "jtorch.nn.init",
     "jtorch.nn.utils", "jtorch.nn.utils.parametrizations", "jtorch.nn.utils.parametrize",
     "jtorch.nn.utils.rnn", "jtorch.optim", "jtorch.optim.lr_scheduler", "jtorch.optim.swa_utils",
-    "jtorch.testing", "jtorch.utils.checkpoint", "jtorch.utils.data", "jtorch.vision.datasets",
-    "jtorch.vision.transforms",
+    "jtorch.testing", "jtorch.training", "jtorch.utils.checkpoint", "jtorch.utils.data",
+    "jtorch.vision.datasets", "jtorch.vision.transforms",
 )  # fmt: skip
 METHODS = "jtorch.Tensor"
 _UNTYPED = {": Any = ": "=", ": Any": "", " -> Any: ...": "", ": ...": ""}

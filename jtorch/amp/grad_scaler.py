@@ -206,3 +206,4 @@ class GradScaler:
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
         self._growth_tracker = state_dict["_growth_tracker"]
+        self._started = True  # the scale is known: gradients that were loaded, too, can be unscaled

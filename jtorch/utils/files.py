@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import platform
+import re
 import secrets
 import stat
 import time
@@ -18,6 +19,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+_STEM = re.compile(r"\.jtorch-[0-9a-f]{16}\.")  # see ``_stem``
 _DAY = 86400.0  # seconds without a write: for a temporary file whose writer can't be asked for
 
 
@@ -113,6 +115,14 @@ def _mode(target: Path) -> int | None:
         return target.stat().st_mode
     except FileNotFoundError:
         return None
+
+
+def sweep(folder: str | os.PathLike) -> None:
+    """Remove what killed processes left in a folder of writing files of any name."""
+    with contextlib.suppress(OSError):
+        names = [path.name for path in Path(folder).iterdir()]
+        for stem in {found[0] for name in names if (found := _STEM.match(name))}:
+            _sweep(Path(folder), stem)
 
 
 def _sweep(folder: Path, stem: str) -> None:

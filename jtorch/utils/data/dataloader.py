@@ -40,7 +40,9 @@ class DataLoader:
     that many processes make the batches, ``prefetch_factor`` ahead each; they are started at each pass, or
     once with ``persistent_workers``. Batches come in order unless ``in_order=False``. Worker k is seeded with
     a number drawn at the beginning of the pass (from ``generator``) plus k: ``random``, NumPy and jtorch. So
-    are persistent workers at each pass, unless there is a ``worker_init_fn``, which may have seeded them.
+    are persistent workers at each pass. Where items have indices workers are seeded for each batch, by its
+    number, too: random items are the same whatever the number of workers, and when a pass is gone on with.
+    Neither is done where there is a ``worker_init_fn``, which may have seeded them.
     An exception in a worker is raised here with its traceback; a worker that dies or is silent for
     ``timeout`` seconds is a RuntimeError. ``pin_memory`` is accepted and has no effect but a warning: there
     is no device to copy to.
@@ -164,6 +166,7 @@ class DataLoader:
         """Let the next pass begin where the one of ``state`` stood, in its order.
 
         Items of a dataset with indices are passed by without being read, those of a stream are read again.
+        A state of between passes brings the epoch and the loader's own generators, at once.
         The generator of the whole program is left as it is: restore it by ``jtorch.set_rng_state``. The
         order of a sampler of your own is had again if it draws from its attribute ``generator``, a
         ``jtorch.Generator``, or depends on its attribute ``epoch``. Until the pass has begun ``state_dict``

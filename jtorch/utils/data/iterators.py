@@ -215,7 +215,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._tasks: dict[int, _Task] = {}
         self._busy = [True] * count  # alive, and not at the end of its stream
         self._turns = itertools.cycle(range(count))
-        self._sent = 0
+        self._sent = 0 if self._stream else self._progress.skip  # tasks are numbered within the whole pass
         self._to_send: list[deque[int]] = [deque() for _ in range(count)]
         self._in_hand = [0] * count
         for _ in range(self._loader.prefetch_factor * count):

@@ -18,7 +18,8 @@ from jtorch.utils.data.sampler import (
     WeightedRandomSampler,
 )
 
-Positions = list[tuple[int, int]]
+Position = tuple[int, int] | None  # None: the program's generator between passes, which is not the loader's
+Positions = list[Position]
 
 # Those whose length is no guess. One of the user's own may not know it, or have another in each epoch.
 _SURE_OF_THEIR_LENGTH = (
@@ -47,8 +48,7 @@ class Progress:
         last: Progress = loader._progress
         found = generators(loader)
         if last.waiting:
-            for one, position in zip(found, last.generators, strict=True):
-                one.move_to(position)
+            _move(found, last.generators)
             _set_epoch(loader, last.epoch)
         skip = last.given if last.waiting else 0
         return cls([one.position() for one in found], _epoch(loader), skip)
@@ -73,13 +73,13 @@ class Progress:
     def state(self, loader: Any) -> dict[str, Any]:
         """As plain data."""
         if self.ended or not self.generators:
-            return {"given": 0, "generators": [], "epoch": _epoch(loader)}
-        positions = [list(one) for one in self.generators]
+            return {"given": 0, "generators": _own_positions(loader), "epoch": _epoch(loader)}
+        positions = [None if one is None else list(one) for one in self.generators]
         return {"given": self.given, "generators": positions, "epoch": self.epoch}
 
     @classmethod
     def loaded(cls, loader: Any, state: Any) -> Progress:
-        """Of a pass to go on with; a state of between passes is one of an epoch alone, which is set here.
+        """Of a pass to go on with. A state of between passes is set here: an epoch, and own generators.
 
         Raises ValueError for what is no state of such a loader.
         """
@@ -89,15 +89,20 @@ class Progress:
         given, epoch, positions = state["given"], state["epoch"], _positions(state["generators"])
         if type(given) is not int or given < 0:
             raise _refusal(f"'given' should be a count of batches, but is {given!r}")
-        if len(positions) != len(generators(loader)) and (positions or given):
+        fitting = len(positions) == len(generators(loader)) and not (given and None in positions)
+        if not fitting and (positions or given):
             raise _refusal("the state is of a loader with other generators")
         if epoch is not None and _with_epochs(loader) is None:
             kind = type(innermost(loader)).__name__
             raise _refusal(f"the state is of a sampler with epochs, and this {kind} has none")
         _check_length(loader, given)
-        if not positions:
-            _set_epoch(loader, epoch)
-        return cls(positions, epoch, given=given, waiting=bool(positions))
+        own = generators(loader)[: len(positions)]
+        of_the_program = [p for one, p in zip(own, positions, strict=True) if one is default_generator]
+        if given or any(of_the_program):
+            return cls(positions, epoch, given=given, waiting=True)
+        _move(own, positions)
+        _set_epoch(loader, epoch)
+        return cls()
 
 
 def _refusal(why: str) -> ValueError:
@@ -106,18 +111,36 @@ def _refusal(why: str) -> ValueError:
 
 def _positions(found: Any) -> Positions:
     try:
-        positions = [(index(seed), index(drawn)) for seed, drawn in found]
+        return [None if one is None else _position(*one) for one in found]
     except (TypeError, ValueError):
-        positions = [(-1, -1)]
-    if any(not 0 <= seed < 2**64 or drawn < 0 for seed, drawn in positions):
-        raise _refusal(f"'generators' should be pairs of a seed and a count of draws, but is {found!r}")
-    return positions
+        text = f"'generators' should be pairs of a seed and a count of draws, but is {found!r}"
+    raise _refusal(text)
+
+
+def _position(seed: Any, drawn: Any) -> tuple[int, int]:
+    seed, drawn = index(seed), index(drawn)
+    if not 0 <= seed < 2**64 or drawn < 0:
+        raise ValueError("no position of a generator")
+    return seed, drawn
 
 
 def _check_length(loader: Any, given: int) -> None:
     sure = type(innermost(loader)) in _SURE_OF_THEIR_LENGTH
     if sure and type(loader.batch_sampler) in (BatchSampler, type(None)) and given > len(loader):
         raise _refusal(f"the state is {given} batches into a pass, but a pass has only {len(loader)}")
+
+
+def _own_positions(loader: Any) -> list[Any]:
+    """Where the loader's own generators stand; empty where it has none."""
+    found = generators(loader)
+    own = [None if one is default_generator else list(one.position()) for one in found]
+    return own if any(own) else []
+
+
+def _move(found: list[Generator], positions: Positions) -> None:
+    for one, position in zip(found, positions, strict=True):
+        if position is not None:
+            one.move_to(position)
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def worker_main(channel: socket.socket, inherited: Sequence[socket.socket], setu
                 answer = _next_pass(setup, indices)
                 send(channel, RESUME, None)
                 continue
-            value = answer(indices)
+            value = answer(tag, indices)
             if value is not None:
                 _send(channel, tag, value, setup.worker_id)
             del value  # not kept while waiting
@@ -147,6 +147,16 @@ def _seed(setup: Setup) -> None:
     _worker_info = WorkerInfo(setup.worker_id, setup.num_workers, seed, setup.recipe.dataset)
 
 
+def _seed_batch(setup: Setup, number: int) -> None:
+    """So that a batch depends on none before it, which a resumed pass doesn't make, nor on the workers."""
+    low, high = setup.base_seed & 0xFFFFFFFF, setup.base_seed >> 32
+    words = np.random.SeedSequence([number, low, high, 1]).generate_state(4)
+    np.random.seed(words)
+    seed = int.from_bytes(words[:2].tobytes(), "little")
+    random.seed(seed)
+    jtorch.manual_seed(seed)
+
+
 def _has_task(channel: socket.socket, parent: int) -> bool:
     """Wait for a message; False where the parent process is gone."""
     while not wait([channel], _LOOK_FOR_PARENT):
@@ -155,7 +165,7 @@ def _has_task(channel: socket.socket, parent: int) -> bool:
     return True
 
 
-def _first_pass(setup: Setup) -> Callable[[Any], Any]:
+def _first_pass(setup: Setup) -> Callable[[int, Any], Any]:
     def begin() -> Callable[[Any], Any]:
         if setup.worker_init_fn is not None:
             setup.worker_init_fn(setup.worker_id)
@@ -164,15 +174,19 @@ def _first_pass(setup: Setup) -> Callable[[Any], Any]:
     return _answers(begin, setup)
 
 
-def _next_pass(setup: Setup, base_seed: int) -> Callable[[Any], Any]:
+def _next_pass(setup: Setup, base_seed: int) -> Callable[[int, Any], Any]:
     """Seeded anew, so that the pass depends on nothing before it; what an init function seeded stays so."""
+    setup = replace(setup, base_seed=base_seed)
     if setup.worker_init_fn is None:
-        _seed(replace(setup, base_seed=base_seed))
+        _seed(setup)
     return _answers(setup.recipe.start, setup)
 
 
-def _answers(begin: Callable[[], Callable[[Any], Any]], setup: Setup) -> Callable[[Any], Any]:
-    """From a task to its answer: the batch in a tuple, an error, or None after a stream has ended."""
+def _answers(begin: Callable[[], Callable[[Any], Any]], setup: Setup) -> Callable[[int, Any], Any]:
+    """From a task, a batch's number in its pass and its indices, to its answer.
+
+    That is the batch in a tuple, an error, or None after a stream has ended.
+    """
     where = f"in DataLoader worker process {setup.worker_id}"
     stream = isinstance(setup.recipe.dataset, IterableDataset)
     failed: ExceptionWrapper | None = None
@@ -182,8 +196,9 @@ def _answers(begin: Callable[[], Callable[[Any], Any]], setup: Setup) -> Callabl
     except Exception:
         failed = ExceptionWrapper(where)
     ended = told = False
+    seeds_batches = not stream and setup.worker_init_fn is None
 
-    def answer(indices: Any) -> Any:
+    def answer(number: int, indices: Any) -> Any:
         nonlocal ended, told
         if ended:
             first, told = not told, True
@@ -191,6 +206,8 @@ def _answers(begin: Callable[[], Callable[[Any], Any]], setup: Setup) -> Callabl
         if failed is not None:
             ended = stream  # of a stream that never began nothing more can come
             return failed
+        if seeds_batches:
+            _seed_batch(setup, number)
         try:
             return (fetch(indices),)
         except StopIteration:

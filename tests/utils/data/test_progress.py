@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import numpy as np
 import pytest
@@ -308,3 +309,62 @@ def test_many_batches_ahead_do_not_lock(in_order):
     data = TensorDataset(jtorch.arange(1500))
     loader = DataLoader(data, num_workers=1, prefetch_factor=600, in_order=in_order, timeout=60)
     assert sorted(int(x) for (x,) in loader) == list(range(1500))
+
+
+@pytest.mark.parametrize("sampler_alone", [False, True])
+def test_own_generators_come_back_between_passes(sampler_alone):
+    def make():
+        data, generator = Numbers(9), jtorch.Generator().manual_seed(4)
+        if sampler_alone:  # the base seed is the program's then
+            return DataLoader(data, 2, sampler=RandomSampler(data, generator=generator))
+        return DataLoader(data, 2, shuffle=True, generator=generator)
+
+    loader = make()
+    first = [b.tolist() for b in loader]
+    saved, program = json.loads(json.dumps(loader.state_dict())), jtorch.get_rng_state()
+    second = [b.tolist() for b in loader]
+    again = make()
+    again.load_state_dict(saved)
+    assert again.state_dict() == saved
+    jtorch.set_rng_state(program)
+    assert [b.tolist() for b in again] == second != first
+    assert jtorch.equal(jtorch.get_rng_state(), program) == (not sampler_alone)
+
+
+def test_a_place_within_a_pass_needs_all_generators():
+    data = Numbers(9)
+    loader = DataLoader(data, sampler=RandomSampler(data, generator=jtorch.Generator()))
+    with pytest.raises(ValueError, match="other generators"):
+        loader.load_state_dict({"given": 1, "generators": [None, [0, 0]], "epoch": None})
+
+
+class Augmented(Dataset):
+    """Items with noise from every source of it."""
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, k):
+        return k, random.random(), float(np.random.rand()), jtorch.rand(1).item()
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_random_items_of_workers_come_again_whatever_their_number(persistent):
+    def make(workers):
+        return DataLoader(
+            Augmented(), 2, shuffle=True, num_workers=workers, persistent_workers=persistent, collate_fn=list
+        )
+
+    jtorch.manual_seed(0)
+    loader = make(2)
+    list(loader)
+    batches = iter(loader)
+    given = [next(batches) for _ in range(3)]
+    saved, program, rest = loader.state_dict(), jtorch.get_rng_state(), list(batches)
+    for workers in (1, 2):
+        again = make(workers)
+        again.load_state_dict(saved)
+        jtorch.set_rng_state(program)
+        assert list(again) == rest
+    noise = [item[1:] for batch in given + rest for item in batch]
+    assert len(set(noise)) == 12

@@ -1,0 +1,440 @@
+"""``Trainer``: the loop over epochs and batches, and the whole state of it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any
+
+import jtorch
+from jtorch.amp import GradScaler
+from jtorch.nn import Module
+from jtorch.training import files, state
+from jtorch.training.callbacks import Callback, ProgressBar
+from jtorch.training.checkpoint import ModelCheckpoint
+from jtorch.training.interruption import Interruption
+from jtorch.training.loggers import Logger
+from jtorch.training.setup import optimizers_of
+from jtorch.training.steps import Options, Outputs, Steps, evaluation
+
+
+class Trainer:
+    """Trains a task: a Module with ``training_step(batch)``, which returns the loss or a dict with "loss" in
+    it, and ``configure_optimizers()``; ``validation_step(batch)`` where there is a loader for it.
+
+    A run that is killed at any moment goes on from its last checkpoint, in a new process that makes the same
+    objects, and ends with the same bits: those of parameters, optimizers, metrics and all that is drawn.
+    Ctrl-C and SIGTERM let the step end, write a checkpoint and end ``fit``; ``interrupted`` is True then.
+
+    ``compile`` records the whole step, and the validation's. ``accumulate_grad_batches`` batches make a step;
+    what is left of them at the end of an epoch makes one, too. Gradients of each optimizer are clipped by
+    their common "norm" or each "value". ``precision`` "16-mixed" and "bf16-mixed" run steps under
+    ``jtorch.autocast``; a GradScaler of your own is ``scaler``. Scalars that steps return are logged every
+    ``log_every_n_steps`` updates, means over the samples of a validation after each. The progress bar is
+    shown on terminals.
+
+    Raises ValueError for options that make no sense, NotImplementedError for ``distributed`` and for a
+    precision that jtorch can't compute in.
+    Source: https://lightning.ai/docs/pytorch/stable/common/trainer.html
+
+    >>> import jtorch
+    >>> from jtorch.training import Trainer
+    >>> class Line(jtorch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layer = jtorch.nn.Linear(1, 1)
+    ...     def training_step(self, batch):
+    ...         return ((self.layer(batch) - 2 * batch - 1) ** 2).mean()
+    ...     def configure_optimizers(self):
+    ...         return jtorch.optim.SGD(self.parameters(), lr=0.5)
+    >>> task = Line()
+    >>> Trainer(max_steps=100).fit(task, [jtorch.tensor([[-1.0], [1.0]])])
+    >>> task.layer.weight.item(), task.layer.bias.item()
+    (2.0, 1.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        max_epochs: int | None = None,
+        max_steps: int | None = None,
+        compile: bool = False,
+        accumulate_grad_batches: int = 1,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str = "norm",
+        precision: str = "32-true",
+        scaler: GradScaler | None = None,
+        callbacks: Sequence[Callback] | Callback = (),
+        logger: Sequence[Logger] | Logger = (),
+        log_every_n_steps: int = 50,
+        check_val_every_n_epoch: int = 1,
+        enable_progress_bar: bool | None = None,
+        distributed: bool = False,
+    ) -> None:
+        if max_epochs is None and max_steps is None:
+            raise ValueError("Trainer: say where to stop: max_epochs, max_steps or both")
+        if distributed:
+            raise NotImplementedError(
+                "Trainer(distributed=True): needs jtorch.distributed, which is not there yet: collectives "
+                "for gradients and metrics, and ranks, of which the first alone writes files, while each "
+                "keeps its generators and place in the data. Leave it out, and train in one process"
+            )
+        self.max_epochs, self.max_steps = max_epochs, max_steps
+        self.options = Options(
+            compile, accumulate_grad_batches, gradient_clip_val, gradient_clip_algorithm, precision
+        )
+        self.scaler = self.options.scaler() if scaler is None else scaler
+        self.callbacks = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+        self.loggers = [logger] if isinstance(logger, Logger) else list(logger)
+        self.log_every_n_steps, self.check_val_every_n_epoch = log_every_n_steps, check_val_every_n_epoch
+        if enable_progress_bar or (enable_progress_bar is None and ProgressBar.on_terminal()):
+            self.callbacks.append(ProgressBar())
+        self._checkpoint = self._find_checkpoint()
+        self._interruption = Interruption()
+        self._start_counting()
+
+    def _find_checkpoint(self) -> ModelCheckpoint | None:
+        found = [one for one in self.callbacks if isinstance(one, ModelCheckpoint)]
+        if len(found) > 1:
+            raise ValueError("Trainer: one ModelCheckpoint, since a run goes on from one place")
+        keys = [one.state_key for one in self.callbacks]
+        if twice := {key for key in keys if keys.count(key) > 1}:
+            raise ValueError(f"two callbacks have the state_key {min(twice)!r}: override it in one of them")
+        return found[0] if found else None
+
+    def _start_counting(self) -> None:
+        self.current_epoch = 0  # complete ones
+        self.global_step = 0  # updates
+        self._batch = 0  # batches of this epoch
+        self._drained = False  # whether it has no more, and has not ended yet
+        self._accumulated = 0  # batches since the last update
+        self._epoch_generators: dict[str, Any] = {}  # where they stood when this epoch began
+        self.callback_metrics: dict[str, float] = {}
+        self.should_stop = False
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM ended the last fit."""
+        return self._interruption.asked
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        """How far the run is: epochs, batches in this one, whether it has no more, updates, batches since."""
+        return self.current_epoch, self._batch, self._drained, self.global_step, self._accumulated
+
+    # -- what users call ---------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        model: Module,
+        train_dataloaders: Any,
+        val_dataloaders: Any = None,
+        ckpt_path: str | os.PathLike | None = None,
+    ) -> None:
+        """Train ``model`` on the batches of a loader, or of any iterable that can be gone through again.
+
+        ``ckpt_path`` is a checkpoint to go on from; "last" is the newest of the ModelCheckpoint that can be
+        read, or the beginning where there is none. All objects are made as for the first run; the task's
+        parameters are overwritten. Options that were changed since are warned of.
+
+        Raises what the task's steps raise, RuntimeError for an epoch without batches, DataError for a
+        checkpoint that is broken, ValueError for one of a loader with other batches.
+        """
+        loaded = self._loaded(ckpt_path)
+        self._task, self._loader, self._validation_loader = model, train_dataloaders, val_dataloaders
+        self._optimizers, self._schedules = optimizers_of(model)
+        self._hyper_parameters = {**vars(self.options), **state.options_of(self._optimizers)}
+        self._steps = Steps(model, self._optimizers, self.scaler, self.options)
+        self._evaluate = evaluation(model, self.options)
+        self._start_counting()
+        if loaded is not None:
+            self.load_state_dict(loaded)
+        if self._checkpoint is not None:
+            self._checkpoint.begin(self, loaded is not None)
+        if loaded is None:
+            for logger in self.loggers:
+                logger.begin()
+        self._tell("on_fit_start")
+        if loaded is not None:
+            state.set_generators(loaded["generators"])  # last: whatever was made before may have drawn
+        with Interruption() as self._interruption:
+            try:
+                self._train()
+            finally:
+                self._close()
+
+    def validate(self, model: Module, dataloaders: Any) -> dict[str, float]:
+        """The metrics that ``model.validation_step`` gives, each the mean over all samples."""
+        self._evaluate = evaluation(model, self.options)
+        return self._mean_metrics(model, self._begun(dataloaders))
+
+    def save_checkpoint(self, filepath: str | os.PathLike) -> None:
+        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does."""
+        if not hasattr(self, "_task"):
+            raise RuntimeError("save_checkpoint: there is no run yet; call it in a callback, or after fit")
+        files.write(self.state_dict(), Path(filepath))
+
+    # -- the loop ----------------------------------------------------------------------------------------
+
+    def _train(self) -> None:
+        while not self._is_done():
+            self._train_epoch()
+        if self._checkpoint is not None:
+            self._checkpoint.at_end(self)
+        elif self.interrupted:
+            warnings.warn("fit was interrupted, and without a ModelCheckpoint nothing is saved", stacklevel=3)
+        self._tell("on_fit_end")
+
+    def _is_done(self) -> bool:
+        enough = self.max_epochs is not None and self.current_epoch >= self.max_epochs
+        return enough or self.should_stop or self.interrupted or self._has_steps()
+
+    def _has_steps(self) -> bool:
+        return self.max_steps is not None and self.global_step >= self.max_steps
+
+    def _train_epoch(self) -> None:
+        for batch in () if self._drained else self._batches():
+            self._train_batch(batch)
+            if self.interrupted or (self._has_steps() and self._batch != state.length(self._loader)):
+                return  # an epoch whose last batch is the last step ends as any other
+        if not self._drained:
+            return
+        if self._batch == 0:
+            raise RuntimeError(
+                f"epoch {self.current_epoch} has no batches: {type(self._loader).__name__} gave none. A "
+                "generator can be gone through once; make it a list, or an object whose __iter__ begins anew"
+            )
+        if not self.interrupted:
+            self._end_epoch()
+
+    def _batches(self) -> Iterator[Any]:
+        """Those of this epoch that are still to come."""
+        loader = self._loader
+        state.set_epoch(loader, self.current_epoch)
+        batches = self._caught_up(loader)
+        has_workers = self._checkpoint is not None and getattr(loader, "num_workers", None)
+        while True:
+            place = loader.state_dict() if has_workers else None
+            try:
+                batch = next(batches)
+            except StopIteration:
+                self._drained = True
+                return
+            except Exception:
+                if not (has_workers and self.interrupted):
+                    raise
+                loader.load_state_dict(place)  # the signal has ended them, too: that batch was not given
+                return
+            yield batch
+
+    def _caught_up(self, loader: Any) -> Iterator[Any]:
+        """A pass over a loader that stands where the run does.
+
+        What is gone through again draws again: from the generators as they were when the epoch began, while
+        those who come after find them as they are now.
+        """
+        now = state.generators_state()
+        if self._batch == 0:
+            self._epoch_generators = now
+            return self._begun(loader)
+        state.set_generators(self._epoch_generators)
+        batches = self._begun(loader)
+        for _ in () if hasattr(loader, "state_dict") else islice(batches, self._batch):
+            pass
+        state.set_generators(now)
+        return batches
+
+    def _begun(self, loader: Any) -> Iterator[Any]:
+        """A pass over a loader. Workers are not forked beside a thread that is writing."""
+        if self._checkpoint is not None and getattr(loader, "num_workers", None):
+            self._checkpoint.wait()
+        return iter(loader)
+
+    def _train_batch(self, batch: Any) -> None:
+        first, self._accumulated = self._accumulated == 0, self._accumulated + 1
+        last = self._accumulated >= self.options.accumulate_grad_batches
+        outputs = self._steps.batch(batch, first, last)
+        self._batch += 1
+        metrics = _scalars(outputs)
+        self.callback_metrics.update(metrics)
+        if last:
+            self._count_update(metrics)
+        self._tell("on_train_batch_end", outputs, batch, self._batch - 1)
+        if self._checkpoint is not None:
+            self._checkpoint.after_batch(self, last)
+
+    def _count_update(self, metrics: dict[str, float]) -> None:
+        self._accumulated = 0
+        self.global_step += 1
+        if self.scaler.is_enabled():
+            self.scaler.update()
+        self._step_schedules("step")
+        if metrics and self.global_step % self.log_every_n_steps == 0:
+            self._log(metrics)
+
+    def _end_epoch(self) -> None:
+        if self._accumulated:
+            self._steps.update()
+            self._count_update({})
+        if self._validation_loader is not None and not self._validated():
+            return
+        self._step_schedules("epoch")
+        self._tell("on_train_epoch_end")
+        self.current_epoch, self._batch, self._drained = self.current_epoch + 1, 0, False
+        if self._checkpoint is not None:
+            self._checkpoint.after_epoch(self)
+
+    def _step_schedules(self, interval: str) -> None:
+        for one in self._schedules:
+            if one.interval == interval:
+                one.step(self.callback_metrics)
+
+    # -- validation --------------------------------------------------------------------------------------
+
+    def _validated(self) -> bool:
+        """False where it was interrupted: then all is as it was before, and it is done again."""
+        if (self.current_epoch + 1) % self.check_val_every_n_epoch:
+            return True
+        loader, before = self._validation_loader, state.generators_state()
+        place = None if self._checkpoint is None else state.loader_state(loader)
+        metrics: dict[str, float] = {}
+        try:
+            batches = takewhile(lambda _: not self.interrupted, self._begun(loader))
+            metrics = self._mean_metrics(self._task, batches)
+        except Exception:
+            if not self.interrupted:  # else the signal has ended its workers, too
+                raise
+        if self.interrupted:
+            state.load_loader(loader, place, 0)
+            state.set_generators(before)
+            return False
+        self.callback_metrics.update(metrics)
+        self._log(metrics)
+        self._tell("on_validation_end")
+        return True
+
+    def _mean_metrics(self, task: Module, batches: Iterable[Any]) -> dict[str, float]:
+        """Means over the samples of all batches."""
+        sums: dict[str, float] = {}
+        count = 0
+        with state.modes_kept(task):
+            task.eval()
+            for batch in batches:
+                size = _samples(batch)
+                count += size
+                for name, value in _scalars(self._evaluate(batch)).items():
+                    sums[name] = sums.get(name, 0.0) + value * size
+        return {name: total / count for name, total in sums.items()}
+
+    # -- others that are told ----------------------------------------------------------------------------
+
+    def _tell(self, event: str, *arguments: Any) -> None:
+        for one in self.callbacks:
+            getattr(one, event)(self, self._task, *arguments)
+
+    def _log(self, metrics: dict[str, float]) -> None:
+        for logger in self.loggers:
+            logger.log_metrics({"epoch": self.current_epoch, **metrics}, self.global_step)
+
+    def _close(self) -> None:
+        for logger in self.loggers:
+            logger.close()
+        if self._checkpoint is not None:
+            self._checkpoint.wait()
+
+    # -- state -------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """All there is to a run between two batches, as plain data that shares the task's memory."""
+        return {
+            "epoch": self.current_epoch,
+            "global_step": self.global_step,
+            "batch": self._batch,
+            "drained": self._drained,
+            "accumulated": self._accumulated,
+            "metrics": self.callback_metrics,
+            "hyper_parameters": self._hyper_parameters,
+            **state.task_state(self._task),
+            "gradients": state.gradients(self._task) if self._accumulated else {},
+            "optimizer_states": [one.state_dict() for one in self._optimizers],
+            "lr_schedulers": [one.scheduler.state_dict() for one in self._schedules],
+            "scaler": self.scaler.state_dict(),
+            "train_loader": state.loader_state(self._loader),
+            "val_loader": state.loader_state(self._validation_loader),
+            "callbacks": {one.state_key: one.state_dict() for one in self.callbacks},
+            "loggers": [one.state_dict() for one in self.loggers],
+            "epoch_generators": self._epoch_generators,
+            "generators": state.generators_state(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take back all of it but the generators of the program."""
+        given = state_dict
+        self.current_epoch, self.global_step = given["epoch"], given["global_step"]
+        self._batch, self._drained = given["batch"], given["drained"]
+        self._accumulated = given["accumulated"]
+        self.callback_metrics, self._epoch_generators = given["metrics"], given["epoch_generators"]
+        self._warn_of_changes(given["hyper_parameters"])
+        state.load_task(self._task, given)
+        state.load_gradients(self._task, given["gradients"])
+        self._load_optimizers(given)
+        self.scaler.load_state_dict(given["scaler"])
+        state.load_loader(self._loader, given["train_loader"], self._batch)
+        state.load_loader(self._validation_loader, given["val_loader"], 0)
+        for one in self.callbacks:
+            if one.state_key in given["callbacks"]:
+                one.load_state_dict(given["callbacks"][one.state_key])
+        for logger, kept in zip(self.loggers, given["loggers"], strict=False):
+            logger.load_state_dict(kept)
+
+    def _load_optimizers(self, given: dict[str, Any]) -> None:
+        for kind, mine in (("optimizer_states", self._optimizers), ("lr_schedulers", self._schedules)):
+            if len(given[kind]) != len(mine):
+                raise ValueError(
+                    f"the checkpoint has {len(given[kind])} {kind}, configure_optimizers() gives {len(mine)}"
+                )
+        for optimizer, kept in zip(self._optimizers, given["optimizer_states"], strict=True):
+            optimizer.load_state_dict(kept)
+            optimizer._opt_called = self.global_step > 0  # schedulers warn of one that never stepped
+        for schedule, kept in zip(self._schedules, given["lr_schedulers"], strict=True):
+            schedule.scheduler.load_state_dict(kept)
+
+    def _warn_of_changes(self, before: dict[str, Any]) -> None:
+        if text := state.changes(before, self._hyper_parameters):
+            warnings.warn(
+                f"the run was begun with other options: {text}. Optimizers go on with those of the "
+                "checkpoint, the trainer with those it has now",
+                stacklevel=4,
+            )
+
+    def _loaded(self, ckpt_path: str | os.PathLike | None) -> dict[str, Any] | None:
+        if ckpt_path is None:
+            return None
+        if ckpt_path != "last":
+            return files.read(Path(ckpt_path))
+        if self._checkpoint is None:
+            raise ValueError('fit(ckpt_path="last"): no ModelCheckpoint in callbacks says where')
+        found = files.newest(self._checkpoint.dirpath)
+        return None if found is None else found[1]
+
+
+def _scalars(outputs: Outputs) -> dict[str, float]:
+    """What can be told as a number."""
+    tensor = jtorch.Tensor
+    return {
+        name: float(value)
+        for name, value in outputs.items()
+        if isinstance(value, (int, float)) or (isinstance(value, tensor) and value.numel() == 1)
+    }
+
+
+def _samples(batch: Any) -> int:
+    """How many a batch has: the length of the first tensor in it; 1 where there is none."""
+    if hasattr(batch, "shape"):
+        return int(batch.shape[0]) if len(batch.shape) else 1
+    if isinstance(batch, Mapping):
+        batch = tuple(batch.values())
+    return _samples(batch[0]) if isinstance(batch, (list, tuple)) and batch else 1
