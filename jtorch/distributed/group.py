@@ -177,9 +177,14 @@ class ProcessGroup:
         text = "; ".join(facts) or "every process of this host has started it"
         return f"{text[0].upper()}{text[1:]}.{way_out if other else ''}"
 
-    def all_came(self, timeout: float | None = None) -> bool:
-        """Whether all processes came to this place in time; says on stderr which did not."""
-        request = self.control.Ibarrier()
+    def all_came(self, comm: Any = None) -> bool:
+        """Whether all processes came to this place in time; says on stderr which did not.
+
+        ``comm`` is what they meet on: at the end of the program the group's own are gone.
+        """
+        if self.broken:
+            return False
+        request = (comm or self.control).Ibarrier()
         work = Work(self, Order("end of the program"), self._next, iter(()))
         lost: list[int] = []
 
@@ -189,7 +194,7 @@ class ProcessGroup:
                 raise InterruptedError
 
         with contextlib.suppress(InterruptedError):
-            if poll(request.Test, self.timeout if timeout is None else timeout, look):
+            if poll(request.Test, self.timeout, look):
                 return True
         missing = f"rank {', '.join(map(str, lost))} is dead" if lost else self.told(work)
         print(f"jtorch.distributed: rank {self._rank} ends without the others: {missing}", file=sys.stderr)

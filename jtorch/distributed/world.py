@@ -104,7 +104,8 @@ def init_process_group(
     GroupMember.WORLD = world
     _Registry.groups = [world]
     _fill_environment(MPI, comm)
-    mpi.at_the_end(world.all_came)
+    last = comm.Dup()
+    mpi.at_the_end(lambda: world.all_came(last))
     report_termination(world)
 
 
