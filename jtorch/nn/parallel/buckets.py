@@ -100,6 +100,6 @@ def plan(named: Sequence[tuple[str, Tensor]], first_mb: float, cap_mb: float) ->
             closed.append(open_.pop(p.dtype))
         open_.setdefault(p.dtype, []).append((number, name, p))
         size[p.dtype] = size[p.dtype] + nbytes if len(open_[p.dtype]) > 1 else nbytes
-    # a bucket is complete with its first parameter: those that wait longest go last
-    closed += sorted(open_.values(), key=lambda params: -params[-1][0])
+    # the gradient of a bucket's first parameter comes last: whose comes first is sent first
+    closed = sorted([*closed, *open_.values()], key=lambda params: -params[-1][0])
     return [Bucket(k, params) for k, params in enumerate(closed)]

@@ -1,0 +1,18 @@
+"""DistributedDataParallel, SyncBatchNorm and what belongs to them, in two and four processes."""
+
+import re
+
+import pytest
+
+
+def test_data_parallel(launch):
+    ended = launch(2, "data_parallel.py")
+    assert ended.text.count("all is well") == 2
+    # that the comparison with one process has been made, on both networks
+    assert len(re.findall(r"(mlp|lenet): moved [\d.]+, apart [\d.e-]+", ended.text)) == 4
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_numbers_with_more_processes(launch, count):
+    checks = ["training", "bits", "unused", "sync_batch", "join", "buffers"]
+    assert launch(count, "data_parallel.py", *checks).text.count("all is well") == count
