@@ -65,13 +65,15 @@ class Future:
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """The future of ``callback(self)``, which is called when this one is done."""
-        return Future.of(self.done, lambda: (self._settled(), callback(self))[1]) if self._fetch else (
-            self._chained(callback)
-        )
+        if self._fetch is None:
+            return self._chained(callback)
 
-    def _settled(self) -> None:
-        if not self._is_done:
-            self._take()
+        def fetch() -> Any:
+            if not self._is_done:
+                self._take()
+            return callback(self)
+
+        return Future.of(self.done, fetch)
 
     def _chained(self, callback: Callable[[Future], Any]) -> Future:
         child = Future()
@@ -127,11 +129,11 @@ def collect_all(futures: Sequence[Future]) -> Future:
         for future in futures:
             try:
                 future.wait()
-            except Exception:  # noqa: S112 - who asks the future gets it
+            except Exception:  # who asks the future gets it
                 continue
         return list(futures)
 
-    return Future.of(lambda: all([f.done() for f in futures]), fetch)
+    return Future.of(lambda: all(f.done() for f in futures), fetch)
 
 
 def wait_all(futures: Sequence[Future]) -> list[Any]:

@@ -1,7 +1,7 @@
 """Several processes that train one model, over MPI, with ``torch.distributed``'s names.
 
-``mpiexec -n 2 python train.py``, or ``python -m jtorch.distributed.run --nproc-per-node 2 train.py``. Needs mpi4py and
-an MPI: ``python -m pip install "jtorch-compile[mpi]"``.
+``mpiexec -n 2 python train.py``, or ``python -m jtorch.distributed.run --nproc-per-node 2 train.py``. Needs
+mpi4py and an MPI: ``python -m pip install "jtorch-compile[mpi]"``.
 
 Source: https://docs.pytorch.org/docs/stable/distributed.html
 """

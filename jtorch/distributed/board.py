@@ -27,7 +27,7 @@ _ROW = np.dtype(
 
 
 class Board:
-    """One row for each process of the host. ``ranks`` are theirs in the group; the first one is this one's."""
+    """One row for each process of the host. ``ranks`` are theirs in the group, ``mine`` is this one's."""
 
     def __init__(self, rows: np.ndarray, ranks: list[int], mine: int) -> None:
         self.rows = rows

@@ -64,7 +64,7 @@ class Target:
         self.array = tensor.detach().numpy()
         if not self.array.flags.writeable:
             raise RuntimeError(
-                f"a collective can't write into this {told(tensor)}: its memory is read-only; pass its clone()"
+                f"a collective can't write into this {told(tensor)}, whose memory is read-only: pass a clone"
             )
         if any(n > 1 and s == 0 for n, s in zip(self.array.shape, self.array.strides, strict=True)):
             raise RuntimeError(

@@ -1,9 +1,9 @@
 """Collectives on tensors, with PyTorch's names and arguments.
 
 Each process of the group must call the same one, with the same shapes and dtypes, in the same order. With
-``async_op=True`` a ``Work`` comes back at once, else None when it is done here. In a process that is not in the
-group they do nothing. Tensors need not be contiguous; float16 and bfloat16 are added up in float32 and rounded
-once, in ``all_reduce`` and ``reduce_scatter`` while they travel in 16 bits.
+``async_op=True`` a ``Work`` comes back at once, else None when it is done here. In a process that is not in
+the group they do nothing. Tensors need not be contiguous; float16 and bfloat16 are added up in float32 and
+rounded once, in ``all_reduce`` and ``reduce_scatter`` while they travel in 16 bits.
 Source: https://docs.pytorch.org/docs/stable/distributed.html#collective-functions
 """
 

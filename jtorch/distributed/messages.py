@@ -6,7 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/distributed.html#point-to-point-com
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from jtorch.distributed import mpi
 from jtorch.distributed.buffers import Target, check_tensor, raw, read, told
 from jtorch.distributed.errors import DistBackendError
 from jtorch.distributed.group import ProcessGroup
+from jtorch.distributed.steps import Steps
 from jtorch.distributed.work import Order, Work, poll, seconds
 from jtorch.distributed.world import entered, get_global_rank, root_of
 from jtorch.eager.public import Tensor
@@ -24,7 +25,7 @@ from jtorch.eager.public import Tensor
 class Message(Work):
     """A message under way. Messages have no number: other processes need not take part."""
 
-    def __init__(self, group: ProcessGroup, order: Order, steps: Iterator[Any], peer: int | None) -> None:
+    def __init__(self, group: ProcessGroup, order: Order, steps: Steps, peer: int | None) -> None:
         super().__init__(group, order, -1, steps)
         self.peer = peer
         self.status: Any = None
@@ -125,8 +126,9 @@ def recv(
 
 def _other(group: ProcessGroup, name: str, peer: int) -> int:
     if peer == group.rank():
-        raise ValueError(f"Invalid {name} rank: {name} rank should not be the same as the rank of the current "
-                         "process.")  # fmt: skip
+        raise ValueError(
+            f"Invalid {name} rank: {name} rank should not be the same as the rank of the current process."
+        )
     return peer
 
 
@@ -138,13 +140,13 @@ def _started(message: Message) -> Message:
     return message
 
 
-def _sending(group: ProcessGroup, flat: np.ndarray, peer: int, tag: int) -> Iterator[Any]:
+def _sending(group: ProcessGroup, flat: np.ndarray, peer: int, tag: int) -> Steps:
     yield group.messages.Isend(raw(flat), peer, tag)
 
 
 def _receiving(
     group: ProcessGroup, target: Target, peer: int | None, tag: int, message: list[Message]
-) -> Iterator[Any]:
+) -> Steps:
     source = mpi.load().ANY_SOURCE if peer is None else peer
     yield group.messages.Irecv(raw(target.flat), source, tag)
     came = message[0].status.Get_count(mpi.load().BYTE)

@@ -8,12 +8,12 @@ Source: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from jtorch.distributed.group import ProcessGroup
+from jtorch.distributed.steps import Steps
 from jtorch.distributed.work import Order
 from jtorch.distributed.world import entered, root_of
 
@@ -119,7 +119,7 @@ def _unpacked(content: np.ndarray) -> Any:
     return load(io.BytesIO(content.tobytes()))
 
 
-def _all_gathered(group: ProcessGroup, content: np.ndarray, root: int | None = None) -> Iterator[Any]:
+def _all_gathered(group: ProcessGroup, content: np.ndarray, root: int | None = None) -> Steps:
     """The objects of all processes; of others than ``root`` none, where that is given."""
     sizes = np.empty(group.size(), np.int64)
     yield group.control.Iallgather(np.array([content.size]), sizes)
@@ -136,7 +136,7 @@ def _all_gathered(group: ProcessGroup, content: np.ndarray, root: int | None = N
     return [_unpacked(received[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 
 
-def _broadcast(group: ProcessGroup, content: np.ndarray | None, root: int) -> Iterator[Any]:
+def _broadcast(group: ProcessGroup, content: np.ndarray | None, root: int) -> Steps:
     size = np.array([0 if content is None else content.size])
     yield group.control.Ibcast(size, root=root)
     received = np.empty(int(size[0]), np.uint8) if content is None else content.copy()
@@ -144,7 +144,7 @@ def _broadcast(group: ProcessGroup, content: np.ndarray | None, root: int) -> It
     return None if group.rank() == root else _unpacked(received)
 
 
-def _scattered(group: ProcessGroup, contents: list[np.ndarray], root: int) -> Iterator[Any]:
+def _scattered(group: ProcessGroup, contents: list[np.ndarray], root: int) -> Steps:
     here = group.rank() == root
     sizes = np.array([c.size for c in contents]) if here else None
     size = np.empty(1, np.int64)

@@ -14,8 +14,8 @@ from jtorch.distributed.buffers import is_half
 class ReduceOp(enum.Enum):
     """How elements of the processes become one.
 
-    ``AVG``, for floats alone, divides the sum by the number of processes at the end. Of bools ``SUM`` is "any"
-    and ``PRODUCT`` "all".
+    ``AVG``, for floats alone, divides the sum by the number of processes at the end. Of bools ``SUM`` is
+    "any" and ``PRODUCT`` "all".
     Source: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.ReduceOp
     """
 
@@ -44,7 +44,7 @@ _BITWISE = (_S.BAND, _S.BOR, _S.BXOR)
 
 
 def checked(name: str, op: Any, dtype: np.dtype) -> ReduceOp:
-    """``op`` if elements of this dtype can be reduced so. Raises TypeError or RuntimeError where they can't."""
+    """``op`` if elements of this dtype can be reduced so; else a TypeError or RuntimeError."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op is one of ReduceOp, got {op!r}")
     floating = dtype.kind in "fV"

@@ -1,7 +1,8 @@
 """Start several processes of one script: ``python -m jtorch.distributed.run --nproc-per-node 2 train.py``
 
 Calls ``mpiexec`` with torchrun's arguments, and sets its variables in each process: RANK, LOCAL_RANK,
-WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and those of TORCHELASTIC. A script written for PyTorch:
+WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and those of TORCHELASTIC. A script written for
+PyTorch:
 ``python -m jtorch.distributed.run --nproc-per-node 2 -m jtorch.as_torch train.py``.
 
 Source: https://docs.pytorch.org/docs/stable/elastic/run.html
@@ -24,11 +25,11 @@ def parser() -> argparse.ArgumentParser:
     """torchrun's arguments, as far as they mean something here."""
     made = argparse.ArgumentParser("python -m jtorch.distributed.run", description=__doc__.split("\n\n")[0])
     add = made.add_argument
-    add("--nproc-per-node", "--nproc_per_node", default="1", help='how many processes; "cpu" or "auto": one per core')
+    add("--nproc-per-node", "--nproc_per_node", default="1", help="how many processes, or cpu: one per core")
     add("--nnodes", default="1", help="1, or 1:1; on several hosts call mpiexec --host itself")
     add("--node-rank", "--node_rank", type=int, default=0, help="0")
     add("--standalone", action="store_true", help="accepted: one host is all there is")
-    add("--max-restarts", "--max_restarts", type=int, default=0, help="start all processes again after a failure")
+    add("--max-restarts", "--max_restarts", type=int, default=0, help="how often to start all again")
     add("--master-addr", "--master_addr", default="127.0.0.1", help="what MASTER_ADDR says")
     add("--master-port", "--master_port", default="29500", help="what MASTER_PORT says")
     add("--rdzv-id", "--rdzv_id", default="none", help="what TORCHELASTIC_RUN_ID says")

@@ -1,12 +1,12 @@
 """What MPI does for each collective: generators that start it and give its requests, one step after another.
 
-What is yielded is a request of MPI; the code after it runs when that is done. What they return are the tensors
-that were written. First steps travel on ``group.comm``, second ones on ``group.second``.
+What is yielded is a request of MPI; the code after it runs when that is done. What they return are the
+tensors that were written. First steps travel on ``group.comm``, second ones on ``group.second``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from jtorch.distributed.buffers import Target, raw
 from jtorch.distributed.reduction import ReduceOp
 from jtorch.eager.public import Tensor
 
-Steps = Iterator[Any]
+Steps = Generator[Any, None, Any]
 
 
 def all_reduce(group: Any, target: Target, op: ReduceOp) -> Steps:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jtorch.distributed import mpi
 from jtorch.distributed.errors import DistBackendError
 from jtorch.futures import Future
 

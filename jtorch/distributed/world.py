@@ -85,8 +85,8 @@ def init_process_group(
     size are MPI's: ``init_method`` and ``store`` are not needed, ``rank`` and ``world_size`` only compared.
 
     Waits for all processes to come here, those that never do included only if MPI itself has started.
-    Raises ModuleNotFoundError without mpi4py, ValueError where MPI counts other processes than the arguments or
-    the environment (``WORLD_SIZE``) say: then something else than MPI started them.
+    Raises ModuleNotFoundError without mpi4py, ValueError where MPI counts other processes than the arguments
+    or the environment (``WORLD_SIZE``) say: then something else than MPI started them.
     Source: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group
     """
     refuse_recording("init_process_group")

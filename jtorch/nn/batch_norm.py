@@ -95,7 +95,7 @@ class _BatchNorm(_Norm):
         """Count this batch; how far it moves the running statistics."""
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean of all batches so far; a tensor, so that compiled code follows it
+            if self.momentum is None:  # the mean of all batches; a tensor, so that compiled code follows it
                 return 1.0 / self.num_batches_tracked.to(input.dtype)
         return 0.0 if self.momentum is None else self.momentum
 

@@ -29,7 +29,8 @@ def alone(program, **environment):
 
 def test_the_variables_of_torchrun(launch, tmp_path):
     (tmp_path / "tell.py").write_text(TELL)
-    options = ["--standalone", "--nnodes=1", "--node_rank", "0", "--max-restarts", "1", "--master-port", "1234"]
+    options = ["--standalone", "--nnodes=1", "--node_rank", "0", "--max-restarts", "1"]
+    options += ["--master-port", "1234"]
     text = launch(2, str(tmp_path / "tell.py"), "-x", "--nproc-per-node", "7", options=options).text
     for rank in "01":
         values = [rank, rank, "2", "2", "127.0.0.1", "1234", "1"]

@@ -16,7 +16,7 @@ from jtorch.eager.public import ones, zeros
 
 
 class JoinHook:
-    """What a process without inputs does: ``main_hook`` for each step of the others, ``post_hook`` at the end.
+    """What a process without inputs does: ``main_hook`` for each step of others, ``post_hook`` at the end.
 
     Source: https://docs.pytorch.org/docs/stable/distributed.algorithms.join.html
     """

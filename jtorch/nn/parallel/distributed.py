@@ -20,16 +20,15 @@ from jtorch.nn.parallel import buckets, reducer
 class DistributedDataParallel(Module, Joinable):
     """``module``, whose gradients are the mean over all processes after each ``backward()``.
 
-    Parameters and buffers become those of rank 0 when it is made; models of other shapes are an error. Gradients
-    travel in buckets of ``bucket_cap_mb``, the last layers' first, while backward computes the others; where
-    ``backward()`` returns they are averaged. ``bucket_plan()`` tells which are where.
+    Parameters and buffers become those of rank 0 when it is made; models of other shapes are an error.
+    Gradients travel in buckets of ``bucket_cap_mb``, the last layers' first, while backward computes the
+    others; where ``backward()`` returns they are averaged. ``bucket_plan()`` tells which are where.
 
     ``find_unused_parameters`` for modules that do not use all of them each time; without, that is an error in
     the next forward. ``broadcast_buffers``: before each forward buffers become those of rank 0. With
-    ``deterministic`` sums run in the order of ranks: their bits depend on neither the buckets nor the MPI library
-    (jtorch's own; twice the traffic of the best algorithm is not needed, but two collectives a bucket are).
-    ``static_graph`` looks for unused parameters, too. ``gradient_as_bucket_view`` changes nothing: gradients keep
-    memory of their own.
+    ``deterministic``, jtorch's own, sums run in the order of ranks: their bits depend on neither the buckets
+    nor the MPI library; each bucket takes two collectives then. ``static_graph`` looks for unused parameters,
+    too. ``gradient_as_bucket_view`` changes nothing: gradients keep memory of their own.
 
     Raises ValueError without a process group or parameters that require grad, RuntimeError where the models
     of the processes differ, NotImplementedError for ``mixed_precision`` and ``device_mesh``.
@@ -133,7 +132,7 @@ class DistributedDataParallel(Module, Joinable):
         if self.reducer.hook is not None:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         if self.deterministic:
-            raise ValueError("register_comm_hook: with deterministic=True sums are made in the order of ranks")
+            raise ValueError("register_comm_hook: deterministic=True has its own way to add gradients up")
         self.reducer.hook_state, self.reducer.hook = state, hook
 
     def bucket_plan(self) -> str:
@@ -173,8 +172,8 @@ class DistributedDataParallel(Module, Joinable):
         """A context in which processes may run out of inputs at different times: those that have take part in
         the others' collectives with zeros, and all end with the model of the last.
 
-        Sums are divided by the number of all processes, or with ``divide_by_initial_world_size=False`` of those
-        that still had inputs.
+        Sums are divided by the number of all processes, or with ``divide_by_initial_world_size=False`` of
+        those that still had inputs.
         Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
         """
         return Join([self], enable, throw_on_early_termination,
@@ -235,7 +234,7 @@ def _world() -> Any:
 
 
 def _named_parameters(module: Module) -> list[tuple[str, Tensor]]:
-    named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    named: list[tuple[str, Tensor]] = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     if not named:
         raise RuntimeError(
             "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
@@ -262,8 +261,8 @@ def _check_alike(named: Sequence[tuple[str, Tensor]], group: Any) -> None:
     for rank, theirs in enumerate(everyone):
         if len(theirs) != len(everyone[0]):
             raise RuntimeError(
-                f"DDP expects same model across all ranks, but Rank 0 has {len(everyone[0])} params, while rank "
-                f"{rank} has inconsistent {len(theirs)} params."
+                f"DDP expects same model across all ranks, but Rank 0 has {len(everyone[0])} params, while "
+                f"rank {rank} has inconsistent {len(theirs)} params."
             )
         for first, other in zip(everyone[0], theirs, strict=True):
             if first != other:

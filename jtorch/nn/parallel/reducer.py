@@ -1,7 +1,7 @@
 """Averages gradients while backward runs: each parameter's hook fills its bucket, a full bucket is sent.
 
-All processes send their buckets in the same order, whatever order their gradients come in. The hook of the last
-gradient waits for all buckets and writes the averages into ``grad``.
+All processes send their buckets in the same order, whatever order their gradients come in. The hook of the
+last gradient waits for all buckets and writes the averages into ``grad``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jtorch.eager.public import Tensor, no_grad, tensor, zeros
 from jtorch.nn.parallel.buckets import Bucket, GradBucket, plan
 
 _UNFINISHED = (
-    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates "
-    "that your module has parameters that were not used in producing loss. You can enable unused parameter "
-    "detection by passing the keyword argument `find_unused_parameters=True` to "
-    "`torch.nn.parallel.DistributedDataParallel`, and by making sure all `forward` function outputs participate "
-    "in calculating loss. Parameters which did not receive grad for rank {rank}: {names}"
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error "
+    "indicates that your module has parameters that were not used in producing loss. You can enable unused "
+    "parameter detection by passing the keyword argument `find_unused_parameters=True` to "
+    "`torch.nn.parallel.DistributedDataParallel`, and by making sure all `forward` function outputs "
+    "participate in calculating loss. Parameters which did not receive grad for rank {rank}: {names}"
 )
 
 
@@ -78,9 +78,9 @@ class Reducer:
             return
         if number in self.came:
             raise RuntimeError(
-                f"Expected to mark a variable ready only once. Parameter {self.names[number]} (index {number}) "
-                "has been marked as ready twice in one backward pass: it was not found among those used in "
-                "forward, or a checkpoint runs it several times"
+                f"Expected to mark a variable ready only once. Parameter {self.names[number]} (index "
+                f"{number}) has been marked as ready twice in one backward pass: it was not found among "
+                "those used in forward, or a checkpoint runs it several times"
             )
         self.began = True
         self.came.add(number)
@@ -121,8 +121,9 @@ class Reducer:
         found = found[0] if isinstance(found, (list, tuple)) else found
         if not isinstance(found, Tensor) or found.numel() != bucket.flat.numel():
             raise RuntimeError(
-                f"the communication hook {getattr(self.hook, '__name__', self.hook)} of bucket {bucket.index} "
-                f"gave {type(found).__name__}, expected a Future of a tensor of {bucket.flat.numel()} elements"
+                f"the communication hook {getattr(self.hook, '__name__', self.hook)} gave for bucket "
+                f"{bucket.index} a {type(found).__name__}, expected a Future of a tensor of "
+                f"{bucket.flat.numel()} elements"
             )
         return found
 

@@ -15,8 +15,8 @@ class DistributedSampler(Sampler[int]):
 
     The order depends on ``seed`` and the epoch alone: call ``set_epoch`` before each pass for a new one. Each
     process gets as many indices: some come twice, or with ``drop_last`` the tail is left out.
-    ``num_replicas`` and ``rank`` are those of the default process group where they are left out; without one, that
-    is a RuntimeError. ValueError for a rank out of range.
+    ``num_replicas`` and ``rank`` are those of the default process group where they are left out; without
+    one, that is a RuntimeError. ValueError for a rank out of range.
     Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
 

@@ -120,7 +120,7 @@ def check_reducing_to_one():
         for root in range(WORLD):
             t = mine(dtype)
             dist.reduce(t, root, ReduceOp.SUM)
-            equal(t, reduced(dtype, np.add) if RANK == root else given(RANK, dtype))
+            equal(t, reduced(dtype, np.add) if root == RANK else given(RANK, dtype))
         shape = (WORLD, 4)
         total = reduced(dtype, np.add, shape)
         out = jtorch.zeros(4, dtype=dtype)

@@ -10,7 +10,7 @@ import jtorch.distributed as dist
 from jtorch import nn
 from jtorch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from jtorch.nn import functional as F
-from jtorch.nn.parallel import DistributedDataParallel as DDP
+from jtorch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817 - as everybody writes it
 
 dist.init_process_group("mpi", timeout=30)
 RANK, WORLD = dist.get_rank(), dist.get_world_size()
@@ -190,7 +190,7 @@ def check_sync_batch_norm():
     one = nn.Sequential(nn.BatchNorm1d(3), nn.Flatten(), nn.Linear(12, 1)).double()
     dist.broadcast(one[2].weight, 0)
     many = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(3))).double()
-    assert isinstance(many[0], nn.SyncBatchNorm) and [*many.state_dict()][0] == "0.weight"
+    assert isinstance(many[0], nn.SyncBatchNorm) and next(iter(many.state_dict())) == "0.weight"
     x, part = (jtorch.from_numpy(a.copy()).requires_grad_() for a in (whole, whole[mine]))
     (one(x) ** 2).sum().backward()
     (one[2](one[1](many(part))) ** 2).sum().backward()
@@ -304,14 +304,16 @@ def check_join():
 
 def check_models_that_differ():
     refuses(lambda: DDP(nn.Linear(12, 2 + RANK)), "rank 0 has weight: float32[2, 12], and rank 1 has weight")
-    refuses(lambda: DDP(nn.Sequential(*[nn.Linear(2, 2)] + [nn.Linear(2, 2)] * bool(RANK))), "inconsistent 4 params")
-    refuses(lambda: DDP(nn.Linear(2, 2).requires_grad_(False)), "is not needed when a module doesn't have any")
-    refuses(lambda: DDP(nn.Linear(2, 2), device_ids=[RANK]), "device_ids and output_device arguments only work")
+    layers = [nn.Linear(2, 2) for _ in range(2 if RANK else 1)]
+    refuses(lambda: DDP(nn.Sequential(*layers)), "inconsistent 4 params")
+    refuses(lambda: DDP(nn.Linear(2, 2).requires_grad_(False)), "is not needed when a module doesn't have")
+    refuses(lambda: DDP(nn.Linear(2, 2), device_ids=[RANK]), "device_ids and output_device arguments only")
     refuses(lambda: DDP(nn.Linear(2, 2), mixed_precision=True), "mixed_precision", NotImplementedError)
 
 
 def check_the_bucket_plan():
-    model = DDP(nn.Sequential(nn.Linear(100, 100), nn.Linear(100, 3), nn.Linear(3, 3).double()), bucket_cap_mb=0.02)
+    layers = nn.Linear(100, 100), nn.Linear(100, 3), nn.Linear(3, 3).double()
+    model = DDP(nn.Sequential(*layers), bucket_cap_mb=0.02)
     lines = model.bucket_plan().splitlines()
     assert lines == [
         "0: float64, 96 bytes: 2.bias, 2.weight", "1: float32, 1612 bytes: 1.bias, 1.weight, 0.bias",
@@ -325,8 +327,8 @@ def check_compiled_functions():
         dist.all_reduce(x)
         return x * 2
 
-    refuses(lambda: jtorch.compile(total)(jtorch.ones(2)), "jtorch.distributed.all_reduce() in a compiled function",
-            jtorch.errors.CompileError)  # fmt: skip
+    kind = jtorch.errors.CompileError
+    refuses(lambda: jtorch.compile(total)(jtorch.ones(2)), "distributed.all_reduce() in a compiled", kind)
     model = DDP(made(mlp, 1))
 
     def step(x):
@@ -334,8 +336,7 @@ def check_compiled_functions():
         loss.backward()
         return loss
 
-    refuses(lambda: jtorch.compile(step)(local()), "DistributedDataParallel.forward() in a compiled function",
-            jtorch.errors.CompileError)  # fmt: skip
+    refuses(lambda: jtorch.compile(step)(local()), "DistributedDataParallel.forward() in a compiled", kind)
 
     @jtorch.compiler.disable
     def summed(x):

@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.distributed import destroy_process_group, init_process_group
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as default
-from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.nn.parallel import DistributedDataParallel as DDP  # noqa: N817 - as everybody writes it
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
@@ -68,7 +68,8 @@ class Trainer:
             if self.local_rank == 0:
                 print(f"Epoch {epoch} | Steps: {len(self.train_data)} | loss {loss:.4f}")
             if self.global_rank == 0 and epoch % self.save_every == 0:
-                torch.save({"MODEL_STATE": self.model.module.state_dict(), "EPOCHS_RUN": epoch}, self.snapshot_path)
+                snapshot = {"MODEL_STATE": self.model.module.state_dict(), "EPOCHS_RUN": epoch}
+                torch.save(snapshot, self.snapshot_path)
             dist.barrier()
             if epoch == 3 and self.global_rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
                 raise ValueError("rank 1 fails once")
@@ -80,7 +81,8 @@ def main(epochs, batch_size):
     torch.manual_seed(0)
     dataset, model = MyTrainDataset(512), nn.Linear(20, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-1)
-    loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True, shuffle=False, sampler=DistributedSampler(dataset))
+    sampler = DistributedSampler(dataset)
+    loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True, shuffle=False, sampler=sampler)
     loss = Trainer(model, loader, optimizer, 2, "snapshot.pt").train(epochs)
     assert loss < 0.02, loss
     destroy_process_group()

@@ -32,8 +32,8 @@ class PowerSGDState:
     ) -> None:  # fmt: skip
         if (use_error_feedback or warm_start) and start_powerSGD_iter <= 1:
             raise ValueError(
-                "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because "
-                "PowerSGD can only be applied after the first two iterations in DDP."
+                "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, "
+                "because PowerSGD can only be applied after the first two iterations in DDP."
             )
         self.process_group = process_group
         self.matrix_approximation_rank = matrix_approximation_rank
