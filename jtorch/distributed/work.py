@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jtorch.distributed.errors import DistBackendError
+from jtorch.distributed.errors import DistBackendError, refuse_recording
 from jtorch.futures import Future
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class Work:
 
         ``timeout`` (a timedelta or seconds) takes the place of the group's.
         """
+        refuse_recording("Work.wait")
         limit = seconds(timeout, self.group.timeout)
         begin = time.monotonic()
         if not self._done and not poll(self.is_completed, limit, self._look):

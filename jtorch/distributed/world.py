@@ -63,6 +63,13 @@ def is_nccl_available() -> bool:
     return False
 
 
+def get_default_backend_for_device(device: Any) -> str:
+    """The backend for tensors of this device: "gloo" for the CPU; ValueError for others."""
+    if str(device).partition(":")[0] != "cpu":
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return "gloo"
+
+
 def is_initialized() -> bool:
     """Whether this process is in the default group."""
     return GroupMember.WORLD is not None

@@ -12,6 +12,12 @@ def test_data_parallel(launch):
     assert len(re.findall(r"(mlp|lenet): moved [\d.]+, apart [\d.e-]+", ended.text)) == 4
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_state_of_an_optimizer_is_shared_out(launch, count):
+    text = launch(count, "sharded_state.py").text
+    assert text.count("of the state, the numbers of the plain optimizer") == count
+
+
 @pytest.mark.parametrize("count", [3, 4])
 def test_numbers_with_more_processes(launch, count):
     checks = ["training", "bits", "unused", "sync_batch", "join", "buffers"]

@@ -64,6 +64,11 @@ def test_ctrl_c_gets_through(launch):
     fails(launch, "interrupted", "KeyboardInterrupt", below=1)
 
 
+def test_a_terminated_process_says_what_it_waited_for(launch):
+    said = r"terminated while all_reduce\(float32\[4, 3\], SUM\) #1 on rank 1 of 2 was under way\. Rank 0"
+    fails(launch, "terminated", said, below=1)
+
+
 def test_a_message_that_is_not_sent(launch):
     said = r"recv\(float32\[4, 3\], from 1, tag 0\) on rank 0 of 2 waited 2\.\d s"
     fails(launch, "receives", said, rank=0, below=3)

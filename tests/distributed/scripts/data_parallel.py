@@ -329,6 +329,11 @@ def check_compiled_functions():
 
     kind = jtorch.errors.CompileError
     refuses(lambda: jtorch.compile(total)(jtorch.ones(2)), "distributed.all_reduce() in a compiled", kind)
+    work = dist.all_reduce(jtorch.ones(2), async_op=True)
+    # refused before wait() itself could say so: a recording looks at what it finds in the closure
+    waiting = jtorch.compile(lambda x: x * work.wait())
+    refuses(lambda: waiting(jtorch.ones(2)), "reads elements of a NumPy array from outside", kind)
+    assert work.wait()
     model = DDP(made(mlp, 1))
 
     def step(x):

@@ -34,6 +34,13 @@ try:
             signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
             dist.all_reduce(x)
         time.sleep(60)
+    elif KIND == "terminated":  # what mpiexec does to the others when a process died elsewhere
+        if RANK == 1:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGTERM))
+            print("[rank 1: 0.3 s]", flush=True)
+            dist.all_reduce(x)
+        time.sleep(60)
     elif KIND == "receives":
         dist.recv(x, 1) if guilty else time.sleep(60)
     elif KIND == "dtype":

@@ -82,7 +82,8 @@ def main(epochs, batch_size):
     dataset, model = MyTrainDataset(512), nn.Linear(20, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-1)
     sampler = DistributedSampler(dataset)
-    loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True, shuffle=False, sampler=sampler)
+    loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True, shuffle=False,
+                        sampler=sampler, num_workers=1)  # fmt: skip
     loss = Trainer(model, loader, optimizer, 2, "snapshot.pt").train(epochs)
     assert loss < 0.02, loss
     destroy_process_group()
