@@ -106,7 +106,8 @@ def main(argv: list[str] | None = None) -> float:
                 flush=True,
             )
     everyone = [jtorch.zeros(1, dtype=jtorch.float64) for _ in range(world)]
-    dist.all_gather(everyone, sum(p.detach().double().abs().sum() for p in model.parameters()).reshape(1))
+    parameters = nn.utils.parameters_to_vector(model.parameters()).detach()
+    dist.all_gather(everyone, parameters.double().abs().sum().reshape(1))
     assert len({t.item() for t in everyone}) == 1, "the processes have different parameters"
     dist.destroy_process_group()
     return reached

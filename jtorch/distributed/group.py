@@ -51,6 +51,11 @@ class ProcessGroup:
     def name(self) -> str:
         return self.backend
 
+    def place(self) -> str:
+        """``rank 1 of 2``, for errors; of another group than the default one with its name."""
+        name = "" if self.group_name == "default_pg" else f" in {self.group_name}"
+        return f"rank {self._rank} of {self._size}{name}"
+
     def __repr__(self) -> str:
         return f"<ProcessGroup {self.group_name!r}: rank {self._rank} of {self._size}, over MPI>"
 
@@ -115,7 +120,7 @@ class ProcessGroup:
             raise RuntimeError(f"{order}: this process was forked from one that uses MPI, and can't use it")
         if self.broken:
             raise DistBackendError(
-                f"{order} on rank {self._rank} of {self._size}: the group can't be used any more, since an "
+                f"{order} on {self.place()}: the group can't be used any more, since an "
                 f"earlier collective was given up: {self.broken}"
             )
 

@@ -45,7 +45,7 @@ class Message(Work):
         self._done, self._error, self._request = True, error, None
 
     def told(self) -> str:
-        return f"{self.order} on rank {self.group.rank()} of {self.group.size()}"
+        return f"{self.order} on {self.group.place()}"
 
     def _look(self, waited: float) -> None:
         gone = self.group.dead()

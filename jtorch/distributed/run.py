@@ -18,8 +18,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_OF_MPI = "JTORCH_LAUNCHED"  # set for the processes, so that they know who started them
-
 
 def parser() -> argparse.ArgumentParser:
     """torchrun's arguments, as far as they mean something here."""
@@ -100,7 +98,7 @@ def _mpiexec(chosen: str, count: int) -> list[str]:
 def _environment(asked: argparse.Namespace, count: int, restart: int) -> dict[str, str]:
     """What all processes get; their ranks are known to ``worker.py`` alone."""
     added = {
-        _OF_MPI: "1", "MASTER_ADDR": asked.master_addr, "MASTER_PORT": str(asked.master_port),
+        "MASTER_ADDR": asked.master_addr, "MASTER_PORT": str(asked.master_port),
         "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "GROUP_RANK": "0",
         "TORCHELASTIC_RUN_ID": asked.rdzv_id, "TORCHELASTIC_RESTART_COUNT": str(restart),
         "TORCHELASTIC_MAX_RESTARTS": str(asked.max_restarts),

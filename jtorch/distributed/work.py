@@ -121,7 +121,7 @@ class Work:
 
     def told(self) -> str:
         """``all_reduce(float32[3], SUM) #4 on rank 1 of 2``"""
-        return f"{self.order} #{self.number} on rank {self.group.rank()} of {self.group.size()}"
+        return f"{self.order} #{self.number} on {self.group.place()}"
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Return True when it is done; DistBackendError says which process did not come, and why.

@@ -19,8 +19,8 @@ class ZeroRedundancyOptimizer(Optimizer):
     """``optimizer_class`` with its state shared out: a process keeps that of about 1 / n of the elements.
 
     Gradients must be the same in all processes, as ``DistributedDataParallel`` leaves them; then parameters
-    after each step are those of the plain optimizer, bit for bit. Parameters are dealt out by size, the largest
-    first, each to the process that has the fewest elements. ``defaults`` are the optimizer's options.
+    after each step are those of the plain optimizer, bit for bit. Parameters are dealt out by size, the
+    largest first, each to the process that has the fewest elements. ``defaults`` are the optimizer's options.
     ``parameters_as_bucket_view`` changes nothing. Raises NotImplementedError for ``overlap_with_ddp``, and
     CompileError for a step in a compiled function.
     Source: https://docs.pytorch.org/docs/stable/distributed.optim.html
