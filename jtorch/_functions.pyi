@@ -509,9 +509,11 @@ from jtorch import compiler as compiler
 from jtorch import config as config
 from jtorch import cpu as cpu
 from jtorch import cuda as cuda
+from jtorch import distributed as distributed
 from jtorch import distributions as distributions
 from jtorch import errors as errors
 from jtorch import func as func
+from jtorch import futures as futures
 from jtorch import jit as jit
 from jtorch import linalg as linalg
 from jtorch import mps as mps

@@ -8,9 +8,9 @@ from __future__ import annotations
 SUBMODULES = frozenset(
     (
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
-        "distributions", "errors", "func", "jit", "linalg", "mps", "nn", "optim", "profiler", "random",
-        "return_types", "serialization", "special", "testing", "training", "utils", "version", "vision",
-        "xpu",
+        "distributed", "distributions", "errors", "func", "futures", "jit", "linalg", "mps", "nn", "optim",
+        "profiler", "random", "return_types", "serialization", "special", "testing", "training", "utils",
+        "version", "vision", "xpu",
     )
 )  # fmt: skip
 

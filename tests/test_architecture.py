@@ -17,8 +17,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Who may import whom, itself aside; the order is that in which data flows. A file belongs to the longest
 # path that it begins with. Imports inside functions count as all others; those for type checkers alone don't.
 _LIBRARY = (
-    "as_torch autograd nn optim utils amp distributions func vision serialization testing training backends"
-    " cuda public"
+    "as_torch autograd nn optim utils amp distributed distributions func vision serialization testing"
+    " training backends cuda public"
 )
 _FLOW = ("core", "native", "ops", "eager", "compile")
 _FACE = "__init__.py compiler.py"  # what users import

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 NAMESPACES = (
-    "jtorch", "jtorch.amp", "jtorch.autograd", "jtorch.autograd.functional", "jtorch.distributions",
-    "jtorch.func", "jtorch.linalg", "jtorch.special", "jtorch.nn", "jtorch.nn.functional", "jtorch.nn.init",
-    "jtorch.nn.utils", "jtorch.nn.utils.parametrizations", "jtorch.nn.utils.parametrize",
-    "jtorch.nn.utils.rnn", "jtorch.optim", "jtorch.optim.lr_scheduler", "jtorch.optim.swa_utils",
-    "jtorch.testing", "jtorch.training", "jtorch.utils.checkpoint", "jtorch.utils.data",
-    "jtorch.vision.datasets", "jtorch.vision.transforms",
+    "jtorch", "jtorch.amp", "jtorch.autograd", "jtorch.autograd.functional", "jtorch.distributed",
+    "jtorch.distributions", "jtorch.func", "jtorch.futures", "jtorch.linalg", "jtorch.special", "jtorch.nn",
+    "jtorch.nn.functional", "jtorch.nn.init", "jtorch.nn.utils", "jtorch.nn.utils.parametrizations",
+    "jtorch.nn.utils.parametrize", "jtorch.nn.utils.rnn", "jtorch.optim", "jtorch.optim.lr_scheduler",
+    "jtorch.optim.swa_utils", "jtorch.testing", "jtorch.training", "jtorch.utils.checkpoint",
+    "jtorch.utils.data", "jtorch.vision.datasets", "jtorch.vision.transforms",
 )  # fmt: skip
 METHODS = "jtorch.Tensor"
 _UNTYPED = {": Any = ": "=", ": Any": "", " -> Any: ...": "", ": ...": ""}

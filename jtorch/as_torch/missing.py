@@ -9,14 +9,18 @@ from types import FrameType
 from typing import Any
 
 PLANNED = {
-    "torch.distributed": "many processes: planned, over MPI and NCCL",
+    "torch.distributed.checkpoint": "sharded checkpoints: planned",
+    "torch.distributed.fsdp": "sharded parameters: planned",
     "torch.fft": "Fourier transforms: planned",
     "torch.multiprocessing": "spawn() and strategies of sharing: planned",
-    "torch.nn.parallel": "data parallel modules: planned, with torch.distributed",
     "torch.onnx": "export: planned",
 }
 NOT_PLANNED = {
     "torch.ao": "quantisation: not planned",
+    "torch.distributed.device_mesh": "tensor parallelism: not planned",
+    "torch.distributed.pipelining": "pipeline parallelism: not planned",
+    "torch.distributed.rpc": "remote calls: not planned",
+    "torch.distributed.tensor": "tensor parallelism: not planned",
     "torch.export": "torch's graph format: not planned, see torch.onnx and jtorch.compile",
     "torch.fx": "torch's graph format: not planned, see jtorch.compile",
     "torch.hub": "downloads of code: not planned",

@@ -1,6 +1,6 @@
 """Stand-ins for packages that scripts import at the top and use only on some machines.
 
-``from torch.nn.parallel import DistributedDataParallel`` passes; making one is the error.
+``from torch.distributed.fsdp import FullyShardedDataParallel`` passes; making one is the error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ def is_absent(value: Any) -> bool:
 
 
 _ANSWERS = {
-    "torch.distributed": {"is_available": no, "is_initialized": no, "is_torchelastic_launched": no},
     "torch.onnx": {"is_in_onnx_export": no},
 }
 

@@ -45,6 +45,11 @@ SETTINGS = {
             "NUM_THREADS", int, 0,
             "the most threads of an op, before OPENBLAS_NUM_THREADS and OMP_NUM_THREADS; 0 is one per core",
         ),
+        Setting(
+            "DISTRIBUTED_DEBUG", str, "OFF",
+            "DETAIL compares what all processes ask for before each collective",
+            choices=("OFF", "INFO", "DETAIL"),
+        ),
     )
 }
 

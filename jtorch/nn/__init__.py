@@ -51,7 +51,6 @@ from jtorch.nn.batch_norm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
-    SyncBatchNorm,
 )
 from jtorch.nn.container import ModuleDict, ModuleList, Sequential
 from jtorch.nn.conv import (
@@ -155,6 +154,7 @@ from jtorch.nn.pooling import (
 from jtorch.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from jtorch.nn.rnn import GRU, LSTM, RNN, RNNBase
 from jtorch.nn.shape import Flatten, Unflatten
+from jtorch.nn.sync_batch_norm import SyncBatchNorm
 from jtorch.nn.transformer import (
     Transformer,
     TransformerDecoder,

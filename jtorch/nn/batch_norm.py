@@ -81,20 +81,23 @@ class _BatchNorm(_Norm):
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in self.ranks:
             raise ValueError(f"expected {self.expected} input (got {input.ndim}D input)")
-        momentum: Any = 0.0 if self.momentum is None else self.momentum
         follows = self.training and self.track_running_stats
-        if follows and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if (
-                self.momentum is None
-            ):  # the mean of all batches so far; a tensor, so that compiled code follows it
-                momentum = 1.0 / self.num_batches_tracked.to(input.dtype)
+        momentum = self._next_momentum(input) if follows else 0.0
         used = follows or not self.training
         return F.batch_norm(
             input, self.running_mean if used else None, self.running_var if used else None, self.weight,
             self.bias,
             self.training or (self.running_mean is None and self.running_var is None), momentum, self.eps,
         )  # fmt: skip
+
+
+    def _next_momentum(self, input: Tensor) -> Any:
+        """Count this batch; how far it moves the running statistics."""
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean of all batches; a tensor, so that compiled code follows it
+                return 1.0 / self.num_batches_tracked.to(input.dtype)
+        return 0.0 if self.momentum is None else self.momentum
 
 
 class BatchNorm1d(_BatchNorm):
@@ -130,17 +133,6 @@ class BatchNorm3d(_BatchNorm):
     """
 
     ranks, expected = (5,), "5D"
-
-
-class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over several processes: not there. Raises NotImplementedError."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("SyncBatchNorm needs several processes; use BatchNorm1d, 2d or 3d in each")
-
-    @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        raise NotImplementedError("SyncBatchNorm needs several processes; keep the BatchNorm layers")
 
 
 class _InstanceNorm(_Norm):

@@ -33,6 +33,8 @@ def test_several_inputs_and_keywords_reach_the_module():
     assert out.tolist() == [6.0, 6.0]
 
 
-def test_the_distributed_form_says_that_it_is_missing():
-    with pytest.raises(NotImplementedError, match="DistributedDataParallel"):
+def test_the_distributed_form_wants_a_process_group():
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
         nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
+    with pytest.raises(AttributeError, match="blah"):
+        nn.parallel.blah  # noqa: B018

@@ -15,8 +15,8 @@ class DistributedSampler(Sampler[int]):
 
     The order depends on ``seed`` and the epoch alone: call ``set_epoch`` before each pass for a new one. Each
     process gets as many indices: some come twice, or with ``drop_last`` the tail is left out.
-    Raises RuntimeError without ``num_replicas`` or ``rank``, which no process group is there to tell;
-    ValueError for a rank out of range.
+    ``num_replicas`` and ``rank`` are those of the default process group where they are left out; without
+    one, that is a RuntimeError. ValueError for a rank out of range.
     Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
 
@@ -30,10 +30,9 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "Requires distributed package to be available: there is no process group to ask, pass "
-                "num_replicas and rank"
-            )
+            size, own = _in_the_world()
+            num_replicas = size if num_replicas is None else num_replicas
+            rank = own if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset
@@ -63,3 +62,15 @@ class DistributedSampler(Sampler[int]):
     def set_epoch(self, epoch: int) -> None:
         """Choose the order of the passes from now on."""
         self.epoch = epoch
+
+
+def _in_the_world() -> tuple[int, int]:
+    """(how many processes there are, which of them this is)"""
+    import jtorch.distributed as dist
+
+    if not dist.is_initialized():
+        raise RuntimeError(
+            "Requires distributed package to be available: there is no process group to ask, pass "
+            "num_replicas and rank, or call init_process_group"
+        )
+    return dist.get_world_size(), dist.get_rank()

@@ -32,10 +32,3 @@ class DataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
-
-
-class DistributedDataParallel(Module):
-    """Not provided: jtorch has no process groups. Raises NotImplementedError."""
-
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("nn.parallel.DistributedDataParallel: jtorch has no process groups")

@@ -1,0 +1,124 @@
+"""What MPI does for each collective: generators that start it and give its requests, one step after another.
+
+What is yielded is a request of MPI; the code after it runs when that is done. What they return are the
+tensors that were written. First steps travel on ``group.comm``, second ones on ``group.second``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch.distributed import mpi, reduction
+from jtorch.distributed.buffers import Target, raw
+from jtorch.distributed.reduction import ReduceOp
+from jtorch.eager.public import Tensor
+
+Steps = Generator[Any, None, Any]
+
+
+def all_reduce(group: Any, target: Target, op: ReduceOp) -> Steps:
+    flat, how = reduction.for_mpi(target.flat, op)
+    yield group.comm.Iallreduce(mpi.load().IN_PLACE, flat, op=how)
+    reduction.average(target.flat, op, group.size())
+    target.commit()
+    return [target.tensor]
+
+
+def ordered_all_reduce(group: Any, target: Target, op: ReduceOp) -> Steps:
+    """Each process gets one part of all tensors, adds them up in the order of ranks, and gives it to all."""
+    n, size = group.size(), target.flat.size
+    part = -(-size // n)
+    given, received = np.zeros(n * part, target.flat.dtype), np.empty((n, part), target.flat.dtype)
+    given[:size] = target.flat
+    yield group.comm.Ialltoall(raw(given), raw(received.reshape(-1)))
+    mine = reduction.folded(received, op)
+    yield group.second.Iallgather(raw(mine), raw(given))
+    target.flat[...] = given[:size]
+    target.commit()
+    return [target.tensor]
+
+
+def reduce(group: Any, target: Target, op: ReduceOp, root: int) -> Steps:
+    """Half precisions travel as float32 and are rounded at the end."""
+    dtype = target.flat.dtype
+    wide = target.flat if reduction.is_native(dtype) else target.flat.astype(np.float32)
+    flat, how = reduction.for_mpi(wide, op)
+    here = group.rank() == root
+    given = mpi.load().IN_PLACE if here else flat
+    yield group.comm.Ireduce(given, flat if here else None, op=how, root=root)
+    if here:
+        reduction.average(wide, op, group.size())
+        target.flat[...] = wide.astype(dtype)
+        target.commit()
+    return [target.tensor]
+
+
+def broadcast(group: Any, target: Target, root: int) -> Steps:
+    yield group.comm.Ibcast(raw(target.flat), root=root)
+    if group.rank() != root:
+        target.commit()
+    return [target.tensor]
+
+
+def all_gather(group: Any, given: np.ndarray, targets: list[Target]) -> Steps:
+    """Into one target that takes everything, or one for each process."""
+    received = targets[0].flat if len(targets) == 1 else np.empty(group.size() * given.size, given.dtype)
+    yield group.comm.Iallgather(raw(given), raw(received))
+    return _handed_out(received, targets)
+
+
+def gather(group: Any, given: np.ndarray, targets: list[Target], root: int) -> Steps:
+    received = np.empty(group.size() * given.size, given.dtype) if group.rank() == root else None
+    yield group.comm.Igather(raw(given), None if received is None else raw(received), root=root)
+    return [] if received is None else _handed_out(received, targets)
+
+
+def scatter(group: Any, given: Sequence[np.ndarray], target: Target, root: int) -> Steps:
+    everything = raw(np.concatenate(given)) if group.rank() == root else None
+    yield group.comm.Iscatter(everything, raw(target.flat), root=root)
+    target.commit()
+    return [target.tensor]
+
+
+def reduce_scatter(group: Any, given: np.ndarray, target: Target, op: ReduceOp) -> Steps:
+    """Half precisions are exchanged as they are, and added up in float32 by who keeps them."""
+    if reduction.is_native(given.dtype):
+        flat, how = reduction.for_mpi(given, op)
+        into, _ = reduction.for_mpi(target.flat, op)
+        yield group.comm.Ireduce_scatter_block(flat, into, op=how)
+        reduction.average(target.flat, op, group.size())
+    else:
+        received = np.empty((group.size(), target.flat.size), given.dtype)
+        yield group.comm.Ialltoall(raw(given), raw(received.reshape(-1)))
+        target.flat[...] = reduction.folded(received, op)
+    target.commit()
+    return [target.tensor]
+
+
+def all_to_all(
+    group: Any, given: np.ndarray, counts: list[int], targets: list[Target], expected: list[int]
+) -> Steps:
+    """``counts`` elements for each process, ``expected`` from each."""
+    received = targets[0].flat if len(targets) == 1 else np.empty(sum(expected), given.dtype)
+    yield group.comm.Ialltoallv((raw(given), counts), (raw(received), expected))
+    return _handed_out(received, targets)
+
+
+def barrier(group: Any) -> Steps:
+    yield group.comm.Ibarrier()
+    return []
+
+
+def _handed_out(received: np.ndarray, targets: list[Target]) -> list[Tensor]:
+    """``received`` in pieces, each into its tensor; those tensors."""
+    begin = 0
+    for target in targets:
+        end = begin + target.flat.size
+        if target.flat is not received:
+            target.flat[...] = received[begin:end]
+        target.commit()
+        begin = end
+    return [target.tensor for target in targets]
