@@ -51,6 +51,16 @@ def test_the_committed_stub_is_the_one_generated_now(file, text):
     assert file.read_text() == text(), "python -m tools.stubs writes it anew"
 
 
+def test_functions_have_their_signatures_whoever_was_looked_at_before():
+    """In a process that has called none of them, nor looked at a method."""
+    program = (
+        "from tools.signatures import compiled_now; import inspect, jtorch; "
+        "print(inspect.signature(compiled_now(jtorch.absolute)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout.strip()) == (0, "(input, *, out=None)"), done.stderr
+
+
 def test_every_public_name_of_a_tensor_is_declared():
     declared = set(re.findall(r"^    (?:def )?(\w+)", stubs.METHODS_FILE.read_text(), re.MULTILINE))
     here = (ROOT / "jtorch/eager/tensor.py").read_text()

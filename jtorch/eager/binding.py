@@ -211,9 +211,13 @@ def lazily(name: str, make: Callable[[dict[str, Any]], tuple[str, str]], doc: st
 
 
 def compiled_now(function: Any) -> Callable:
-    """``function`` with its real code and signature, for those who look into it instead of calling it."""
-    if hasattr(function, "born"):
-        function.born()
+    """``function``, and what it wraps, with their real code and signatures, for those who look into it instead
+    of calling it."""
+    inner = function
+    while inner is not None:
+        if hasattr(inner, "born"):
+            inner.born()
+        inner = getattr(inner, "__wrapped__", None)
     return function
 
 
