@@ -211,8 +211,8 @@ def lazily(name: str, make: Callable[[dict[str, Any]], tuple[str, str]], doc: st
 
 
 def compiled_now(function: Any) -> Callable:
-    """``function``, and what it wraps, with their real code and signatures, for those who look into it instead
-    of calling it."""
+    """``function``, and what it wraps, with their real code and signatures, for those who look into it
+    instead of calling it."""
     inner = function
     while inner is not None:
         if hasattr(inner, "born"):
