@@ -56,7 +56,7 @@ class Product:
 
     @property
     def rows_overlap(self) -> bool:
-        """Whether x holds the same elements several times, as windows of images do."""
+        """Whether x surely holds the same elements several times, as windows of whole images do."""
         axes = [axis for axis in (*self.rows, *self.inner) if axis.size > 1]
         reach = 1 + sum((axis.size - 1) * abs(axis.in_x) for axis in axes)
         return math.prod(axis.size for axis in axes) > reach

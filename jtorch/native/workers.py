@@ -10,7 +10,8 @@ same for any number of threads, and so is every bit they compute.
             caller) or from the back (workers): who succeeds runs the piece
     end:    the caller waits until `done` is the number of pieces
 
-So rounds over the same arrays, one after the other, find most of each in the cache of the core that wrote it.
+Rounds over the same arrays, one after the other, so find most of each in the cache of the core that wrote
+it. `claim` has 32 bits for the round and 16 each for front and back: more pieces run on one thread.
 
 A worker that read half of another round fails to swap, as `claim` has its number in it, and is closed
 while the next round is written. A worker spins for some microseconds after a round, as the next row of a
@@ -293,7 +294,9 @@ entry:
   %cell = load ptr, ptr %cell_at
   %limit = load atomic i64, ptr %cell monotonic, align 8
   %few = icmp slt i64 %limit, 2
-  br i1 %few, label %alone, label %try
+  %many = icmp ugt i64 %count, 65535
+  %nobody = or i1 %few, %many
+  br i1 %nobody, label %alone, label %try
 
 try:
   %swap = cmpxchg ptr %busy_at, i64 0, i64 1 acquire monotonic, align 8

@@ -62,12 +62,14 @@ def test_windows_are_read_where_they_lie():
     images, places = 32 * 32, 30 * 30
     windows = (Axis(3, 32, 0, 3), Axis(3, 1, 0, 1))
     inner = (Axis(64, images, places, 0), Axis(30, 32, 30, 0), Axis(30, 1, 1, 0))
-    found = Product((), windows, (Axis(16, 0, 64 * places, 9),), inner)
+    found = Product((), windows, (Axis(32, 0, 64 * places, 9),), inner)
     for asked in (found, found.exchanged()):
         call = call_of(asked, F4)
         assert call.direct and call.product == found and not call.adds_bias
-    few = Product((), windows, found.columns, inner[1:])
-    assert not call_of(few, F4).direct
+    short = Product((), windows, found.columns, inner[1:])
+    thin = Product((), windows, (Axis(3, 0, 64 * places, 9),), inner)
+    many = Product((), (*windows, Axis(1000, 0, 0, 1)), found.columns, inner)
+    assert not any(call_of(product, F4).direct for product in (short, thin, many))
 
 
 needs_contract = pytest.mark.skipif(not contraction._has_kernel("f32"), reason="no machine code here")
@@ -184,7 +186,7 @@ def test_a_child_that_is_forked_meanwhile_has_locks_of_its_own():
 def test_gradients_of_a_convolutions_weight(dtype, outer, number):
     """Windows as either factor, so many that they are read where they lie."""
     rng = np.random.default_rng(0)
-    x, g = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5, 20, 17), (9, 7, 18, 15)))
+    x, g = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5, 20, 17), (9, 32, 18, 15)))
     seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
     if outer == "windows":
         axes, factors = dot_general_axes(6, 4, ((), ()), ((0, 2, 3), (0, 2, 3)), (3, 0, 1, 2)), (seen, g)
@@ -210,5 +212,9 @@ def test_a_bias_comes_with_the_product_or_not_at_all():
     for wrong in (bias[::2], bias, bias[:150].astype(float), bias[:1], bias[:150][None]):
         assert contraction.contract(axes, x, y, wrong) is None
     assert contraction.contract(axes, x[:3], y, bias[:150]) is None  # BLAS's
+    turned = dot_general_axes(2, 2, ((), ()), ((1,), (0,)), (1, 0))
+    assert contraction.contract(turned, x, y[:, :150], bias) is None  # its columns are not the last axis
+    several = dot_general_axes(2, 3, ((), ()), ((1,), (0,)), (0, 1, 2))
+    assert contraction.contract(several, x, np.zeros((200, 70, 256), np.float32), x.reshape(-1)[:256]) is None
     plain = contraction.contract(axes, x, y)  # after one with a bias
     np.testing.assert_allclose(plain, x.astype(float) @ y, rtol=1e-4, atol=2e-3)

@@ -184,10 +184,7 @@ def test_a_bias_is_added_to_each_column_once(machine, way, dtype, size, order):
     bias = room[1:-1]
     bias[:] = rng.standard_normal(n)
     found, plain = product(x, y, order=order, bias=bias), product(x, y, order=order)
-    bound = 2 * np.finfo(dtype).eps * (np.abs(x) @ np.abs(y) + np.abs(bias))
-    assert (np.abs(found - (plain.astype(np.float64) + bias)) <= bound).all()
-    if k <= 256:  # one block of products: rounded as by an addition of its own
-        assert (found == plain + bias).all()
+    assert (found == plain + bias).all()  # rounded as by an addition of its own
     halves = product(x, y, order=order, bias=bias, pieces=[(0, 1, 0, m, 0, n // 2), (0, 1, 0, m, n // 2, n)])
     assert halves.tobytes() == found.tobytes()
 

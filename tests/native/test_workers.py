@@ -78,6 +78,13 @@ def test_each_piece_runs_once(n_threads):
             assert (round_.counts == times).all()
 
 
+def test_more_pieces_than_a_claim_can_count(n_threads):
+    some = _Round(70_000, turns=1)
+    for k in range(2):
+        assert some.executor.run() == 0
+        assert (some.counts == k + 1).all()
+
+
 def test_sleeping_workers_are_woken(n_threads):
     round_ = _Round(8, turns=2000)
     for times in range(1, 20):

@@ -1,8 +1,8 @@
 """The product of which the rows are read where they lie, and only columns are packed.
 
-It is for rows that are worth no copy: windows of images, which hold each pixel as often as windows share it,
-and rows for few columns. The result of all rows and two vectors of columns is summed apart, over the whole
-inner axis, and then written to its places.
+It is for rows that are worth no copy: windows of images, which hold each pixel as often as windows share it.
+The result of all rows and two vectors of columns is summed apart, over the whole inner axis, and then written
+to its places, one number at a time; so it is for inner axes that are long and columns that fill the vectors.
 
     for each two vectors of columns:
         for each KC of the inner axis:   pack them: [KC][2 vectors]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import Any
 
 from jtorch.native.llvm_text import NULL, Value, Writer, integer
 from jtorch.native.packed.vectors import (
@@ -202,9 +201,11 @@ class Matrix:
         w.begin(done)
 
     def scatter(
-        self, computed: Value, size: Value, left: Value, c: Value, rows: Value, fresh: Value
-    ) -> None:
-        """A panel that was ``computed`` apart to its places in the result, or added there, one by one."""
+        self, computed: Value, size: Value, left: Value, c: Value, rows: Value, fresh: Value,
+        addend: Value | None = None,
+    ) -> None:  # fmt: skip
+        """A panel that was ``computed`` apart to its places in the result, or added there, one by one; then
+        ``addend``, a number per column."""
         v, w = self.v, self.w
         with w.repeat(size) as i:
             row = w.at_bytes(c, w.load_nth(rows, i, kind="i64"))
@@ -213,24 +214,31 @@ class Matrix:
                 number = w.load(w.at_bytes(here, w.times(k, integer(v.item))), kind=v.float)
                 to = w.at_bytes(row, w.load_nth(self.columns_of_c.offsets, k, kind="i64"))
                 added = w.operation(v.float, f"fadd {w.load(to, kind=v.float)}, {number.name}")
-                w.store(w.chosen(fresh, number, added), to)
+                total = w.chosen(fresh, number, added)
+                if addend is not None:
+                    bias = w.load(w.at_bytes(addend, w.times(k, integer(v.item))), kind=v.float)
+                    total = w.operation(v.float, f"fadd {total}, {bias.name}")
+                w.store(total, to)
 
 
 class BothPacked(Matrix):
     """Both factors are packed: rows once for all columns, columns once for each block of rows."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        v, w = self.v, self.w
+    def __init__(
+        self, v: Vectors, w: Writer, what: Value, rows: tuple[Value, Value], columns: tuple[Value, Value]
+    ) -> None:
+        super().__init__(v, w, what, rows, columns)
         self.inner_a, self.rows_of_a = Inner(v, w), Lanes(v, w, v.left, v.panels)
         self.rows_of_c = w.array("i64", v.panels * v.rows)
         # the product of a panel by itself, where its columns lie apart in the result
         self.apart, self.rows_apart = w.array("i8", v.rows * 2 * v.bytes, align=64), w.array("i64", v.rows)
-        self.addend = w.array("i8", v.rows * 2 * v.bytes, align=64)  # what a panel adds
+        # what a panel adds: nothing, or the bias
+        self.nothing, self.addend = (w.array("i8", v.rows * 2 * v.bytes, align=64) for _ in range(2))
         for i in range(v.rows):
             w.store(integer(2 * v.bytes * i), self.rows_apart, 8 * i)
             for half in range(2):
-                v.store(w, v.nothing, w.at(self.addend, v.bytes * (2 * i + half)))
+                for block in (self.nothing, self.addend):
+                    v.store(w, v.nothing, w.at(block, v.bytes * (2 * i + half)))
 
     def memory(self) -> Value:
         return integer(self.v.panels * self.v.panel_bytes + INNER_BLOCK * 2 * self.v.bytes)
@@ -316,9 +324,9 @@ class BothPacked(Matrix):
                 with w.when(scattered):
                     places = [self.apart, w.at(self.apart, v.bytes)]
                     every, anew = integer(v.every), Value("i1", "true")
-                    anywhere = (self.rows_apart, self.addend, anew, every, every)
+                    anywhere = (self.rows_apart, self.nothing, anew, every, every)
                     self.by_rows(size, "panel", *factors, *places, *anywhere)
-                    self.scatter(self.apart, size, left, c, rows, fresh)
+                    self.scatter(self.apart, size, left, c, rows, fresh, self.addend)
 
     def _add_bias(self, column: Value, left: Value, last: Value) -> None:
         """Each row of a panel adds the bias of the columns when the ``last`` products are summed."""

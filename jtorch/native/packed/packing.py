@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 from jtorch.native.llvm_text import Value, Writer, integer
-from jtorch.native.packed.vectors import AXES, AXIS_WORDS, RUN_WORDS, RUNS, Vectors
+from jtorch.native.packed.vectors import AXES, AXIS_WORDS, PLAIN, RUN_WORDS, RUNS, Vectors
 
 
 def offsets() -> str:
@@ -98,8 +98,11 @@ def runs(v: Vectors) -> str:
             w.store(integer(n + 1), runs)
         w.leave(found_all)
         w.begin(found_all)
-        more = w.true(w.load(left, kind=bits))
-        w.store(w.chosen(more, integer(0), w.load(runs, kind="i64")), to)
+        count, more = w.load(runs, kind="i64"), w.true(w.load(left, kind=bits))
+        count = w.chosen(w.less(count, integer(1)), integer(1), count)  # of no lanes: a run of none
+        one_run, first_run = w.same(count, integer(1)), w.load(to, 8, kind="i64")
+        plain = w.both(one_run, w.same(first_run, integer(v.every)))
+        w.store(w.chosen(more, integer(0), w.chosen(plain, integer(PLAIN), count)), to)
     w.give_nothing()
     return w.text()
 
@@ -123,6 +126,9 @@ def pack(v: Vectors) -> str:
     def ways(words: Value) -> Iterator[Callable[[Value], Value]]:
         """The block once for each number of runs, with what loads a vector from a place then."""
         found = w.load(words, kind="i64")
+        with w.when(w.same(found, integer(PLAIN))):
+            first = w.load(words, 16, kind="i64")
+            yield lambda place: v.load(w, w.at_bytes(place, first))
         for fewest, most in ((1, 1), (2, 2), (3, RUNS)):
             fits = w.both(w.less(integer(fewest - 1), found), w.less(found, integer(most + 1)))
             with w.when(fits):

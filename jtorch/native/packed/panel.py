@@ -22,10 +22,7 @@ def panel(v: Vectors, rows: int) -> str:
     }  # fmt: skip
     w = Writer(f"panel_{rows}", parameters, gives="void", internal=True)
     a, b, count, c_0, c_1, row_offsets, addend, fresh, columns_0, columns_1 = w.parameters.values()
-    sums = {
-        (i, half): _added(v, w, v.load(w, w.at(addend, v.bytes * (2 * i + half))), total)
-        for (i, half), total in _sums(v, w, rows, a, b, count).items()
-    }
+    sums = _sums(v, w, rows, a, b, count)
 
     def places() -> list[tuple[Value, Value]]:
         found = []
@@ -34,15 +31,18 @@ def panel(v: Vectors, rows: int) -> str:
             found += [(w.at_bytes(c, row), sums[i, half]) for half, c in enumerate((c_0, c_1))]
         return found
 
+    def with_addend(k: int, total: Value) -> Value:  # last, as if it were added afterwards
+        return _added(v, w, total, v.load(w, w.at(addend, v.bytes * k)))
+
     every = integer(v.every)
     with w.when(w.both(w.same(columns_0, every), w.same(columns_1, every))):
         with w.when(fresh):
-            for place, total in places():
-                v.store(w, total, place)
+            for k, (place, total) in enumerate(places()):
+                v.store(w, with_addend(k, total), place)
             w.give_nothing()
             w.begin_unreached()
-        for place, total in places():
-            v.store(w, _added(v, w, v.load(w, place), total), place)
+        for k, (place, total) in enumerate(places()):
+            v.store(w, with_addend(k, _added(v, w, v.load(w, place), total)), place)
         w.give_nothing()
         w.begin_unreached()
     masks = [v.mask_of(w, columns) for columns in (columns_0, columns_1)]
@@ -50,7 +50,7 @@ def panel(v: Vectors, rows: int) -> str:
         mask = masks[k % 2]
         kept = w.operation(v.mask, f"select i1 {fresh.name}, {v.mask} zeroinitializer, {mask}")
         added = _added(v, w, v.masked_load(w, place, kept, v.zero), total)
-        v.masked_store(w, w.chosen(fresh, total, added), place, mask)
+        v.masked_store(w, with_addend(k, w.chosen(fresh, total, added)), place, mask)
     w.give_nothing()
     return w.text()
 

@@ -11,9 +11,9 @@ AXES = 6
 """Axes that rows, columns, the inner axis and the batch may have each."""
 
 # Words of a description: the addresses of two factors and of c, how many products are summed, the addresses
-# of malloc and free, which of the factors is a (0 or 1; the other one is b), the address of a number for
-# each column that is added to the result, or 0, and the four parts, each AXES times (size, bytes in a, in b,
-# in c), the last axis innermost and unused ones in front, with size 1.
+# of malloc and free, which of the factors is a (0 or 1; the other one is b), the address of the bias, one
+# number per column that is added to the result, or 0, and the four parts, each AXES times (size, bytes in a,
+# in b, in c), the last axis innermost and unused ones in front, with size 1.
 INNER, MALLOC, FREE, FIRST, BIAS = 3, 4, 5, 6, 7
 AXIS_WORDS = 4
 PARTS = {name: 8 + k * AXES * AXIS_WORDS for k, name in enumerate(("batch", "rows", "columns", "inner"))}
@@ -25,9 +25,11 @@ INNER_BLOCK = 256
 RUNS = 4
 """Loads that a vector is put together from at most: rows of 4 pixels need four for 16 lanes."""
 
+PLAIN = RUNS + 1
+
 RUN_WORDS = 1 + 2 * RUNS
-"""How a vector is loaded: the number of runs (0: there are more), then for each run which lanes
-it has, as bits, and where lane 0 would be."""
+"""How a vector is loaded: the number of runs (0: there are more; PLAIN: one that has all lanes),
+then for each run which lanes it has, as bits, and where lane 0 would be."""
 
 _PACKED_ROWS = 1 << 20
 """Bytes of the rows that are packed together, at most: they stay in a core's second cache, and all columns

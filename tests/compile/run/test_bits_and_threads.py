@@ -174,3 +174,13 @@ def test_all_threads_round_as_the_caller_does():
         libm.fesetround(to_nearest)
     assert all(np.unique(r).size == 1 for r in results)
     assert results[0][0, 0] < usual.numpy()[0, 0]
+
+
+@pytest.mark.parametrize("inner", [64, 257, 1000])
+def test_a_linear_layer_rounds_alike_in_both_modes(inner):
+    """The bias is added after the last block of products, as if it were an addition of its own."""
+    jtorch.manual_seed(0)
+    layer, x = jtorch.nn.Linear(inner, 250), jtorch.randn(300, inner)
+    found = layer(x)
+    assert jtorch.equal(found, jtorch.compile(layer)(x))
+    assert jtorch.equal(found, x @ layer.weight.t() + layer.bias)
