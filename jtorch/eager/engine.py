@@ -13,7 +13,7 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -49,6 +49,12 @@ def current_run() -> Run:
     run = _RUN.get()
     assert run is not None, "expected this hook to be called inside a backward call"
     return run
+
+
+def reached(targets: Iterable[Any]) -> list[Any]:
+    """Those of these nodes and leaves that the pass which calls the hook leads to; none outside a pass."""
+    run = _RUN.get()
+    return [] if run is None else [t for t in targets if run.reaches(t)]
 
 
 class Run:
@@ -259,6 +265,18 @@ class Run:
         for hook in list((leaf._hooks or {}).values()):
             if isinstance(hook, PostAccumulate):
                 hook.function(leaf)
+
+    def deliver(self, wanted: Sequence[Tensor], found: Sequence[Any]) -> None:
+        """Add what ``play`` found to the ``grad`` of those that were wanted; hooks may ask for this pass."""
+        outer = _RUN.get()
+        try:
+            _RUN.set(self)
+            for tensor, g in zip(wanted, found, strict=True):
+                if g is not None:
+                    self.accumulate(tensor, g)
+                    self.after_accumulation(tensor)
+        finally:
+            _RUN.set(outer)
 
     def accumulate(self, leaf: Tensor, g: Any) -> None:
         """``leaf.grad += g``, taking the first gradient to arrive as it is.
