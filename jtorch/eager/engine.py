@@ -57,6 +57,11 @@ def reached(targets: Iterable[Any]) -> list[Any]:
     return [] if run is None else [t for t in targets if run.reaches(t)]
 
 
+def call_at_end(function: Callable[[], None]) -> None:
+    """Let the pass that calls the hook call this when all gradients are there; not if it raises before."""
+    current_run().at_end.append(function)
+
+
 class Run:
     """One pass over the tape."""
 
@@ -74,6 +79,7 @@ class Run:
         self.ready: list[list] = []
         self.captures: dict[Any, list[tuple[int, int]]] | None = None  # target -> (output, result)
         self.captured: list[Any] = []
+        self.at_end: list[Callable[[], None]] = []
         self.number = next(_numbers)
         self.running: Any = (
             None  # the nodes that lead to a captured one, where only these are wanted
@@ -104,6 +110,8 @@ class Run:
                 if slot is not None and slot[LEFT] == 0:
                     self.ready.append(slot)
             self._work()
+            for function in self.at_end:
+                function()
             return self.captured
         finally:
             _RUN.set(outer)
@@ -275,6 +283,8 @@ class Run:
                 if g is not None:
                     self.accumulate(tensor, g)
                     self.after_accumulation(tensor)
+            for function in self.at_end:
+                function()
         finally:
             _RUN.set(outer)
 

@@ -30,7 +30,7 @@ class DistributedDataParallel(Module, Joinable):
     ``backward()`` of one forward is an error. ``broadcast_buffers``: before each forward buffers become those
     of rank 0. With ``deterministic``, jtorch's own, sums run in the order of ranks: their bits depend on
     neither the buckets nor the MPI library; each bucket takes two collectives then. ``static_graph`` looks
-    for unused parameters, too. ``gradient_as_bucket_view`` changes nothing: gradients keep memory of their own.
+    for unused parameters, too. ``gradient_as_bucket_view`` changes nothing: gradients keep their own memory.
 
     Raises ValueError without a process group or parameters that require grad, RuntimeError where the models
     of the processes differ, NotImplementedError for ``mixed_precision`` and ``device_mesh``.

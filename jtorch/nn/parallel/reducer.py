@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jtorch.distributed as dist
-from jtorch.eager.public import Tensor, no_grad, reached, tensor, zeros
+from jtorch.eager.public import Tensor, call_at_end, no_grad, reached, tensor, zeros
 from jtorch.nn.parallel.buckets import Bucket, GradBucket, plan
 
 _UNFINISHED = (
@@ -104,6 +104,15 @@ class Reducer:
             self.came = {n for n, p in enumerate(self.params) if n != first and id(p) not in comes}
             for number in sorted(self.came, reverse=True):
                 self._take(number)
+            call_at_end(self._end)
+
+    def _end(self) -> None:
+        """At the end of the pass: an operation gave None as the gradient of those that did not come."""
+        if self.expects:
+            for number in sorted(set(range(len(self.params))) - self.came, reverse=True):
+                self.came.add(number)
+                self._take(number)
+            self._finish()
 
     def _take(self, number: int) -> None:
         """The gradient of this parameter is there, or is known not to come."""

@@ -230,6 +230,29 @@ def check_unused_parameters_of_outputs_that_a_loss_leaves_out():
     assert is_mean(model.module.layers[0].weight, [local(r).sum(0) for r in range(WORLD)])
 
 
+class NoGradient(jtorch.autograd.Function):
+    """The sum of both, with a gradient of the first alone."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        return a + b
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+def check_unused_parameters_that_an_operation_gives_no_gradient():
+    """Rank 0's operation gives the second layer none, the others' does."""
+    model = DDP(made(lambda: Heads(Hidden), 1), find_unused_parameters=True)
+    add = NoGradient.apply if RANK == 0 else jtorch.add
+    for _ in range(2):
+        model.zero_grad()
+        add(*model(local()).parts).backward()
+        assert is_mean(model.module.layers[0].weight, [local(r).sum(0) for r in range(WORLD)])
+        assert is_mean(model.module.layers[1].weight, [local(r).sum(0) for r in range(1, WORLD)])
+
+
 def check_unused_parameters_send_nothing_before_backward():
     model = DDP(made(Branches, 1), find_unused_parameters=True, bucket_cap_mb=1e-6)
     if RANK == 0:
