@@ -66,7 +66,8 @@ class Target:
             raise RuntimeError(
                 f"a collective can't write into this {told(tensor)}, whose memory is read-only: pass a clone"
             )
-        if any(n > 1 and s == 0 for n, s in zip(self.array.shape, self.array.strides, strict=True)):
+        strides = zip(self.array.shape, self.array.strides, strict=True)
+        if self.array.size and any(n > 1 and s == 0 for n, s in strides):
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single "
                 "memory location. Please clone() the tensor before performing the operation."

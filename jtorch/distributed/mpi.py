@@ -72,11 +72,16 @@ def at_the_end(last_barrier: Callable[[], bool] | None) -> None:
     _State.last_barrier = last_barrier
 
 
+def note_failure() -> None:
+    """This process ends by a failure: it leaves MPI without the others, who may never come."""
+    _State.failed = True
+
+
 def _watch_failures() -> None:
     before = sys.excepthook
 
     def noting(kind: Any, error: Any, trace: Any) -> None:
-        _State.failed = True
+        note_failure()
         before(kind, error, trace)
 
     sys.excepthook = noting

@@ -13,10 +13,15 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+GRACE = 5.0  # seconds that processes have after SIGTERM or SIGINT before they are killed
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,9 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = [*_mpiexec(asked.mpiexec, count), sys.executable, "-u", "-m", "jtorch.distributed.worker"]
     command += ["-m"] * asked.module + [asked.script, *asked.arguments]
     for restart in range(asked.max_restarts + 1):
-        status = subprocess.run(command, env=_environment(asked, count, restart), check=False).returncode
-        if status == 0:
-            return 0
+        status, stopped = _run(command, _environment(asked, count, restart))
+        if status == 0 or stopped:
+            return 128 + stopped if stopped else 0
         left = asked.max_restarts - restart
         print(
             f"jtorch.distributed.run: the processes ended with status {status}; "
@@ -64,6 +69,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
     return status if status > 0 else 128 - status
+
+
+def _run(command: list[str], environment: dict[str, str]) -> tuple[int, int]:
+    """Run ``command`` to its end: its exit status, and the signal that ended this launcher's wait, or 0.
+
+    The signal goes on to all of the command's processes, and what is left of them later is killed.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        came.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        started = subprocess.Popen(command, env=environment, start_new_session=True)
+        while not came and not _ended(started, 0.1):
+            pass
+        if came and not _ended(started, 0):
+            _end(started, came[0])
+        return started.wait(), came[0] if came else 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ended(started: subprocess.Popen, seconds: float) -> bool:
+    """Whether it ends within ``seconds``."""
+    try:
+        started.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _end(started: subprocess.Popen, number: int) -> None:
+    """Send the signal to all processes of the group, and kill what has not ended then."""
+    for one in (number, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, one)
+        if _ended(started, GRACE):
+            return
 
 
 def _count(text: str) -> int:

@@ -7,6 +7,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from jtorch.distributed import mpi
+
 # what Open MPI, MPICH and its kin, and Slurm tell a process before MPI has started
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 _LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
@@ -24,7 +26,17 @@ def set_rank() -> None:
 
 
 def main(arguments: list[str]) -> None:
+    """Run the script. One that ends by ``sys.exit`` with a status does not wait for the others' end."""
     set_rank()
+    try:
+        _run(arguments)
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            mpi.note_failure()
+        raise
+
+
+def _run(arguments: list[str]) -> None:
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[0] = str(Path.cwd())

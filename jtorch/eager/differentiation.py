@@ -34,10 +34,8 @@ def backward(
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     run = Run(create_graph, create_graph if retain_graph is None else retain_graph)
     found = run.play(tensors, grad_tensors, inputs)
-    for tensor, g in zip(inputs or (), found, strict=True):
-        if g is not None:
-            run.accumulate(tensor, g)
-            run.after_accumulation(tensor)
+    if inputs is not None:
+        run.deliver(inputs, found)
 
 
 def grad(

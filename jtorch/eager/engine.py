@@ -13,7 +13,7 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -51,6 +51,17 @@ def current_run() -> Run:
     return run
 
 
+def reached(targets: Iterable[Any]) -> list[Any]:
+    """Those of these nodes and leaves that the pass which calls the hook leads to; none outside a pass."""
+    run = _RUN.get()
+    return [] if run is None else [t for t in targets if run.reaches(t)]
+
+
+def call_at_end(function: Callable[[], None]) -> None:
+    """Let the pass that calls the hook call this when all gradients are there; not if it raises before."""
+    current_run().at_end.append(function)
+
+
 class Run:
     """One pass over the tape."""
 
@@ -68,6 +79,7 @@ class Run:
         self.ready: list[list] = []
         self.captures: dict[Any, list[tuple[int, int]]] | None = None  # target -> (output, result)
         self.captured: list[Any] = []
+        self.at_end: list[Callable[[], None]] = []
         self.number = next(_numbers)
         self.running: Any = (
             None  # the nodes that lead to a captured one, where only these are wanted
@@ -98,6 +110,8 @@ class Run:
                 if slot is not None and slot[LEFT] == 0:
                     self.ready.append(slot)
             self._work()
+            for function in self.at_end:
+                function()
             return self.captured
         finally:
             _RUN.set(outer)
@@ -259,6 +273,20 @@ class Run:
         for hook in list((leaf._hooks or {}).values()):
             if isinstance(hook, PostAccumulate):
                 hook.function(leaf)
+
+    def deliver(self, wanted: Sequence[Tensor], found: Sequence[Any]) -> None:
+        """Add what ``play`` found to the ``grad`` of those that were wanted; hooks may ask for this pass."""
+        outer = _RUN.get()
+        try:
+            _RUN.set(self)
+            for tensor, g in zip(wanted, found, strict=True):
+                if g is not None:
+                    self.accumulate(tensor, g)
+                    self.after_accumulation(tensor)
+            for function in self.at_end:
+                function()
+        finally:
+            _RUN.set(outer)
 
     def accumulate(self, leaf: Tensor, g: Any) -> None:
         """``leaf.grad += g``, taking the first gradient to arrive as it is.

@@ -28,7 +28,7 @@ from jtorch.eager.creation import (
     zeros_like,
 )
 from jtorch.eager.drawing import rand, rand_like, randn, randperm
-from jtorch.eager.engine import current_run
+from jtorch.eager.engine import call_at_end, current_run, reached
 from jtorch.eager.exchange import as_tensor, from_dlpack, to_dlpack
 from jtorch.eager.functions.norms import vector_norm
 from jtorch.eager.grad_mode import enable_grad, is_grad_enabled, no_grad
@@ -56,9 +56,9 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "arange", "empty", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "rand_like",
     "randn", "randperm", "tensor", "zeros", "zeros_like",
     # the tape: whether there is one, its nodes, who looks on, what it saves, what is drawn once more
-    "Node", "Packed", "RemovableHandle", "add_hook", "current_run", "enable_grad", "for_edge",
-    "is_grad_enabled", "no_grad", "noted_draws", "pack", "repeated_draws", "saved_tensors_hooks",
-    "through_identity",
+    "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run", "enable_grad",
+    "for_edge", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached", "repeated_draws",
+    "saved_tensors_hooks", "through_identity",
     # what optimizers write
     "fill", "scaled", "update_each", "zero_gradient",
 ]  # fmt: skip

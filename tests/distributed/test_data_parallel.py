@@ -20,5 +20,5 @@ def test_the_state_of_an_optimizer_is_shared_out(launch, count):
 
 @pytest.mark.parametrize("count", [3, 4])
 def test_numbers_with_more_processes(launch, count):
-    checks = ["training", "bits", "unused", "sync_batch", "join", "buffers"]
+    checks = ["training", "bits", "unused", "second_backward", "sync_batch", "join", "buffers"]
     assert launch(count, "data_parallel.py", *checks).text.count("all is well") == count

@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,58 @@ def test_a_failure_has_a_traceback_and_a_status(launch, tmp_path):
     ended = launch(2, str(tmp_path / "fails.py"), check=False)
     assert ended.status == 1
     assert "AssertionError: only one" in ended.text and "giving up" in ended.text
+
+
+EXITS = """
+import sys, jtorch, jtorch.distributed as dist
+dist.init_process_group(timeout=20)
+if dist.get_rank() == 1:
+    sys.exit({code})
+dist.all_reduce(jtorch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(("code", "status"), [("3", 3), ("'no data'", 1)])
+def test_sys_exit_in_one_process_ends_all_with_its_status(launch, tmp_path, code, status):
+    (tmp_path / "exits.py").write_text(EXITS.format(code=code))
+    ended = launch(2, str(tmp_path / "exits.py"), check=False)
+    assert ended.status == status and ended.seconds < 15, ended
+    assert "no data" in ended.text or status == 3
+
+
+WAITS = """
+import os, signal, time
+{ignore}
+print("pid", os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+def runs(pid):
+    """Whether that process is there, and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
+@pytest.mark.parametrize("ignore", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_launcher_ends_all_processes(launch, tmp_path, number, ignore):
+    (tmp_path / "waits.py").write_text(WAITS.format(ignore=ignore))
+    command = [sys.executable, "-m", "jtorch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([*command, "waits.py"], cwd=tmp_path, env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as started:  # fmt: skip
+        pids = [re.fullmatch(r"pid (\d+)\n", started.stdout.readline())[1] for _ in range(2)]
+        assert all(map(runs, pids))
+        started.send_signal(number)
+        assert started.wait(20) == 128 + number
+    deadline = time.monotonic() + 5
+    while any(map(runs, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(runs, pids))
 
 
 def test_mpiexec_alone_is_enough(launch, tmp_path):

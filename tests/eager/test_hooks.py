@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch.eager.public import call_at_end, reached
 
 
 def leaf(*values):
@@ -141,3 +142,18 @@ def test_a_retained_gradient_is_not_the_memory_of_another_gradient() -> None:
     c.backward(g := jtorch.tensor([1.0, 2.0]))
     b.grad.zero_()
     assert c.grad.tolist() == g.tolist() == a.grad.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("as_inputs", [False, True])
+def test_a_hook_may_ask_what_its_pass_leads_to_and_for_its_end(as_inputs):
+    used, late, other = (jtorch.ones(2, requires_grad=True) for _ in range(3))
+    seen = []
+
+    def hook(leaf):
+        seen.append([t is used or t is late for t in reached([used, other, late])])  # not the other
+        call_at_end(lambda: seen.append([t.grad.tolist() for t in (used, late)]))
+
+    used.register_post_accumulate_grad_hook(hook)
+    (used * 3 + late * 2).sum().backward(inputs=[used, late] if as_inputs else None)
+    assert seen == [[True, True], [[3.0, 3.0], [2.0, 2.0]]]
+    assert reached([used]) == []

@@ -25,10 +25,12 @@ class DistributedDataParallel(Module, Joinable):
     others; where ``backward()`` returns they are averaged. ``bucket_plan()`` tells which are where.
 
     ``find_unused_parameters`` for modules that do not use all of them each time; without, that is an error in
-    the next forward. ``broadcast_buffers``: before each forward buffers become those of rank 0. With
-    ``deterministic``, jtorch's own, sums run in the order of ranks: their bits depend on neither the buckets
-    nor the MPI library; each bucket takes two collectives then. ``static_graph`` looks for unused parameters,
-    too. ``gradient_as_bucket_view`` changes nothing: gradients keep memory of their own.
+    the next forward. Which are used is seen in ``backward()``: one that a loss does not lead to counts as
+    unused, and ``backward()`` must run in all processes and lead to some parameter in each. A second
+    ``backward()`` of one forward is an error. ``broadcast_buffers``: before each forward buffers become those
+    of rank 0. With ``deterministic``, jtorch's own, sums run in the order of ranks: their bits depend on
+    neither the buckets nor the MPI library; each bucket takes two collectives then. ``static_graph`` looks
+    for unused parameters, too. ``gradient_as_bucket_view`` changes nothing: gradients keep their own memory.
 
     Raises ValueError without a process group or parameters that require grad, RuntimeError where the models
     of the processes differ, NotImplementedError for ``mixed_precision`` and ``device_mesh``.
@@ -102,10 +104,7 @@ class DistributedDataParallel(Module, Joinable):
             self._sync_buffers(True)
         out = self.module(*inputs, **kwargs)
         if sync:
-            unused = (
-                reducer.unused_parameters(out, self.reducer.params) if self.find_unused_parameters else set()
-            )
-            self.reducer.prepare(unused, self._divisor())
+            self.reducer.prepare(out, self._divisor())
         self.require_forward_param_sync = self.require_backward_grad_sync
         return out
 

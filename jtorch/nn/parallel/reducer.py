@@ -7,11 +7,12 @@ last gradient waits for all buckets and writes the averages into ``grad``.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jtorch.distributed as dist
-from jtorch.eager.public import Tensor, no_grad, tensor, zeros
+from jtorch.eager.public import Tensor, call_at_end, no_grad, reached, tensor, zeros
 from jtorch.nn.parallel.buckets import Bucket, GradBucket, plan
 
 _UNFINISHED = (
@@ -20,6 +21,12 @@ _UNFINISHED = (
     "parameter detection by passing the keyword argument `find_unused_parameters=True` to "
     "`torch.nn.parallel.DistributedDataParallel`, and by making sure all `forward` function outputs "
     "participate in calculating loss. Parameters which did not receive grad for rank {rank}: {names}"
+)
+_ONCE = (
+    "Expected to mark a variable ready only once. Parameter {name} (index {number}) has been marked as ready "
+    "twice: the gradients of this forward were averaged already, or are being so, and this one would not be. "
+    "Call backward() once for each forward of DistributedDataParallel, on the sum of its losses; a "
+    "checkpoint must not run a parameter several times"
 )
 
 
@@ -43,30 +50,27 @@ class Reducer:
         self.expects = False  # gradients of a backward pass that is to be averaged
         self.began = False  # whether a gradient of it has come
         self.came: set[int] = set()
-        self.used: list[int] = []
+        # with a gradient of their own since the last averages: in this pass, in no_sync, or from before
+        self.touched = {n for n, p in enumerate(self.params) if p.grad is not None}
+        self.outputs: weakref.WeakSet = weakref.WeakSet()  # nodes of forwards whose gradients are averaged
         self.next = 0  # the bucket to send next
         for number, p in enumerate(self.params):
             p.register_post_accumulate_grad_hook(functools.partial(self._accumulated, number))
 
     # -- a backward pass -----------------------------------------------------------------------------------
 
-    def prepare(self, unused: set[int], divisor: int) -> None:
-        """Expect the gradients of all parameters but those numbered in ``unused``.
+    def prepare(self, output: Any, divisor: int) -> None:
+        """Expect the gradients of the parameters that ``output`` was computed from.
 
         Raises RuntimeError where some of the pass before never came.
         """
         self.check_finished()
         self.expects, self.divisor, self.next = True, divisor, 0
         self.began = False
-        self.used = [int(n not in unused) for n in range(len(self.params))]
+        self.came = set()
+        self.outputs.update(node for t in tensors_in(output) if (node := t.grad_fn) is not None)
         for bucket in self.buckets:
-            if bucket.under_way is not None:  # of a forward without a backward; its memory is needed
-                self._received(bucket)
             bucket.missing = len(bucket.params)
-        self.came = set(unused)
-        for number in sorted(unused, reverse=True):
-            self._take(number)
-        self._finish_if_complete()
 
     def check_finished(self) -> None:
         missing = [name for n, name in enumerate(self.names) if n not in self.came]
@@ -74,22 +78,40 @@ class Reducer:
             raise RuntimeError(_UNFINISHED.format(rank=self.group.rank(), names=", ".join(missing)))
 
     def _accumulated(self, number: int, param: Tensor) -> None:
+        again = number in self.came if self.expects else bool(reached(self.outputs))
+        if again:
+            raise RuntimeError(_ONCE.format(name=self.names[number], number=number))
+        self.touched.add(number)
         if not self.expects:
             return
-        if number in self.came:
-            raise RuntimeError(
-                f"Expected to mark a variable ready only once. Parameter {self.names[number]} (index "
-                f"{number}) has been marked as ready twice in one backward pass: it was not found among "
-                "those used in forward, or a checkpoint runs it several times"
-            )
-        self.began = True
+        if not self.began:
+            self._begin(number)
         self.came.add(number)
         self._take(number)
         self.group.progress()
-        self._finish_if_complete()
-
-    def _finish_if_complete(self) -> None:
         if self.next == len(self.buckets):
+            self._finish()
+
+    def _begin(self, first: int) -> None:
+        """At the ``first`` gradient of a pass: those that it does not lead to will not come.
+
+        Nothing is sent before: a forward may have no backward in one process.
+        """
+        self.began = True
+        self.touched = {n for n in self.touched if self.params[n].grad is not None}
+        if self.find_unused:
+            comes = {id(p) for p in reached(self.params)}
+            self.came = {n for n, p in enumerate(self.params) if n != first and id(p) not in comes}
+            for number in sorted(self.came, reverse=True):
+                self._take(number)
+            call_at_end(self._end)
+
+    def _end(self) -> None:
+        """At the end of the pass: an operation gave None as the gradient of those that did not come."""
+        if self.expects:
+            for number in sorted(set(range(len(self.params))) - self.came, reverse=True):
+                self.came.add(number)
+                self._take(number)
             self._finish()
 
     def _take(self, number: int) -> None:
@@ -129,7 +151,8 @@ class Reducer:
 
     def _finish(self) -> None:
         self.expects = False
-        everywhere_unused = self._everywhere_unused() if self.find_unused else set()
+        everywhere_unused = self._everywhere_unused(self.touched) if self.find_unused else set()
+        self.touched = set()
         with no_grad():
             for bucket in self.buckets:
                 flat = self._received(bucket)
@@ -137,8 +160,9 @@ class Reducer:
                     if number not in everywhere_unused:
                         self._write(bucket.params[k], bucket.part(k, flat))
 
-    def _everywhere_unused(self) -> set[int]:
-        used = tensor(self.used)
+    def _everywhere_unused(self, here: set[int]) -> set[int]:
+        """The parameters that are in no process among those that have a gradient ``here``."""
+        used = tensor([int(n in here) for n in range(len(self.params))])
         dist.all_reduce(used, group=self.group)
         return {n for n, count in enumerate(used.tolist()) if count == 0}
 
@@ -157,29 +181,9 @@ class Reducer:
             bucket.flat.zero_()
             self._send(bucket)
         if self.find_unused:
-            self.used = [0] * len(self.params)
-            self._everywhere_unused()
+            self._everywhere_unused(set())
         for bucket in self.buckets:
             self._received(bucket)
-
-
-def unused_parameters(output: Any, params: Sequence[Tensor]) -> set[int]:
-    """The numbers of the parameters that no tensor of ``output`` was computed from."""
-    numbers = {id(p): n for n, p in enumerate(params)}
-    found: set[int] = set()
-    seen: set[Any] = set()
-    stack = [node for t in tensors_in(output) if (node := t.grad_fn) is not None]
-    found |= {numbers[id(t)] for t in tensors_in(output) if id(t) in numbers}
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        variable = getattr(node, "variable", None)
-        if variable is not None and id(variable) in numbers:
-            found.add(numbers[id(variable)])
-        stack += [below for below, _ in node.next_functions if below is not None]
-    return set(range(len(params))) - found
 
 
 def tensors_in(value: Any) -> list[Tensor]:

@@ -57,6 +57,9 @@ def check_all_reduce():
         t = mine(dtype)
         dist.all_reduce(t, ReduceOp.AVG)
         equal(t, (reduced(jtorch.float64, np.add) / WORLD).astype(dtype.numpy))
+    for shape in ((0, 4), (2, 0, 3)):
+        dist.all_reduce(jtorch.zeros(shape))
+        dist.broadcast(jtorch.zeros(shape), 0)
     z = jtorch.complex(mine(jtorch.float32), mine(jtorch.float32))
     dist.all_reduce(z)
     equal(z.real, reduced(jtorch.float32, np.add))

@@ -167,6 +167,129 @@ def check_unused_parameters():
     refuses(lambda: model(local(), 0), "layers.1.weight, layers.1.bias, layers.2.weight")
 
 
+class Heads(nn.Module):
+    """Two outputs, of a layer each; ``wrap`` makes one object of them."""
+
+    def __init__(self, wrap=tuple):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(12, 2) for _ in range(2))
+        self.wrap = wrap
+
+    def forward(self, x):
+        return self.wrap([layer(x).sum() for layer in self.layers])
+
+
+class Hidden:
+    """An output that DistributedDataParallel can't look into."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+
+def is_mean(parameter, parts):
+    """Whether the gradient of a layer's weight is the mean of ``parts``, one a process, everywhere."""
+    found = parameter.grad.numpy()
+    np.testing.assert_allclose(found[0], (sum(parts) / WORLD).numpy(), rtol=1e-5, atol=1e-5)
+    return identical(found)
+
+
+def check_unused_parameters_that_no_sync_used():
+    """What only a pass inside no_sync gave a gradient is averaged with the rest."""
+    model = DDP(made(Branches, 1), find_unused_parameters=True)
+    for _ in range(2):
+        model.zero_grad()
+        with model.no_sync():
+            model(local(), 0)["x"][0].sum().backward()
+        model(local(), 1)["x"][0].sum().backward()
+        for layer in model.module.layers[:2]:
+            assert is_mean(layer.weight, [local(r).sum(0) for r in range(WORLD)])
+        assert model.module.layers[2].weight.grad is None
+
+
+def check_unused_parameters_of_hidden_outputs():
+    model = DDP(made(lambda: Heads(Hidden), 1), find_unused_parameters=True)
+    for _ in range(2):
+        model.zero_grad()
+        sum(model(local()).parts).backward()
+        for layer in model.module.layers:
+            assert is_mean(layer.weight, [local(r).sum(0) for r in range(WORLD)])
+
+
+def check_unused_parameters_of_outputs_that_a_loss_leaves_out():
+    """All but rank 0 use both outputs in the second step."""
+    model = DDP(made(Heads, 1), find_unused_parameters=True)
+    model(local())[0].backward()
+    assert is_mean(model.module.layers[0].weight, [local(r).sum(0) for r in range(WORLD)])
+    assert model.module.layers[1].weight.grad is None
+    model.zero_grad()
+    sum(model(local())[: 1 + min(RANK, 1)]).backward()
+    assert is_mean(model.module.layers[0].weight, [local(r).sum(0) for r in range(WORLD)])
+    assert is_mean(model.module.layers[1].weight, [local(r).sum(0) for r in range(1, WORLD)])
+    model.zero_grad()
+    model(local())[0].backward(inputs=[*model.module.layers[0].parameters()])
+    assert is_mean(model.module.layers[0].weight, [local(r).sum(0) for r in range(WORLD)])
+
+
+class NoGradient(jtorch.autograd.Function):
+    """The sum of both, with a gradient of the first alone."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        return a + b
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+def check_unused_parameters_that_an_operation_gives_no_gradient():
+    """Rank 0's operation gives the second layer none, the others' does."""
+    model = DDP(made(lambda: Heads(Hidden), 1), find_unused_parameters=True)
+    add = NoGradient.apply if RANK == 0 else jtorch.add
+    for _ in range(2):
+        model.zero_grad()
+        add(*model(local()).parts).backward()
+        assert is_mean(model.module.layers[0].weight, [local(r).sum(0) for r in range(WORLD)])
+        assert is_mean(model.module.layers[1].weight, [local(r).sum(0) for r in range(1, WORLD)])
+
+
+def check_unused_parameters_send_nothing_before_backward():
+    model = DDP(made(Branches, 1), find_unused_parameters=True, bucket_cap_mb=1e-6)
+    if RANK == 0:
+        model(local(), 2)  # in one process only, and never backward
+    dist.barrier()
+    model(local(), 1)["x"][0].sum().backward()
+    assert is_mean(model.module.layers[1].weight, [local(r).sum(0) for r in range(WORLD)])
+
+
+def check_a_second_backward_of_a_forward_is_refused():
+    """Its gradients would be of this process alone."""
+    for find in (False, True):
+        model = DDP(made(mlp, 1), find_unused_parameters=find)
+        loss = model(local()).sum()
+        loss.backward(retain_graph=True)
+        refuses(loss.backward, "Expected to mark a variable ready only once. Parameter 2.bias (index 3)")
+        first, second = model(local()).sum(), model(local(RANK + 10)).sum()
+        second.backward()
+        refuses(first.backward, "Expected to mark a variable ready only once")
+        model.zero_grad()
+        (model(local()).sum() + model(local()).sum()).backward()
+        with model.no_sync():
+            model(local()).sum().backward()
+        model.module(local()).sum().backward()  # not DistributedDataParallel's
+    model = DDP(made(Heads, 1), find_unused_parameters=True)
+    losses = model(local())
+    losses[0].backward()
+    refuses(losses[1].backward, "Parameter layers.1.bias")
+
+
+def check_a_module_that_is_converted_afterwards_is_refused():
+    model = DDP(made(mlp, 1))
+    model.double()
+    words = "the gradient of 2.bias is float64, and its bucket float32: the module was converted after"
+    refuses(model(local().double()).sum().backward, words, RuntimeError)
+
+
 def check_buffers_and_forwards_without_a_graph():
     model = DDP(nn.Sequential(nn.Linear(12, 4), nn.BatchNorm1d(4)))
     model(local(n=4 + RANK)).sum().backward()
