@@ -29,6 +29,11 @@ class Callback:
     def state_key(self) -> str:
         return type(self).__qualname__
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the run should end after this epoch; asked again by a process that goes on with it."""
+        return False
+
     def state_dict(self) -> dict[str, Any]:
         return {}
 
@@ -86,8 +91,9 @@ class EarlyStopping(Callback):
         self.wait_count, self.best_score = state_dict["wait_count"], state_dict["best_score"]
         self._finite = state_dict["finite"]
 
-    def on_fit_start(self, trainer: Trainer, pl_module: Module) -> None:
-        self._stop(trainer)
+    @property
+    def stopping(self) -> bool:
+        return self.wait_count >= self.patience or not self._finite
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Module) -> None:
         score = metric(trainer.callback_metrics, self.monitor, "EarlyStopping")
@@ -96,11 +102,6 @@ class EarlyStopping(Callback):
             self.wait_count, self.best_score = 0, score
         else:
             self.wait_count += 1
-        self._stop(trainer)
-
-    def _stop(self, trainer: Trainer) -> None:
-        if self.wait_count >= self.patience or not self._finite:
-            trainer.should_stop = True
 
 
 def checked_mode(mode: str) -> str:

@@ -113,7 +113,19 @@ class Trainer:
         self._accumulated = 0  # batches since the last update
         self._epoch_generators: dict[str, Any] = {}  # where they stood when this epoch began
         self.callback_metrics: dict[str, float] = {}
-        self.should_stop = False
+        self._asked_to_stop = False
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the run ends after this epoch, and stays ended when it is started again.
+
+        Set it, or override ``Callback.stopping`` for what a later process may see differently.
+        """
+        return self._asked_to_stop or any(one.stopping for one in self.callbacks)
+
+    @should_stop.setter
+    def should_stop(self, value: bool) -> None:
+        self._asked_to_stop = value
 
     @property
     def interrupted(self) -> bool:
@@ -190,7 +202,8 @@ class Trainer:
 
     def _is_done(self) -> bool:
         enough = self.max_epochs is not None and self.current_epoch >= self.max_epochs
-        return enough or self.should_stop or self.interrupted or self._has_steps()
+        stopped = self.should_stop and self._batch == 0  # an epoch that has begun is brought to its end
+        return enough or stopped or self.interrupted or self._has_steps()
 
     def _has_steps(self) -> bool:
         return self.max_steps is not None and self.global_step >= self.max_steps
@@ -355,6 +368,7 @@ class Trainer:
             "batch": self._batch,
             "drained": self._drained,
             "accumulated": self._accumulated,
+            "should_stop": self._asked_to_stop,
             "metrics": self.callback_metrics,
             "hyper_parameters": self._hyper_parameters,
             **state.task_state(self._task),
@@ -375,7 +389,7 @@ class Trainer:
         given = state_dict
         self.current_epoch, self.global_step = given["epoch"], given["global_step"]
         self._batch, self._drained = given["batch"], given["drained"]
-        self._accumulated = given["accumulated"]
+        self._accumulated, self._asked_to_stop = given["accumulated"], given["should_stop"]
         self.callback_metrics, self._epoch_generators = given["metrics"], given["epoch_generators"]
         self._warn_of_changes(given["hyper_parameters"])
         state.load_task(self._task, given)

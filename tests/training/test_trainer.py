@@ -244,6 +244,49 @@ def test_a_run_that_stopped_early_stays_so(tmp_path):
     assert run(3, patience=5) == 3  # unless it is asked for more
 
 
+class StopIn(Callback):
+    """Asks for the end of the run in one of its epochs, at a batch or at the epoch's end."""
+
+    def __init__(self, epoch, batch=None, back=False):
+        self.epoch, self.batch, self.back = epoch, batch, back
+
+    def on_fit_start(self, trainer, pl_module):
+        if self.back:
+            trainer.should_stop = False
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if (trainer.current_epoch, batch_idx) == (self.epoch, self.batch):
+            trainer.should_stop = True
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        if trainer.current_epoch == self.epoch and self.batch is None:
+            trainer.should_stop = True
+
+
+def test_a_run_that_a_callback_stopped_stays_so(tmp_path):
+    def run(stop):
+        trainer = Trainer(max_epochs=4, callbacks=[stop, ModelCheckpoint(tmp_path)])
+        trainer.fit(Task(), loader(), ckpt_path="last")
+        return trainer.position, trainer.should_stop
+
+    assert run(StopIn(0)) == ((1, 0, False, 4, 0), True)
+    assert run(StopIn(0)) == ((1, 0, False, 4, 0), True)
+    assert run(StopIn(2, back=True)) == ((3, 0, False, 12, 0), True)
+    trainer = Trainer(max_epochs=2, callbacks=StopIn(0))
+    for _ in range(2):  # the second one is a new run
+        trainer.fit(Task(), loader())
+        assert trainer.current_epoch == 1
+
+
+def test_an_epoch_in_which_a_stop_was_asked_for_is_brought_to_its_end(tmp_path):
+    for signals in ([Signal(signal.SIGTERM)], []):
+        callbacks = [StopIn(0, batch=0), *signals, ModelCheckpoint(tmp_path)]
+        trainer = Trainer(max_epochs=4, callbacks=callbacks)
+        trainer.fit(Task(), loader(), ckpt_path="last")
+        assert trainer.should_stop and trainer.interrupted == bool(signals)
+    assert trainer.position == (1, 0, False, 4, 0)
+
+
 def test_a_metric_that_is_not_there():
     with pytest.raises(KeyError, match=r"EarlyStopping\(monitor='acc'\): .* gave loss"):
         fit(Task(), callbacks=EarlyStopping("acc"))
