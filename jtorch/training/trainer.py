@@ -94,6 +94,8 @@ class Trainer:
             self.callbacks.append(ProgressBar())
         self._checkpoint = self._find_checkpoint()
         self._interruption = Interruption()
+        self._asked_for: list[Path] = []  # files to write at the next moment at which a run can be gone on with
+        self._fitting = False
         self._start_counting()
 
     def _find_checkpoint(self) -> ModelCheckpoint | None:
@@ -169,13 +171,15 @@ class Trainer:
         if loaded is None:
             for logger in self.loggers:
                 logger.begin()
-        self._tell("on_fit_start")
-        if loaded is not None:
-            state.set_generators(loaded["generators"])  # last: whatever was made before may have drawn
         with Interruption() as self._interruption:
             try:
+                self._fitting = True
+                self._tell("on_fit_start")
+                if loaded is not None:
+                    state.set_generators(loaded["generators"])  # last: whatever was before may have drawn
                 self._train()
             finally:
+                self._fitting, self._asked_for = False, []
                 self._close()
 
     def validate(self, model: Module, dataloaders: Any) -> dict[str, float]:
@@ -184,14 +188,26 @@ class Trainer:
         return self._mean_metrics(model, self._begun(dataloaders))
 
     def save_checkpoint(self, filepath: str | os.PathLike) -> None:
-        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does."""
+        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does.
+
+        Called while ``fit`` runs (in a callback) it is written when the batch, or the epoch, is through with
+        all callbacks, schedulers and logs: only there a run can be gone on with exactly.
+        """
         if not hasattr(self, "_task"):
             raise RuntimeError("save_checkpoint: there is no run yet; call it in a callback, or after fit")
-        files.write(self.state_dict(), Path(filepath))
+        self._asked_for.append(Path(filepath))
+        if not self._fitting:
+            self._write_asked_for()
+
+    def _write_asked_for(self) -> None:
+        paths, self._asked_for = self._asked_for, []
+        for path in paths:
+            files.write(self.state_dict(), path)
 
     # -- the loop ----------------------------------------------------------------------------------------
 
     def _train(self) -> None:
+        self._write_asked_for()
         while not self._is_done():
             self._train_epoch()
         if self._checkpoint is not None:
@@ -199,6 +215,7 @@ class Trainer:
         elif self.interrupted:
             warnings.warn("fit was interrupted, and without a ModelCheckpoint nothing is saved", stacklevel=3)
         self._tell("on_fit_end")
+        self._write_asked_for()
 
     def _is_done(self) -> bool:
         enough = self.max_epochs is not None and self.current_epoch >= self.max_epochs
@@ -278,6 +295,7 @@ class Trainer:
         self._tell("on_train_batch_end", outputs, batch, self._batch - 1)
         if self._checkpoint is not None:
             self._checkpoint.after_batch(self, last)
+        self._write_asked_for()
 
     def _count_update(self, metrics: dict[str, float]) -> None:
         self._accumulated = 0
@@ -299,6 +317,7 @@ class Trainer:
         self.current_epoch, self._batch, self._drained = self.current_epoch + 1, 0, False
         if self._checkpoint is not None:
             self._checkpoint.after_epoch(self)
+        self._write_asked_for()
 
     def _step_schedules(self, interval: str) -> None:
         for one in self._schedules:

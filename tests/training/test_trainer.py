@@ -459,6 +459,49 @@ def test_a_checkpoint_of_ones_own(tmp_path):
     assert differences(dict(task.state_dict()), dict(whole.state_dict())) == []
 
 
+class SaveIn(Callback):
+    """Asks for a checkpoint in one event of epoch 1."""
+
+    def __init__(self, event=None, path=None):
+        if event is not None:
+            setattr(self, event, lambda trainer, *rest: self._save(trainer, path))
+
+    def _save(self, trainer, path):
+        if trainer.current_epoch == 1:
+            trainer.save_checkpoint(path)
+
+
+class CountBatches(Callback):
+    def __init__(self):
+        self.batches = 0
+
+    def state_dict(self):
+        return {"batches": self.batches}
+
+    def load_state_dict(self, state_dict):
+        self.batches = state_dict["batches"]
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self.batches += 1
+
+
+@pytest.mark.parametrize("event", ["on_train_batch_end", "on_validation_end", "on_train_epoch_end"])
+def test_a_checkpoint_that_a_callback_asked_for_is_exact(event, tmp_path):
+    def configure(task):
+        optimizer = jtorch.optim.SGD(task.parameters(), lr=0.1)
+        return [optimizer], [jtorch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
+
+    def run(callback, **from_where):
+        logger = JSONLogger(tmp_path)
+        callbacks = [callback, CountBatches()]
+        trainer = Trainer(max_epochs=4, callbacks=callbacks, logger=logger, log_every_n_steps=1)
+        trainer.fit(Task(configure), loader(), loader(), **from_where)
+        return {**trainer.state_dict(), "lines": logger.path.read_text()}
+
+    whole = run(SaveIn(event, tmp_path / "own.ckpt"))
+    assert differences(whole, run(SaveIn(), ckpt_path=tmp_path / "own.ckpt")) == []
+
+
 def test_last_needs_a_place_to_look():
     with pytest.raises(ValueError, match="no ModelCheckpoint"):
         Trainer(max_epochs=1).fit(Task(), loader(), ckpt_path="last")
