@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from jtorch.training.callbacks import Callback, ProgressBar
 from jtorch.training.checkpoint import ModelCheckpoint
 from jtorch.training.interruption import Interruption
 from jtorch.training.loggers import Logger
+from jtorch.training.metrics import Means, scalars
 from jtorch.training.setup import optimizers_of
-from jtorch.training.steps import Options, Outputs, Steps, evaluation
+from jtorch.training.steps import Options, Steps, evaluation
 
 
 class Trainer:
@@ -183,7 +184,11 @@ class Trainer:
                 self._close()
 
     def validate(self, model: Module, dataloaders: Any) -> dict[str, float]:
-        """The metrics that ``model.validation_step`` gives, each the mean over all samples."""
+        """The metrics that ``model.validation_step`` gives, each the mean over the samples of its batches.
+
+        A batch has as many samples as the first tensor in it is long. Raises TypeError for a metric that is
+        neither a number nor a tensor with one for each sample.
+        """
         self._evaluate = evaluation(model, self.options)
         return self._mean_metrics(model, self._begun(dataloaders))
 
@@ -288,7 +293,7 @@ class Trainer:
         last = self._accumulated >= self.options.accumulate_grad_batches
         outputs = self._steps.batch(batch, first, last)
         self._batch += 1
-        metrics = _scalars(outputs)
+        metrics = scalars(outputs)
         self.callback_metrics.update(metrics)
         if last:
             self._count_update(metrics)
@@ -350,16 +355,12 @@ class Trainer:
 
     def _mean_metrics(self, task: Module, batches: Iterable[Any]) -> dict[str, float]:
         """Means over the samples of all batches."""
-        sums: dict[str, float] = {}
-        count = 0
+        means = Means()
         with state.modes_kept(task):
             task.eval()
             for batch in batches:
-                size = _samples(batch)
-                count += size
-                for name, value in _scalars(self._evaluate(batch)).items():
-                    sums[name] = sums.get(name, 0.0) + value * size
-        return {name: total / count for name, total in sums.items()}
+                means.add(self._evaluate(batch), batch)
+        return means.result()
 
     # -- others that are told ----------------------------------------------------------------------------
 
@@ -452,22 +453,3 @@ class Trainer:
             raise ValueError('fit(ckpt_path="last"): no ModelCheckpoint in callbacks says where')
         found = files.newest(self._checkpoint.dirpath)
         return None if found is None else found[1]
-
-
-def _scalars(outputs: Outputs) -> dict[str, float]:
-    """What can be told as a number."""
-    tensor = jtorch.Tensor
-    return {
-        name: float(value)
-        for name, value in outputs.items()
-        if isinstance(value, (int, float)) or (isinstance(value, tensor) and value.numel() == 1)
-    }
-
-
-def _samples(batch: Any) -> int:
-    """How many a batch has: the length of the first tensor in it; 1 where there is none."""
-    if hasattr(batch, "shape"):
-        return int(batch.shape[0]) if len(batch.shape) else 1
-    if isinstance(batch, Mapping):
-        batch = tuple(batch.values())
-    return _samples(batch[0]) if isinstance(batch, (list, tuple)) and batch else 1

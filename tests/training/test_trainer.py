@@ -323,6 +323,52 @@ def test_validation_keeps_the_modes_of_modules():
     assert task.training and not task.layers[0].training
 
 
+def validated(step, batches):
+    task = Task()
+    task.validation_step = step
+    return Trainer(max_epochs=1).validate(task, batches)
+
+
+def test_samples_are_counted_by_the_first_tensor_anywhere_in_a_batch():
+    def rows(*values):
+        return {"id": jtorch.tensor(7), "name": ["a"] * len(values), "in": ([], {"x": jtorch.tensor(values)})}
+
+    def mean(batch):
+        return {"x": batch["in"][1]["x"].mean()}
+
+    assert validated(mean, [rows(0.0, 1.0, 2.0, 3.0), rows(4.0)]) == {"x": 2.0}
+    assert validated(lambda batch: {"n": len(batch)}, [["a", "b"], ["c"]]) == {"n": 1.5}  # no tensor: 1 each
+
+
+def test_a_metric_of_some_batches_is_the_mean_over_their_samples():
+    def step(batch):
+        return {"always": 1, **({"rare": np.float32(batch.shape[0])} if batch.shape[0] < 4 else {})}
+
+    assert validated(step, [X[:4], X[:3], X[:1], X]) == {"always": 1.0, "rare": 10 / 4}
+
+
+@pytest.mark.parametrize("compile", MODES)
+def test_a_metric_for_each_sample_has_the_mean_over_all(compile):
+    task = Task()
+    task.validation_step = lambda batch: {"x": batch[0][:, 0], "below": batch[0][:, :1] < 0}
+    found = Trainer(max_epochs=1, compile=compile).validate(task, loader(3))  # the last one has 1 sample
+    below = (X[:, 0] < 0).float().mean().item()
+    assert found == pytest.approx({"x": X[:, 0].mean().item(), "below": below}, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (jtorch.ones(2, 2), r"'m', a tensor of shape \(2, 2\), for a batch of 10 samples: a metric is"),
+        (jtorch.ones(0), r"'m', a tensor of shape \(0,\)"),
+        ("good", "'m', str"),
+    ],
+)
+def test_a_metric_that_is_no_number_is_an_error(metric, message):
+    with pytest.raises(TypeError, match=message):
+        validated(lambda batch: {"m": metric}, [X])
+
+
 # -- signals and errors --------------------------------------------------------------------------------------
 
 
