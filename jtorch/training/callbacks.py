@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jtorch.nn import Module
-from jtorch.training.setup import metric
 
 if TYPE_CHECKING:
     from jtorch.training.trainer import Trainer
@@ -61,8 +60,9 @@ class Callback:
 class EarlyStopping(Callback):
     """Stops after ``patience`` epochs without a metric that is better by more than ``min_delta``.
 
-    It looks after each epoch; with ``check_finite`` inf and NaN stop at once. ``mode`` "min" or "max" says
-    what is better. Raises KeyError at the end of the first epoch for a metric that is not there.
+    It looks after each epoch, at a metric of validation after those that validate alone; with
+    ``check_finite`` inf and NaN stop at once. ``mode`` "min" or "max" says what is better. Raises KeyError
+    when it first looks for a metric that is not there.
     Source: https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.EarlyStopping.html
     """
 
@@ -96,7 +96,9 @@ class EarlyStopping(Callback):
         return self.wait_count >= self.patience or not self._finite
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Module) -> None:
-        score = metric(trainer.callback_metrics, self.monitor, "EarlyStopping")
+        score = trainer.metric_of_epoch(self.monitor, "EarlyStopping")
+        if score is None:
+            return
         self._finite = math.isfinite(score) or not self.check_finite
         if self.best_score is None or is_better(score, self.best_score, self.mode, self.min_delta):
             self.wait_count, self.best_score = 0, score

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from jtorch.training.checkpoint import ModelCheckpoint
 from jtorch.training.interruption import Interruption
 from jtorch.training.loggers import Logger
 from jtorch.training.metrics import Means, scalars
-from jtorch.training.setup import optimizers_of
+from jtorch.training.setup import metric, optimizers_of
 from jtorch.training.steps import Options, Steps, evaluation
 
 
@@ -116,6 +117,8 @@ class Trainer:
         self._accumulated = 0  # batches since the last update
         self._epoch_generators: dict[str, Any] = {}  # where they stood when this epoch began
         self.callback_metrics: dict[str, float] = {}
+        self._training_metrics: set[str] = set()  # the names that training steps gave
+        self._validates = False  # at the end of this epoch
         self._asked_to_stop = False
 
     @property
@@ -295,6 +298,7 @@ class Trainer:
         self._batch += 1
         metrics = scalars(outputs)
         self.callback_metrics.update(metrics)
+        self._training_metrics.update(metrics)
         if last:
             self._count_update(metrics)
         self._tell("on_train_batch_end", outputs, batch, self._batch - 1)
@@ -315,7 +319,9 @@ class Trainer:
         if self._accumulated:
             self._steps.update()
             self._count_update({})
-        if self._validation_loader is not None and not self._validated():
+        turn = (self.current_epoch + 1) % self.check_val_every_n_epoch == 0
+        self._validates = self._validation_loader is not None and turn
+        if self._validates and not self._validated():
             return
         self._step_schedules("epoch")
         self._tell("on_train_epoch_end")
@@ -325,16 +331,26 @@ class Trainer:
         self._write_asked_for()
 
     def _step_schedules(self, interval: str) -> None:
+        look = self.metric_of_epoch if interval == "epoch" else partial(metric, self.callback_metrics)
         for one in self._schedules:
             if one.interval == interval:
-                one.step(self.callback_metrics)
+                one.step(look)
+
+    def metric_of_epoch(self, name: str, who: str) -> float | None:
+        """That of the epoch which has ended, for ``who`` looks at it after each.
+
+        None where it was to come from validation, and that is not done in each epoch: it would be an old one.
+        Raises KeyError for a metric that is not there.
+        """
+        elsewhere = self._validation_loader is not None and not self._validates
+        if elsewhere and name not in self._training_metrics:
+            return None
+        return metric(self.callback_metrics, name, who)
 
     # -- validation --------------------------------------------------------------------------------------
 
     def _validated(self) -> bool:
         """False where it was interrupted: then all is as it was before, and it is done again."""
-        if (self.current_epoch + 1) % self.check_val_every_n_epoch:
-            return True
         loader, before = self._validation_loader, state.generators_state()
         place = None if self._checkpoint is None else state.loader_state(loader)
         metrics: dict[str, float] = {}
@@ -390,6 +406,7 @@ class Trainer:
             "accumulated": self._accumulated,
             "should_stop": self._asked_to_stop,
             "metrics": self.callback_metrics,
+            "training_metrics": sorted(self._training_metrics),
             "hyper_parameters": self._hyper_parameters,
             **state.task_state(self._task),
             "gradients": state.gradients(self._task) if self._accumulated else {},
@@ -411,6 +428,7 @@ class Trainer:
         self._batch, self._drained = given["batch"], given["drained"]
         self._accumulated, self._asked_to_stop = given["accumulated"], given["should_stop"]
         self.callback_metrics, self._epoch_generators = given["metrics"], given["epoch_generators"]
+        self._training_metrics = set(given["training_metrics"])
         self._warn_of_changes(given["hyper_parameters"])
         state.load_task(self._task, given)
         state.load_gradients(self._task, given["gradients"])

@@ -369,6 +369,38 @@ def test_a_metric_that_is_no_number_is_an_error(metric, message):
         validated(lambda batch: {"m": metric}, [X])
 
 
+def test_who_looks_at_a_metric_of_validation_does_so_after_epochs_that_validate(tmp_path):
+    looked = []
+
+    class Plateau(jtorch.optim.lr_scheduler.ReduceLROnPlateau):
+        def step(self, value):
+            looked.append(value)
+            super().step(value)
+
+    def configure(task):
+        scheduler = Plateau(jtorch.optim.SGD(task.parameters(), lr=0.1))
+        return {
+            "optimizer": scheduler.optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "monitor": "val_loss"},
+        }
+
+    task, given = Task(configure), iter([3.0, 2.0, 4.0, 5.0, 1.0])
+    task.validation_step = lambda batch: {"val_loss": next(given)}
+    best = ModelCheckpoint(tmp_path, monitor="val_loss")
+    callbacks = [EarlyStopping("val_loss", patience=2), best]
+    trainer = fit(task, val=[X], callbacks=callbacks, max_epochs=20, check_val_every_n_epoch=3)
+    assert trainer.current_epoch == 12 and looked == [3.0, 2.0, 4.0, 5.0]
+    assert best.best_model_score == 2.0 and "epoch=6-" in best.best_model_path
+
+
+def test_a_metric_of_training_is_looked_at_after_each_epoch():
+    stopping = EarlyStopping("loss", patience=2, min_delta=1e9)
+    options = {"max_epochs": 20, "check_val_every_n_epoch": 5}
+    assert fit(Task(), val=loader(), callbacks=stopping, **options).current_epoch == 3
+    with pytest.raises(KeyError, match=r"EarlyStopping\(monitor='acc'\): .* gave loss, val_loss"):
+        fit(Task(), val=loader(), callbacks=EarlyStopping("acc"), **options)
+
+
 # -- signals and errors --------------------------------------------------------------------------------------
 
 
