@@ -78,11 +78,17 @@ class Trainer:
     ) -> None:
         if max_epochs is None and max_steps is None:
             raise ValueError("Trainer: say where to stop: max_epochs, max_steps or both")
+        for name, every in (
+            ("log_every_n_steps", log_every_n_steps), ("check_val_every_n_epoch", check_val_every_n_epoch),
+        ):  # fmt: skip
+            if every < 1:
+                raise ValueError(f"Trainer: {name} is 1 or more, got {every}")
         if distributed:
             raise NotImplementedError(
-                "Trainer(distributed=True): needs jtorch.distributed, which is not there yet: collectives "
-                "for gradients and metrics, and ranks, of which the first alone writes files, while each "
-                "keeps its generators and place in the data. Leave it out, and train in one process"
+                "Trainer(distributed=True): the Trainer does not use jtorch.distributed yet: the first rank "
+                "alone would write files, while each keeps its generators and place in the data. Leave it "
+                "out to train in one process, or write the loop around jtorch.nn.parallel."
+                "DistributedDataParallel yourself: examples/distributed_mnist.py"
             )
         self.max_epochs, self.max_steps = max_epochs, max_steps
         self.options = Options(
@@ -117,6 +123,7 @@ class Trainer:
         self._accumulated = 0  # batches since the last update
         self._epoch_generators: dict[str, Any] = {}  # where they stood when this epoch began
         self.callback_metrics: dict[str, float] = {}
+        self._batch_metrics: dict[str, float] = {}  # of the last batch
         self._training_metrics: set[str] = set()  # the names that training steps gave
         self._validates = False  # at the end of this epoch
         self._asked_to_stop = False
@@ -296,29 +303,29 @@ class Trainer:
         last = self._accumulated >= self.options.accumulate_grad_batches
         outputs = self._steps.batch(batch, first, last)
         self._batch += 1
-        metrics = scalars(outputs)
-        self.callback_metrics.update(metrics)
-        self._training_metrics.update(metrics)
+        self._batch_metrics = scalars(outputs)
+        self.callback_metrics.update(self._batch_metrics)
+        self._training_metrics.update(self._batch_metrics)
         if last:
-            self._count_update(metrics)
+            self._count_update()
         self._tell("on_train_batch_end", outputs, batch, self._batch - 1)
         if self._checkpoint is not None:
             self._checkpoint.after_batch(self, last)
         self._write_asked_for()
 
-    def _count_update(self, metrics: dict[str, float]) -> None:
+    def _count_update(self) -> None:
         self._accumulated = 0
         self.global_step += 1
         if self.scaler.is_enabled():
             self.scaler.update()
         self._step_schedules("step")
-        if metrics and self.global_step % self.log_every_n_steps == 0:
-            self._log(metrics)
+        if self._batch_metrics and self.global_step % self.log_every_n_steps == 0:
+            self._log(self._batch_metrics)
 
     def _end_epoch(self) -> None:
         if self._accumulated:
             self._steps.update()
-            self._count_update({})
+            self._count_update()
         turn = (self.current_epoch + 1) % self.check_val_every_n_epoch == 0
         self._validates = self._validation_loader is not None and turn
         if self._validates and not self._validated():
@@ -406,6 +413,7 @@ class Trainer:
             "accumulated": self._accumulated,
             "should_stop": self._asked_to_stop,
             "metrics": self.callback_metrics,
+            "batch_metrics": self._batch_metrics,
             "training_metrics": sorted(self._training_metrics),
             "hyper_parameters": self._hyper_parameters,
             **state.task_state(self._task),
@@ -428,7 +436,7 @@ class Trainer:
         self._batch, self._drained = given["batch"], given["drained"]
         self._accumulated, self._asked_to_stop = given["accumulated"], given["should_stop"]
         self.callback_metrics, self._epoch_generators = given["metrics"], given["epoch_generators"]
-        self._training_metrics = set(given["training_metrics"])
+        self._batch_metrics, self._training_metrics = given["batch_metrics"], set(given["training_metrics"])
         self._warn_of_changes(given["hyper_parameters"])
         state.load_task(self._task, given)
         state.load_gradients(self._task, given["gradients"])

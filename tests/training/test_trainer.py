@@ -474,7 +474,9 @@ def test_a_generator_is_gone_through_once():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"distributed": True}, NotImplementedError, r"needs jtorch\.distributed"),
+        ({"distributed": True}, NotImplementedError, r"does not use jtorch\.distributed yet"),
+        ({"log_every_n_steps": 0}, ValueError, "log_every_n_steps is 1 or more, got 0"),
+        ({"check_val_every_n_epoch": 0}, ValueError, "check_val_every_n_epoch is 1 or more, got 0"),
         ({"precision": "16"}, ValueError, "precision is one of"),
         ({"precision": "bf16-mixed"}, NotImplementedError, "autocast"),
         ({"accumulate_grad_batches": 0}, ValueError, "1 or more"),
@@ -641,6 +643,27 @@ def test_logged_every_few_steps(tmp_path):
     fit(Task(), val=[(X, Y)], logger=logger, log_every_n_steps=3)
     steps = [(line.split(",")[0], "val_loss" in line) for line in logger.path.read_text().splitlines()]
     assert steps == [('{"step": 3', False), ('{"step": 4', True), ('{"step": 6', False), ('{"step": 8', True)]
+
+
+def test_what_is_left_of_an_accumulation_is_logged_too(tmp_path):
+    """Epochs of 4 batches in updates of 3 and 1; stopped after each batch, too."""
+
+    def run(folder, *callbacks):
+        logger = JSONLogger(folder)
+        stopping = EarlyStopping("loss", patience=1, min_delta=1e9)
+        trainer = Trainer(
+            max_epochs=9, accumulate_grad_batches=3, logger=logger, log_every_n_steps=2,
+            check_val_every_n_epoch=3, callbacks=[stopping, ModelCheckpoint(folder / "kept"), *callbacks],
+        )  # fmt: skip
+        trainer.fit(Task(), loader(), loader(), ckpt_path="last")
+        return trainer.interrupted, trainer.position, logger.path.read_text()
+
+    whole = run(tmp_path / "whole")
+    assert whole[:2] == (False, (2, 0, False, 4, 0))
+    assert [line[:10] for line in whole[2].splitlines()] == ['{"step": 2', '{"step": 4']
+    for _ in range(8):
+        assert run(tmp_path / "stopped", Signal(signal.SIGTERM))[0]
+    assert run(tmp_path / "stopped") == whole
 
 
 def test_the_progress_bar():
