@@ -10,7 +10,6 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-import jtorch
 from jtorch.amp import GradScaler
 from jtorch.nn import Module
 from jtorch.training import files, state
@@ -102,7 +101,7 @@ class Trainer:
             self.callbacks.append(ProgressBar())
         self._checkpoint = self._find_checkpoint()
         self._interruption = Interruption()
-        self._asked_for: list[Path] = []  # files to write at the next moment at which a run can be gone on with
+        self._asked_for: list[Path] = []  # files to write when a run can be gone on with
         self._fitting = False
         self._start_counting()
 
