@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import jtorch
+import jtorch.training
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
@@ -40,6 +41,14 @@ def run_blocks(page):
 def test_every_block_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for those that write files
     for source, printed, shown in run_blocks(page):
+        assert printed.rstrip() == shown.rstrip(), source
+
+
+def test_the_page_about_training_on_a_terminal(tmp_path, monkeypatch):
+    """There a progress bar is one callback more."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jtorch.training.ProgressBar, "on_terminal", lambda: True)
+    for source, printed, shown in run_blocks("training.md"):
         assert printed.rstrip() == shown.rstrip(), source
 
 

@@ -12,7 +12,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jtorch.nn import Module
-from jtorch.training.setup import metric
 
 if TYPE_CHECKING:
     from jtorch.training.trainer import Trainer
@@ -28,6 +27,11 @@ class Callback:
     @property
     def state_key(self) -> str:
         return type(self).__qualname__
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run should end after this epoch; asked again by a process that goes on with it."""
+        return False
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -56,8 +60,9 @@ class Callback:
 class EarlyStopping(Callback):
     """Stops after ``patience`` epochs without a metric that is better by more than ``min_delta``.
 
-    It looks after each epoch; with ``check_finite`` inf and NaN stop at once. ``mode`` "min" or "max" says
-    what is better. Raises KeyError at the end of the first epoch for a metric that is not there.
+    It looks after each epoch, at a metric of validation after those that validate alone; with
+    ``check_finite`` inf and NaN stop at once. ``mode`` "min" or "max" says what is better. Raises KeyError
+    when it first looks for a metric that is not there.
     Source: https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.EarlyStopping.html
     """
 
@@ -86,21 +91,19 @@ class EarlyStopping(Callback):
         self.wait_count, self.best_score = state_dict["wait_count"], state_dict["best_score"]
         self._finite = state_dict["finite"]
 
-    def on_fit_start(self, trainer: Trainer, pl_module: Module) -> None:
-        self._stop(trainer)
+    @property
+    def stopping(self) -> bool:
+        return self.wait_count >= self.patience or not self._finite
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: Module) -> None:
-        score = metric(trainer.callback_metrics, self.monitor, "EarlyStopping")
+        score = trainer.metric_of_epoch(self.monitor, "EarlyStopping")
+        if score is None:
+            return
         self._finite = math.isfinite(score) or not self.check_finite
         if self.best_score is None or is_better(score, self.best_score, self.mode, self.min_delta):
             self.wait_count, self.best_score = 0, score
         else:
             self.wait_count += 1
-        self._stop(trainer)
-
-    def _stop(self, trainer: Trainer) -> None:
-        if self.wait_count >= self.patience or not self._finite:
-            trainer.should_stop = True
 
 
 def checked_mode(mode: str) -> str:

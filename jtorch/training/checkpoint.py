@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from jtorch.training import files
 from jtorch.training.callbacks import Callback, checked_mode, is_better
-from jtorch.training.setup import metric
 from jtorch.utils.files import sweep
 
 if TYPE_CHECKING:
@@ -113,7 +112,9 @@ class ModelCheckpoint(Callback):
     # -- how ---------------------------------------------------------------------------------------------
 
     def _is_best(self, trainer: Trainer) -> bool:
-        score = metric(trainer.callback_metrics, self.monitor or "", "ModelCheckpoint")
+        score = trainer.metric_of_epoch(self.monitor or "", "ModelCheckpoint")
+        if score is None:
+            return False
         if self.best_model_score is not None and not is_better(score, self.best_model_score, self.mode):
             return False
         self.best_model_score = score

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +34,12 @@ class Schedule:
                 "{'scheduler': scheduler, 'monitor': 'val_loss'}"
             )
 
-    def step(self, metrics: Mapping[str, float]) -> None:
+    def step(self, look: Callable[[str, str], float | None]) -> None:
+        """``look(name, who)`` gives the metric, or None where there is no new one, and the scheduler waits."""
         if self.monitor is None:
             self.scheduler.step()
-        else:
-            self.scheduler.step(metric(metrics, self.monitor, type(self.scheduler).__name__))
+        elif (value := look(self.monitor, type(self.scheduler).__name__)) is not None:
+            self.scheduler.step(value)
 
 
 def metric(metrics: Mapping[str, float], name: str, who: str) -> float:

@@ -53,10 +53,17 @@ def set_generators(state: dict[str, Any]) -> None:
 
 
 def task_state(task: Module) -> dict[str, Any]:
-    """All tensors of a task; those buffers that its state dict leaves out, too."""
+    """All tensors of a task, those buffers that its state dict leaves out, too; and what callbacks may have
+    changed: which modules are in training mode, which parameters are trained.
+    """
     tensors = task.state_dict()
     others = {name: buffer for name, buffer in task.named_buffers() if name not in tensors}
-    return {"state_dict": tensors, "other_buffers": others}
+    return {
+        "state_dict": tensors,
+        "other_buffers": others,
+        "modes": {name: module.training for name, module in task.named_modules()},
+        "requires_grad": {name: p.requires_grad for name, p in task.named_parameters()},
+    }
 
 
 def load_task(task: Module, state: dict[str, Any]) -> None:
@@ -68,6 +75,10 @@ def load_task(task: Module, state: dict[str, Any]) -> None:
     with jtorch.no_grad():
         for name, content in state["other_buffers"].items():
             buffers[name].copy_(content)
+    for name, module in task.named_modules():
+        module.training = state["modes"].get(name, module.training)
+    for name, p in task.named_parameters():
+        p.requires_grad_(state["requires_grad"].get(name, p.requires_grad))
 
 
 def gradients(task: Module) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-import jtorch
 from jtorch.amp import GradScaler
 from jtorch.nn import Module
 from jtorch.training import files, state
@@ -17,8 +17,9 @@ from jtorch.training.callbacks import Callback, ProgressBar
 from jtorch.training.checkpoint import ModelCheckpoint
 from jtorch.training.interruption import Interruption
 from jtorch.training.loggers import Logger
-from jtorch.training.setup import optimizers_of
-from jtorch.training.steps import Options, Outputs, Steps, evaluation
+from jtorch.training.metrics import Means, scalars
+from jtorch.training.setup import metric, optimizers_of
+from jtorch.training.steps import Options, Steps, evaluation
 
 
 class Trainer:
@@ -76,11 +77,17 @@ class Trainer:
     ) -> None:
         if max_epochs is None and max_steps is None:
             raise ValueError("Trainer: say where to stop: max_epochs, max_steps or both")
+        for name, every in (
+            ("log_every_n_steps", log_every_n_steps), ("check_val_every_n_epoch", check_val_every_n_epoch),
+        ):  # fmt: skip
+            if every < 1:
+                raise ValueError(f"Trainer: {name} is 1 or more, got {every}")
         if distributed:
             raise NotImplementedError(
-                "Trainer(distributed=True): needs jtorch.distributed, which is not there yet: collectives "
-                "for gradients and metrics, and ranks, of which the first alone writes files, while each "
-                "keeps its generators and place in the data. Leave it out, and train in one process"
+                "Trainer(distributed=True): the Trainer does not use jtorch.distributed yet: the first rank "
+                "alone would write files, while each keeps its generators and place in the data. Leave it "
+                "out to train in one process, or write the loop around jtorch.nn.parallel."
+                "DistributedDataParallel yourself: examples/distributed_mnist.py"
             )
         self.max_epochs, self.max_steps = max_epochs, max_steps
         self.options = Options(
@@ -94,6 +101,8 @@ class Trainer:
             self.callbacks.append(ProgressBar())
         self._checkpoint = self._find_checkpoint()
         self._interruption = Interruption()
+        self._asked_for: list[Path] = []  # files to write when a run can be gone on with
+        self._fitting = False
         self._start_counting()
 
     def _find_checkpoint(self) -> ModelCheckpoint | None:
@@ -113,7 +122,22 @@ class Trainer:
         self._accumulated = 0  # batches since the last update
         self._epoch_generators: dict[str, Any] = {}  # where they stood when this epoch began
         self.callback_metrics: dict[str, float] = {}
-        self.should_stop = False
+        self._batch_metrics: dict[str, float] = {}  # of the last batch
+        self._training_metrics: set[str] = set()  # the names that training steps gave
+        self._validates = False  # at the end of this epoch
+        self._asked_to_stop = False
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the run ends after this epoch, and stays ended when it is started again.
+
+        Set it, or override ``Callback.stopping`` for what a later process may see differently.
+        """
+        return self._asked_to_stop or any(one.stopping for one in self.callbacks)
+
+    @should_stop.setter
+    def should_stop(self, value: bool) -> None:
+        self._asked_to_stop = value
 
     @property
     def interrupted(self) -> bool:
@@ -157,29 +181,47 @@ class Trainer:
         if loaded is None:
             for logger in self.loggers:
                 logger.begin()
-        self._tell("on_fit_start")
-        if loaded is not None:
-            state.set_generators(loaded["generators"])  # last: whatever was made before may have drawn
         with Interruption() as self._interruption:
             try:
+                self._fitting = True
+                self._tell("on_fit_start")
+                if loaded is not None:
+                    state.set_generators(loaded["generators"])  # last: whatever was before may have drawn
                 self._train()
             finally:
+                self._fitting, self._asked_for = False, []
                 self._close()
 
     def validate(self, model: Module, dataloaders: Any) -> dict[str, float]:
-        """The metrics that ``model.validation_step`` gives, each the mean over all samples."""
+        """The metrics that ``model.validation_step`` gives, each the mean over the samples of its batches.
+
+        A batch has as many samples as the first tensor in it is long. Raises TypeError for a metric that is
+        neither a number nor a tensor with one for each sample.
+        """
         self._evaluate = evaluation(model, self.options)
         return self._mean_metrics(model, self._begun(dataloaders))
 
     def save_checkpoint(self, filepath: str | os.PathLike) -> None:
-        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does."""
+        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does.
+
+        Called while ``fit`` runs (in a callback) it is written when the batch, or the epoch, is through with
+        all callbacks, schedulers and logs: only there a run can be gone on with exactly.
+        """
         if not hasattr(self, "_task"):
             raise RuntimeError("save_checkpoint: there is no run yet; call it in a callback, or after fit")
-        files.write(self.state_dict(), Path(filepath))
+        self._asked_for.append(Path(filepath))
+        if not self._fitting:
+            self._write_asked_for()
+
+    def _write_asked_for(self) -> None:
+        paths, self._asked_for = self._asked_for, []
+        for path in paths:
+            files.write(self.state_dict(), path)
 
     # -- the loop ----------------------------------------------------------------------------------------
 
     def _train(self) -> None:
+        self._write_asked_for()
         while not self._is_done():
             self._train_epoch()
         if self._checkpoint is not None:
@@ -187,10 +229,12 @@ class Trainer:
         elif self.interrupted:
             warnings.warn("fit was interrupted, and without a ModelCheckpoint nothing is saved", stacklevel=3)
         self._tell("on_fit_end")
+        self._write_asked_for()
 
     def _is_done(self) -> bool:
         enough = self.max_epochs is not None and self.current_epoch >= self.max_epochs
-        return enough or self.should_stop or self.interrupted or self._has_steps()
+        stopped = self.should_stop and self._batch == 0  # an epoch that has begun is brought to its end
+        return enough or stopped or self.interrupted or self._has_steps()
 
     def _has_steps(self) -> bool:
         return self.max_steps is not None and self.global_step >= self.max_steps
@@ -258,46 +302,61 @@ class Trainer:
         last = self._accumulated >= self.options.accumulate_grad_batches
         outputs = self._steps.batch(batch, first, last)
         self._batch += 1
-        metrics = _scalars(outputs)
-        self.callback_metrics.update(metrics)
+        self._batch_metrics = scalars(outputs)
+        self.callback_metrics.update(self._batch_metrics)
+        self._training_metrics.update(self._batch_metrics)
         if last:
-            self._count_update(metrics)
+            self._count_update()
         self._tell("on_train_batch_end", outputs, batch, self._batch - 1)
         if self._checkpoint is not None:
             self._checkpoint.after_batch(self, last)
+        self._write_asked_for()
 
-    def _count_update(self, metrics: dict[str, float]) -> None:
+    def _count_update(self) -> None:
         self._accumulated = 0
         self.global_step += 1
         if self.scaler.is_enabled():
             self.scaler.update()
         self._step_schedules("step")
-        if metrics and self.global_step % self.log_every_n_steps == 0:
-            self._log(metrics)
+        if self._batch_metrics and self.global_step % self.log_every_n_steps == 0:
+            self._log(self._batch_metrics)
 
     def _end_epoch(self) -> None:
         if self._accumulated:
             self._steps.update()
-            self._count_update({})
-        if self._validation_loader is not None and not self._validated():
+            self._count_update()
+        turn = (self.current_epoch + 1) % self.check_val_every_n_epoch == 0
+        self._validates = self._validation_loader is not None and turn
+        if self._validates and not self._validated():
             return
         self._step_schedules("epoch")
         self._tell("on_train_epoch_end")
         self.current_epoch, self._batch, self._drained = self.current_epoch + 1, 0, False
         if self._checkpoint is not None:
             self._checkpoint.after_epoch(self)
+        self._write_asked_for()
 
     def _step_schedules(self, interval: str) -> None:
+        look = self.metric_of_epoch if interval == "epoch" else partial(metric, self.callback_metrics)
         for one in self._schedules:
             if one.interval == interval:
-                one.step(self.callback_metrics)
+                one.step(look)
+
+    def metric_of_epoch(self, name: str, who: str) -> float | None:
+        """That of the epoch which has ended, for ``who`` looks at it after each.
+
+        None where it was to come from validation, and that is not done in each epoch: it would be an old one.
+        Raises KeyError for a metric that is not there.
+        """
+        elsewhere = self._validation_loader is not None and not self._validates
+        if elsewhere and name not in self._training_metrics:
+            return None
+        return metric(self.callback_metrics, name, who)
 
     # -- validation --------------------------------------------------------------------------------------
 
     def _validated(self) -> bool:
         """False where it was interrupted: then all is as it was before, and it is done again."""
-        if (self.current_epoch + 1) % self.check_val_every_n_epoch:
-            return True
         loader, before = self._validation_loader, state.generators_state()
         place = None if self._checkpoint is None else state.loader_state(loader)
         metrics: dict[str, float] = {}
@@ -318,16 +377,12 @@ class Trainer:
 
     def _mean_metrics(self, task: Module, batches: Iterable[Any]) -> dict[str, float]:
         """Means over the samples of all batches."""
-        sums: dict[str, float] = {}
-        count = 0
+        means = Means()
         with state.modes_kept(task):
             task.eval()
             for batch in batches:
-                size = _samples(batch)
-                count += size
-                for name, value in _scalars(self._evaluate(batch)).items():
-                    sums[name] = sums.get(name, 0.0) + value * size
-        return {name: total / count for name, total in sums.items()}
+                means.add(self._evaluate(batch), batch)
+        return means.result()
 
     # -- others that are told ----------------------------------------------------------------------------
 
@@ -355,7 +410,10 @@ class Trainer:
             "batch": self._batch,
             "drained": self._drained,
             "accumulated": self._accumulated,
+            "should_stop": self._asked_to_stop,
             "metrics": self.callback_metrics,
+            "batch_metrics": self._batch_metrics,
+            "training_metrics": sorted(self._training_metrics),
             "hyper_parameters": self._hyper_parameters,
             **state.task_state(self._task),
             "gradients": state.gradients(self._task) if self._accumulated else {},
@@ -375,8 +433,9 @@ class Trainer:
         given = state_dict
         self.current_epoch, self.global_step = given["epoch"], given["global_step"]
         self._batch, self._drained = given["batch"], given["drained"]
-        self._accumulated = given["accumulated"]
+        self._accumulated, self._asked_to_stop = given["accumulated"], given["should_stop"]
         self.callback_metrics, self._epoch_generators = given["metrics"], given["epoch_generators"]
+        self._batch_metrics, self._training_metrics = given["batch_metrics"], set(given["training_metrics"])
         self._warn_of_changes(given["hyper_parameters"])
         state.load_task(self._task, given)
         state.load_gradients(self._task, given["gradients"])
@@ -419,22 +478,3 @@ class Trainer:
             raise ValueError('fit(ckpt_path="last"): no ModelCheckpoint in callbacks says where')
         found = files.newest(self._checkpoint.dirpath)
         return None if found is None else found[1]
-
-
-def _scalars(outputs: Outputs) -> dict[str, float]:
-    """What can be told as a number."""
-    tensor = jtorch.Tensor
-    return {
-        name: float(value)
-        for name, value in outputs.items()
-        if isinstance(value, (int, float)) or (isinstance(value, tensor) and value.numel() == 1)
-    }
-
-
-def _samples(batch: Any) -> int:
-    """How many a batch has: the length of the first tensor in it; 1 where there is none."""
-    if hasattr(batch, "shape"):
-        return int(batch.shape[0]) if len(batch.shape) else 1
-    if isinstance(batch, Mapping):
-        batch = tuple(batch.values())
-    return _samples(batch[0]) if isinstance(batch, (list, tuple)) and batch else 1

@@ -12,7 +12,7 @@ import pytest
 import jtorch
 from jtorch import nn
 from jtorch.optim import lr_scheduler
-from jtorch.training import ModelCheckpoint, Trainer, seed_everything
+from jtorch.training import Callback, ModelCheckpoint, Trainer, seed_everything
 from jtorch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
 from tests.machine_code import needs_kernels
 from tests.training.tasks import ITEMS, Run, StopAfter, assert_same, differences
@@ -170,6 +170,37 @@ def test_every_schedule(name, tmp_path):
 
     whole = _trained(configure, tmp_path / "whole", [], _items)
     assert differences(whole, _trained(configure, tmp_path / "stopped", [3, 4, 5], _items)) == []
+
+
+class Freezes(Callback):
+    """After the first epoch the norm evaluates and the layer's bias is left alone."""
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        if trainer.current_epoch == 0:
+            pl_module.norm.eval()
+            pl_module.layer.bias.requires_grad_(False)
+
+
+@pytest.mark.parametrize("compile", [EAGER, COMPILED])
+def test_what_callbacks_froze_stays_so(compile, tmp_path):
+    def run(folder, *callbacks):
+        seed_everything(5)
+        task = Task(lambda parameters: jtorch.optim.SGD(parameters, lr=0.05))
+        checkpoint = ModelCheckpoint(folder, asynchronous=False)
+        trainer = Trainer(max_epochs=3, compile=compile, callbacks=[Freezes(), checkpoint, *callbacks])
+        trainer.fit(task, _items(), ckpt_path="last")
+        state = jtorch.load(checkpoint.last_model_path)
+        del state["callbacks"]
+        return task, state
+
+    task, whole = run(tmp_path / "whole")
+    for _ in range(2):
+        run(tmp_path / "stopped", StopAfter(4))
+    again, state = run(tmp_path / "stopped")
+    assert differences(whole, state) == []
+    for one in (task, again):
+        assert one.training and not one.norm.training
+        assert not one.layer.bias.requires_grad and one.layer.weight.requires_grad
 
 
 class Stream(IterableDataset):

@@ -244,6 +244,49 @@ def test_a_run_that_stopped_early_stays_so(tmp_path):
     assert run(3, patience=5) == 3  # unless it is asked for more
 
 
+class StopIn(Callback):
+    """Asks for the end of the run in one of its epochs, at a batch or at the epoch's end."""
+
+    def __init__(self, epoch, batch=None, back=False):
+        self.epoch, self.batch, self.back = epoch, batch, back
+
+    def on_fit_start(self, trainer, pl_module):
+        if self.back:
+            trainer.should_stop = False
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if (trainer.current_epoch, batch_idx) == (self.epoch, self.batch):
+            trainer.should_stop = True
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        if trainer.current_epoch == self.epoch and self.batch is None:
+            trainer.should_stop = True
+
+
+def test_a_run_that_a_callback_stopped_stays_so(tmp_path):
+    def run(stop):
+        trainer = Trainer(max_epochs=4, callbacks=[stop, ModelCheckpoint(tmp_path)])
+        trainer.fit(Task(), loader(), ckpt_path="last")
+        return trainer.position, trainer.should_stop
+
+    assert run(StopIn(0)) == ((1, 0, False, 4, 0), True)
+    assert run(StopIn(0)) == ((1, 0, False, 4, 0), True)
+    assert run(StopIn(2, back=True)) == ((3, 0, False, 12, 0), True)
+    trainer = Trainer(max_epochs=2, callbacks=StopIn(0))
+    for _ in range(2):  # the second one is a new run
+        trainer.fit(Task(), loader())
+        assert trainer.current_epoch == 1
+
+
+def test_an_epoch_in_which_a_stop_was_asked_for_is_brought_to_its_end(tmp_path):
+    for signals in ([Signal(signal.SIGTERM)], []):
+        callbacks = [StopIn(0, batch=0), *signals, ModelCheckpoint(tmp_path)]
+        trainer = Trainer(max_epochs=4, callbacks=callbacks)
+        trainer.fit(Task(), loader(), ckpt_path="last")
+        assert trainer.should_stop and trainer.interrupted == bool(signals)
+    assert trainer.position == (1, 0, False, 4, 0)
+
+
 def test_a_metric_that_is_not_there():
     with pytest.raises(KeyError, match=r"EarlyStopping\(monitor='acc'\): .* gave loss"):
         fit(Task(), callbacks=EarlyStopping("acc"))
@@ -278,6 +321,84 @@ def test_validation_keeps_the_modes_of_modules():
     found = Trainer(max_epochs=1).validate(task, [{"x": X}, {"x": X[:5]}])
     assert found == {"n": (100 + 25) / 15} and modes == [False, False]
     assert task.training and not task.layers[0].training
+
+
+def validated(step, batches):
+    task = Task()
+    task.validation_step = step
+    return Trainer(max_epochs=1).validate(task, batches)
+
+
+def test_samples_are_counted_by_the_first_tensor_anywhere_in_a_batch():
+    def rows(*values):
+        return {"id": jtorch.tensor(7), "name": ["a"] * len(values), "in": ([], {"x": jtorch.tensor(values)})}
+
+    def mean(batch):
+        return {"x": batch["in"][1]["x"].mean()}
+
+    assert validated(mean, [rows(0.0, 1.0, 2.0, 3.0), rows(4.0)]) == {"x": 2.0}
+    assert validated(lambda batch: {"n": len(batch)}, [["a", "b"], ["c"]]) == {"n": 1.5}  # no tensor: 1 each
+
+
+def test_a_metric_of_some_batches_is_the_mean_over_their_samples():
+    def step(batch):
+        return {"always": 1, **({"rare": np.float32(batch.shape[0])} if batch.shape[0] < 4 else {})}
+
+    assert validated(step, [X[:4], X[:3], X[:1], X]) == {"always": 1.0, "rare": 10 / 4}
+
+
+@pytest.mark.parametrize("compile", MODES)
+def test_a_metric_for_each_sample_has_the_mean_over_all(compile):
+    task = Task()
+    task.validation_step = lambda batch: {"x": batch[0][:, 0], "below": batch[0][:, :1] < 0}
+    found = Trainer(max_epochs=1, compile=compile).validate(task, loader(3))  # the last one has 1 sample
+    below = (X[:, 0] < 0).float().mean().item()
+    assert found == pytest.approx({"x": X[:, 0].mean().item(), "below": below}, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        (jtorch.ones(2, 2), r"'m', a tensor of shape \(2, 2\), for a batch of 10 samples: a metric is"),
+        (jtorch.ones(0), r"'m', a tensor of shape \(0,\)"),
+        ("good", "'m', str"),
+    ],
+)
+def test_a_metric_that_is_no_number_is_an_error(metric, message):
+    with pytest.raises(TypeError, match=message):
+        validated(lambda batch: {"m": metric}, [X])
+
+
+def test_who_looks_at_a_metric_of_validation_does_so_after_epochs_that_validate(tmp_path):
+    looked = []
+
+    class Plateau(jtorch.optim.lr_scheduler.ReduceLROnPlateau):
+        def step(self, value):
+            looked.append(value)
+            super().step(value)
+
+    def configure(task):
+        scheduler = Plateau(jtorch.optim.SGD(task.parameters(), lr=0.1))
+        return {
+            "optimizer": scheduler.optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "monitor": "val_loss"},
+        }
+
+    task, given = Task(configure), iter([3.0, 2.0, 4.0, 5.0, 1.0])
+    task.validation_step = lambda batch: {"val_loss": next(given)}
+    best = ModelCheckpoint(tmp_path, monitor="val_loss")
+    callbacks = [EarlyStopping("val_loss", patience=2), best]
+    trainer = fit(task, val=[X], callbacks=callbacks, max_epochs=20, check_val_every_n_epoch=3)
+    assert trainer.current_epoch == 12 and looked == [3.0, 2.0, 4.0, 5.0]
+    assert best.best_model_score == 2.0 and "epoch=6-" in best.best_model_path
+
+
+def test_a_metric_of_training_is_looked_at_after_each_epoch():
+    stopping = EarlyStopping("loss", patience=2, min_delta=1e9)
+    options = {"max_epochs": 20, "check_val_every_n_epoch": 5}
+    assert fit(Task(), val=loader(), callbacks=stopping, **options).current_epoch == 3
+    with pytest.raises(KeyError, match=r"EarlyStopping\(monitor='acc'\): .* gave loss, val_loss"):
+        fit(Task(), val=loader(), callbacks=EarlyStopping("acc"), **options)
 
 
 # -- signals and errors --------------------------------------------------------------------------------------
@@ -353,7 +474,9 @@ def test_a_generator_is_gone_through_once():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"distributed": True}, NotImplementedError, r"needs jtorch\.distributed"),
+        ({"distributed": True}, NotImplementedError, r"does not use jtorch\.distributed yet"),
+        ({"log_every_n_steps": 0}, ValueError, "log_every_n_steps is 1 or more, got 0"),
+        ({"check_val_every_n_epoch": 0}, ValueError, "check_val_every_n_epoch is 1 or more, got 0"),
         ({"precision": "16"}, ValueError, "precision is one of"),
         ({"precision": "bf16-mixed"}, NotImplementedError, "autocast"),
         ({"accumulate_grad_batches": 0}, ValueError, "1 or more"),
@@ -414,6 +537,49 @@ def test_a_checkpoint_of_ones_own(tmp_path):
     again.fit(task, loader(), ckpt_path=tmp_path / "own.ckpt")
     fit(whole)
     assert differences(dict(task.state_dict()), dict(whole.state_dict())) == []
+
+
+class SaveIn(Callback):
+    """Asks for a checkpoint in one event of epoch 1."""
+
+    def __init__(self, event=None, path=None):
+        if event is not None:
+            setattr(self, event, lambda trainer, *rest: self._save(trainer, path))
+
+    def _save(self, trainer, path):
+        if trainer.current_epoch == 1:
+            trainer.save_checkpoint(path)
+
+
+class CountBatches(Callback):
+    def __init__(self):
+        self.batches = 0
+
+    def state_dict(self):
+        return {"batches": self.batches}
+
+    def load_state_dict(self, state_dict):
+        self.batches = state_dict["batches"]
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self.batches += 1
+
+
+@pytest.mark.parametrize("event", ["on_train_batch_end", "on_validation_end", "on_train_epoch_end"])
+def test_a_checkpoint_that_a_callback_asked_for_is_exact(event, tmp_path):
+    def configure(task):
+        optimizer = jtorch.optim.SGD(task.parameters(), lr=0.1)
+        return [optimizer], [jtorch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
+
+    def run(callback, **from_where):
+        logger = JSONLogger(tmp_path)
+        callbacks = [callback, CountBatches()]
+        trainer = Trainer(max_epochs=4, callbacks=callbacks, logger=logger, log_every_n_steps=1)
+        trainer.fit(Task(configure), loader(), loader(), **from_where)
+        return {**trainer.state_dict(), "lines": logger.path.read_text()}
+
+    whole = run(SaveIn(event, tmp_path / "own.ckpt"))
+    assert differences(whole, run(SaveIn(), ckpt_path=tmp_path / "own.ckpt")) == []
 
 
 def test_last_needs_a_place_to_look():
@@ -477,6 +643,27 @@ def test_logged_every_few_steps(tmp_path):
     fit(Task(), val=[(X, Y)], logger=logger, log_every_n_steps=3)
     steps = [(line.split(",")[0], "val_loss" in line) for line in logger.path.read_text().splitlines()]
     assert steps == [('{"step": 3', False), ('{"step": 4', True), ('{"step": 6', False), ('{"step": 8', True)]
+
+
+def test_what_is_left_of_an_accumulation_is_logged_too(tmp_path):
+    """Epochs of 4 batches in updates of 3 and 1; stopped after each batch, too."""
+
+    def run(folder, *callbacks):
+        logger = JSONLogger(folder)
+        stopping = EarlyStopping("loss", patience=1, min_delta=1e9)
+        trainer = Trainer(
+            max_epochs=9, accumulate_grad_batches=3, logger=logger, log_every_n_steps=2,
+            check_val_every_n_epoch=3, callbacks=[stopping, ModelCheckpoint(folder / "kept"), *callbacks],
+        )  # fmt: skip
+        trainer.fit(Task(), loader(), loader(), ckpt_path="last")
+        return trainer.interrupted, trainer.position, logger.path.read_text()
+
+    whole = run(tmp_path / "whole")
+    assert whole[:2] == (False, (2, 0, False, 4, 0))
+    assert [line[:10] for line in whole[2].splitlines()] == ['{"step": 2', '{"step": 4']
+    for _ in range(8):
+        assert run(tmp_path / "stopped", Signal(signal.SIGTERM))[0]
+    assert run(tmp_path / "stopped") == whole
 
 
 def test_the_progress_bar():
