@@ -35,7 +35,7 @@ class Schedule:
             )
 
     def step(self, look: Callable[[str, str], float | None]) -> None:
-        """``look(name, who)`` gives the metric, or None where there is no new one, and the scheduler waits."""
+        """``look(name, who)`` gives the metric, or None where there is no new one: the scheduler waits."""
         if self.monitor is None:
             self.scheduler.step()
         elif (value := look(self.monitor, type(self.scheduler).__name__)) is not None:
