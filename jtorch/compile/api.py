@@ -503,7 +503,7 @@ def compile(
 
 
 def _compiled(model: Callable, options: Options) -> Any:
-    from jtorch.compile.module import OptimizedModule
+    from jtorch.compile.module import optimized
     from jtorch.nn.module import Module
 
     if not callable(model):
@@ -513,5 +513,5 @@ def _compiled(model: Callable, options: Options) -> Any:
     if not options.disabled and config.get("COMPILE"):
         frames.require_known()
     if isinstance(model, Module):
-        return OptimizedModule(model, CompiledFunction(model, options))
+        return optimized(model, options)
     return CompiledFunction(model, options)

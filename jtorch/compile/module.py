@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jtorch.nn.calling import uncompiled
@@ -33,7 +34,7 @@ class OptimizedModule(Module):
         return self._compiled(*args, **kwargs)
 
     def __reduce__(self) -> Any:  # a copy, or what is unpickled, records for itself
-        return _again, (self._orig_mod, self._compiled.options)
+        return optimized, (self._orig_mod, self._compiled.options)
 
     @property
     def training(self) -> bool:  # type: ignore[override]
@@ -59,7 +60,26 @@ class OptimizedModule(Module):
             setattr(self._modules["_orig_mod"], name, value)
 
 
-def _again(module: Module, options: Any) -> OptimizedModule:
+class CompiledInside:
+    """The call of a module that is eager around a compiled part, of which it has the attributes."""
+
+    def __init__(self, module: Module, part: Any) -> None:
+        self._module, self._part, self.options = module, part, part.options
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._module(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_part"], name)
+
+
+def optimized(module: Module, options: Any) -> OptimizedModule:
+    """``module``, compiled, or around its compiled part."""
     from jtorch.compile.api import CompiledFunction
 
-    return OptimizedModule(module, CompiledFunction(module, options))
+    part = module._compiled_part
+    if part is module:
+        return OptimizedModule(module, CompiledFunction(module, options))
+    compiled = CompiledFunction(functools.partial(uncompiled, part), options)
+    part._call_through(compiled)
+    return OptimizedModule(module, CompiledInside(module, compiled))

@@ -72,6 +72,8 @@ class Op:
         self.integer_text: str | None = facts.pop("integer_text", None)
         self.check: tuple[str, str] | None = facts.pop("check", None)  # (failing test, sentence)
         self.may_raise: bool = facts.pop("may_raise", False)  # opaque: for some elements
+        # opaque: (array for the output, *inputs) -> what ``wait()``s for it; runs in the background
+        self.start: Callable | None = facts.pop("start", None)
         self.combine: str | None = facts.pop("combine", None)  # of a reduction
         self.identity: Any = facts.pop("identity", None)
         self.shape: Callable | None = facts.pop("shape", None)  # (*shapes, **statics) -> shape
@@ -315,6 +317,10 @@ class Evaluator:
 
     def next_call(self, generator: Any) -> tuple[Any, Any]:
         """(seed, op call number) of the next random op drawn from ``generator``."""
+        raise NotImplementedError
+
+    def exchange(self, collective: Any, values: Sequence[Any]) -> Any:
+        """The elements of ``values``, flat, behind each other, after a collective of all processes."""
         raise NotImplementedError
 
 

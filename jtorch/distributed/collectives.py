@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.distributed import reduction, steps
+from jtorch.compiler import is_compiling
+from jtorch.distributed import recorded, reduction, steps
 from jtorch.distributed.buffers import Target, check_alike, check_tensor, check_tensors, read, told
 from jtorch.distributed.reduction import ReduceOp
 from jtorch.distributed.work import Order, Work
@@ -35,11 +36,13 @@ def all_reduce(
 
     Source: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce
     """
-    if (g := entered("all_reduce", group)) is None:
+    if (g := entered("all_reduce", group, is_recorded=True)) is None:
         return None
-    target = Target(check_tensor(tensor, "tensor"))
-    op = reduction.checked("all_reduce", op, target.flat.dtype)
+    op = reduction.checked("all_reduce", op, check_tensor(tensor, "tensor").dtype.numpy)
     order = _order("all_reduce", tensor, op.name)
+    if is_compiling():
+        return recorded.given(tensor, recorded.all_reduce(g, [tensor], order, op), async_op)
+    target = Target(tensor)
     if reduction.is_native(target.flat.dtype):
         return g.start(order, steps.all_reduce(g, target, op), async_op)
     return g.start(order, steps.ordered_all_reduce(g, target, op), async_op, stages=2)
@@ -52,11 +55,14 @@ def ordered_all_reduce(
 
     They are the same with any MPI, and wherever in a larger tensor the elements stand. jtorch's own.
     """
-    if (g := entered("ordered_all_reduce", group)) is None:
+    if (g := entered("ordered_all_reduce", group, is_recorded=True)) is None:
         return None
-    target = Target(check_tensor(tensor, "tensor"))
-    op = reduction.checked("ordered_all_reduce", op, target.flat.dtype)
+    op = reduction.checked("ordered_all_reduce", op, check_tensor(tensor, "tensor").dtype.numpy)
     order = _order("ordered_all_reduce", tensor, op.name)
+    if is_compiling():
+        found = recorded.all_reduce(g, [tensor], order, op, in_order=True)
+        return recorded.given(tensor, found, async_op)
+    target = Target(tensor)
     return g.start(order, steps.ordered_all_reduce(g, target, op), async_op, stages=2)
 
 
@@ -68,11 +74,14 @@ def broadcast(
 
     Source: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.broadcast
     """
-    if (g := entered("broadcast", group)) is None:
+    if (g := entered("broadcast", group, is_recorded=True)) is None:
         return None
     root = root_of(g, "src", src, group_src)
-    target = Target(check_tensor(tensor, "tensor"))
-    return g.start(_order("broadcast", tensor, f"from {root}"), steps.broadcast(g, target, root), async_op)
+    order = _order("broadcast", check_tensor(tensor, "tensor"), f"from {root}")
+    if is_compiling():
+        return recorded.given(tensor, recorded.broadcast(g, [tensor], order, root), async_op)
+    target = Target(tensor)
+    return g.start(order, steps.broadcast(g, target, root), async_op)
 
 
 def reduce(
@@ -113,12 +122,14 @@ def all_gather_into_tensor(
 
     Source: https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_into_tensor
     """
-    if (g := entered("all_gather_into_tensor", group)) is None:
+    if (g := entered("all_gather_into_tensor", group, is_recorded=True)) is None:
         return None
     check_tensor(output_tensor, "output_tensor")
     _check_sizes("all_gather_into_tensor", g, output_tensor, input_tensor)
-    targets = [Target(output_tensor, reads=False)]
     order = _order("all_gather_into_tensor", input_tensor)
+    if is_compiling():
+        return recorded.given(output_tensor, recorded.all_gather(g, [input_tensor], order), async_op)
+    targets = [Target(output_tensor, reads=False)]
     return g.start(order, steps.all_gather(g, read(input_tensor), targets), async_op)
 
 

@@ -34,6 +34,7 @@ def refuse_recording(name: str) -> None:
     if is_compiling():
         raise CompileError(
             f"jtorch.distributed.{name}() in a compiled function: a recording would do it once, and its "
-            "replays never. Call it outside (compile forward and backward, and average gradients after "
-            "them), or in a function that is disabled for compiling (jtorch.compiler.disable)."
+            "replays never. Call it outside, or in a function that is disabled for compiling "
+            "(jtorch.compiler.disable). DistributedDataParallel, all_reduce, broadcast and "
+            "all_gather_into_tensor are part of the recording."
         )

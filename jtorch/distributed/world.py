@@ -224,9 +224,13 @@ def _resolved(group: Any) -> ProcessGroup:
     return group
 
 
-def entered(name: str, group: Any) -> ProcessGroup | None:
-    """The group that a collective is for; None, with a warning, in a process that is not in it."""
-    refuse_recording(name)
+def entered(name: str, group: Any, is_recorded: bool = False) -> ProcessGroup | None:
+    """The group that a collective is for; None, with a warning, in a process that is not in it.
+
+    In a compiled function it is an error, unless ``is_recorded``.
+    """
+    if not is_recorded:
+        refuse_recording(name)
     if group is GroupMember.NON_GROUP_MEMBER:
         warnings.warn(
             f"Running {name} on global rank {get_rank()} which does not belong to the given group.",

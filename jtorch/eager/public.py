@@ -30,6 +30,7 @@ from jtorch.eager.creation import (
 from jtorch.eager.drawing import rand, rand_like, randn, randperm
 from jtorch.eager.engine import call_at_end, current_run, reached
 from jtorch.eager.exchange import as_tensor, from_dlpack, to_dlpack
+from jtorch.eager.exchanged import exchanged
 from jtorch.eager.functions.norms import vector_norm
 from jtorch.eager.grad_mode import enable_grad, is_grad_enabled, no_grad
 from jtorch.eager.hooks import RemovableHandle, add_hook
@@ -59,6 +60,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run", "enable_grad",
     "for_edge", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached", "repeated_draws",
     "saved_tensors_hooks", "through_identity",
+    # between processes, while a function is recorded
+    "exchanged",
     # what optimizers write
     "fill", "scaled", "update_each", "zero_gradient",
 ]  # fmt: skip

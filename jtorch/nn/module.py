@@ -211,6 +211,11 @@ class Module(Changeable, Hooked):
         if hasattr(self, name) and name not in place:
             raise KeyError(f"attribute '{name}' already exists")
 
+    @property
+    def _compiled_part(self) -> Module:
+        """The module that runs compiled where this one is to: a part, where what is around it stays eager."""
+        return self
+
     def compile(self, **options: Any) -> None:
         """Later calls of this module are compiled, with its hooks; ``options`` as in ``jtorch.compile``.
 
@@ -219,8 +224,12 @@ class Module(Changeable, Hooked):
         import jtorch
 
         compiler: Any = jtorch.compile  # a module that is called
-        call = functools.partial(calling.uncompiled, self)
-        self.__dict__["_compiled_call_impl"] = compiler(call, **options)
+        part = self._compiled_part
+        part._call_through(compiler(functools.partial(calling.uncompiled, part), **options))
+
+    def _call_through(self, compiled: Any) -> None:
+        """Let ``compiled`` answer the calls of this module."""
+        self.__dict__["_compiled_call_impl"] = compiled
         self.__dict__["_hooked"] = True  # the way of calls that are not plain
 
     # -- state -------------------------------------------------------------------------------------------

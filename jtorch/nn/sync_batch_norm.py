@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.autograd import Function
+from jtorch.compiler import is_compiling
 from jtorch.eager.public import Tensor, functions, no_grad, tensor, zeros
 from jtorch.nn import batch_norm
 from jtorch.nn.functional.normalization import _follow_statistics
@@ -18,7 +19,7 @@ class SyncBatchNorm(batch_norm._BatchNorm):
     """``BatchNorm`` of (N, C, ...) whose mean and variance are those of all processes' batches together.
 
     Batches may differ in size. In evaluation, in one process and without a process group it is a plain batch
-    norm. Not in compiled functions: CompileError.
+    norm. In a compiled function nobody looks whether there is more than one value per channel.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
     """
 
@@ -43,7 +44,8 @@ class SyncBatchNorm(batch_norm._BatchNorm):
         out = _Normalized.apply(input, self.weight, self.bias, mean, variance, self.eps, count, group)
         if self.track_running_stats:
             momentum = self._next_momentum(input)
-            _follow_statistics(self.running_mean, self.running_var, mean, variance, count, momentum)
+            unbiased = variance * (count / (count - 1))
+            _follow_statistics(self.running_mean, self.running_var, mean, unbiased, momentum)
         return out
 
     def _group(self) -> Any:
@@ -75,7 +77,7 @@ class SyncBatchNorm(batch_norm._BatchNorm):
         return made
 
 
-def _statistics(x: Tensor, group: Any) -> tuple[Tensor, Tensor, int]:
+def _statistics(x: Tensor, group: Any) -> tuple[Tensor, Tensor, Tensor]:
     """(mean, variance, number of values) of each channel over all processes; in float32 at least."""
     import jtorch.distributed as dist
 
@@ -88,8 +90,8 @@ def _statistics(x: Tensor, group: Any) -> tuple[Tensor, Tensor, int]:
         everyone = zeros(group.size(), mine.numel(), dtype=mine.dtype)
         dist.all_gather_into_tensor(everyone, mine, group)
         means, all_squares, counts = everyone.split([x.shape[1], x.shape[1], 1], 1)
-        total = int(counts.sum().item())
-        if total < 2:
+        total = counts.sum()
+        if not is_compiling() and total.item() < 2:
             raise ValueError(
                 f"Expected more than 1 value per channel when training, got input size {tuple(x.shape)} in "
                 "all processes together"
@@ -113,8 +115,8 @@ class _Normalized(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, eps: float, count: int,
-        group: Any,
+        ctx: Any, x: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, eps: float,
+        count: Tensor, group: Any,
     ) -> Tensor:  # fmt: skip
         scale = (variance + eps).rsqrt()
         ctx.save_for_backward(x, weight, mean, scale)

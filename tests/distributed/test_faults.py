@@ -36,6 +36,14 @@ def test_a_process_that_does_not_come(launch):
     fails(launch, "slow", r"waited 2\.\d s, the timeout is 2 s\. Rank 0 \(process \d+\) started", below=3)
 
 
+def test_a_process_that_does_not_come_to_a_compiled_step(launch):
+    ended = launch(2, "compiled_fault.py", check=False)
+    said = r"all_reduce\(float32\[51\], AVG\) #\d+ on rank 0 of 2 waited 2\.\d s, the timeout is 2 s\. Rank 1"
+    assert re.search(said, ended.text), ended.text
+    assert "nothing has changed" in ended.text, ended.text
+    assert seconds(ended, 0) < 3
+
+
 def test_a_process_that_raises(launch):
     ended = fails(launch, "raises", "ValueError: rank 0 had enough", rank=0, below=1)
     assert ended.status == 1

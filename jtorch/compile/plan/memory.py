@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import heapq
+import itertools
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,7 @@ from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
 from jtorch.compile.plan.loops import Gather, Load, Nest, Store, build_nest
 from jtorch.core.op import BY_NAME
 
+_BACKGROUND = "background"  # the queue of what runs there
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -80,6 +82,11 @@ class Task:
         """What it does: the name of its nest, or that of the op that a library computes."""
         return self.nest.name if self.nest is not None else self.step.eqns[0].op.name
 
+    @property
+    def in_background(self) -> bool:
+        """Whether it only begins at its turn, and is waited for by who reads what it gives."""
+        return self.step.kind is StepKind.HOST and self.step.eqns[0].op.start is not None
+
     def __post_init__(self) -> None:
         """A library call, a checked index or an integer division may fail."""
         if self.nest is None:
@@ -124,6 +131,7 @@ class _Planner:
     def plan(self) -> Plan:
         self._place_outputs()
         self._failures_first()
+        self._background_first()
         order = self._ordered()
         arena = self._allocate(order)
         return Plan(self.fused, tuple(self.destinations), tuple(order), self.places, arena)
@@ -200,6 +208,17 @@ class _Planner:
 
     # -- order ---------------------------------------------------------------------------------------------
 
+    def _background_first(self) -> None:
+        """What runs in the background begins in the program's order, and nobody reads it before all of that
+        has begun that stands before the reader: so it has the time of what stands between."""
+        begun = [t for t in self.tasks if t.in_background]
+        place = {t: k for k, t in enumerate(self.tasks)} if begun else {}
+        for first, second in itertools.pairwise(begun):
+            self._order([first], second)
+        for task in begun:
+            for reader in [r for v in task.writes for r in self.readers.get(v, ())]:
+                self._order([t for t in begun if place[t] < place[reader]], reader)
+
     def _ordered(self) -> list[Task]:
         """Topological; hidden work first, then visible writes, nests that are alike side by side."""
         waiting = {t: len(self.after[t]) for t in self.tasks}
@@ -273,18 +292,19 @@ class _Ready:
         self.place = {t: k for k, t in enumerate(tasks)}
         self.tasks = tasks
         self.likeness = {t: t.nest.likeness for t in tasks if t.nest is not None}
-        self.queues: dict[Hashable, list[int]] = {True: [], False: []}
+        self.queues: dict[Hashable, list[int]] = {True: [], False: [], _BACKGROUND: []}
         self.taken: set[int] = set()
 
     def add(self, task: Task) -> None:
-        heapq.heappush(self.queues[task.visible], self.place[task])
+        queue = _BACKGROUND if task.in_background else task.visible
+        heapq.heappush(self.queues[queue], self.place[task])
         if task in self.likeness:
             heapq.heappush(self.queues.setdefault(self.likeness[task], []), self.place[task])
 
     def next(self, last: Task | None) -> Task | None:
-        """One that is like ``last``, else a hidden one, else any; the earliest of them."""
+        """One that goes on in the background, else one like ``last``, a hidden one, any; the earliest."""
         same = [self.likeness[last]] if last in self.likeness else []
-        names: list[Hashable] = [*same, False, True]
+        names: list[Hashable] = [_BACKGROUND, *same, False, True]
         for name in names:
             queue = self.queues[name]
             while queue:

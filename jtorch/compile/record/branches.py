@@ -19,6 +19,7 @@ import numpy as np
 
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
+from jtorch.compile.record.exchange import refuse_elements
 from jtorch.compile.record.snapshot import value_now
 from jtorch.core.errors import CompileError, OtherBranch, user_source
 from jtorch.core.op import BY_NAME
@@ -63,6 +64,7 @@ class Branches:
 
     def values_of(self, atoms: Sequence[Atom]) -> list[np.ndarray]:
         """The values of ``atoms`` for the arguments of this recording."""
+        refuse_elements(self.tracer)
         for entry in self.tracer.inputs[self._inputs :]:
             self._values[entry.var] = np.asarray(value_now(entry), entry.var.dtype)
         for eqn in self.tracer.eqns[self._eqns :]:

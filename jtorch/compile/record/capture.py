@@ -72,7 +72,7 @@ class Capture:
     sets_grads: bool = False  # whether tensors among the results get a ``grad``
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
-    calls_out: bool = False  # whether it runs functions that are disabled for compiling
+    calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
     epoch: int = 0  # of ``watch.structure``, when it began
 
@@ -150,7 +150,7 @@ def _capture(
             _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, observer)
             made = _recorded(tracer, observer, returned)
-    made.error, made.calls_out = error, bool(tracer.callees)
+    made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed = tracer.places, fixed
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}

@@ -25,7 +25,7 @@ from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Scalar, check_arithmetic, expect_real
 from jtorch.compile.observe.texts import check_text
-from jtorch.compile.record import items
+from jtorch.compile.record import exchange, items
 from jtorch.compile.record.branches import Branches
 from jtorch.compile.record.graphs import Graphs, check_uses_gradient
 from jtorch.compile.record.inputs import (
@@ -80,6 +80,7 @@ class Tracer(Evaluator):
         self.graphs = Graphs(self)
         self.callees: list[Any] = []  # calls of disabled functions, see ``callees``
         self.written_places: Callable[[], list[Any]] = list  # what was written outside so far
+        self.exchanges: list[Any] = []  # collectives between processes, see ``exchange``
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``
@@ -458,6 +459,9 @@ class Tracer(Evaluator):
         self.write(before, self.lift(data) + g)
         before._cell[0] += 1
         return before
+
+    def exchange(self, collective: Any, values: Sequence[Any]) -> Any:
+        return exchange.record(self, collective, values)
 
     def next_call(self, generator: Any) -> tuple[Any, Any]:
         self.only_now("draws random numbers")

@@ -461,7 +461,8 @@ def fail(plan: Any, status: int) -> None:
 def stop(plan: Any, error: BaseException) -> None:
     """Raise what ended a replay that wrote nothing: as ``FailedCheck`` where the function itself may run now.
 
-    Not where a disabled callee has run already: it would again. Nor for what eager mode has no part in.
+    Not where a disabled callee or a collective has run already: it would again. Nor for what eager mode has
+    no part in.
     """
     ours = isinstance(error, (OtherBranch, CompileError, MemoryError))
     if isinstance(error, Exception) and not ours and not plan.capture.calls_out:

@@ -16,21 +16,20 @@ import numpy as np
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.emitter import Edge, Number, Pointer
-from jtorch.compile.graph.access import layout_of
-from jtorch.compile.graph.ir import Literal, Var
+from jtorch.compile.graph.ir import Var
 from jtorch.compile.graph.products import Factors, product_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.memory import Place, Plan, Task, Where
 from jtorch.compile.plan.pieces import nest_time, pieces_of
 from jtorch.compile.run import arena
-from jtorch.compile.run.host import array_at, view_of
+from jtorch.compile.run.host import array_at
+from jtorch.compile.run.host_calls import Background, HostCall, Wait
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
 from jtorch.native import cache, workers
 from jtorch.native.contraction import FAILURES, Call, call_of
 from jtorch.native.executor import Executor, Patch, layout_is_known
-from jtorch.ops import xp
 
 
 class Addresses:
@@ -68,6 +67,7 @@ class Replay(Runner):
         self.is_cut = bool(workers.pool()) and sum(map(self._time, self.plan.tasks)) >= LEAST_TOTAL
         self.segments: list[Any] = []
         self._make_segments()
+        self.background = [s for s in self.segments if isinstance(s, Background)]
         self.run: Callable[..., int] = self._entry()
 
     # -- building ------------------------------------------------------------------------------------------
@@ -82,14 +82,23 @@ class Replay(Runner):
 
     def _make_segments(self) -> None:
         pending: list[Task] = []
+        begun: list[Background] = []  # that nobody has waited for
         for task in self.plan.tasks:
-            if task.step.kind is StepKind.HOST:
+            waits = [c for c in begun if task.visible or not task.reads.isdisjoint(c.task.writes)]
+            if waits or task.step.kind is StepKind.HOST:
                 self._close(pending)
                 pending = []
+            self.segments += map(Wait, waits)
+            begun = [c for c in begun if c not in waits]
+            if task.in_background:
+                begun.append(Background(task, self))
+                self.segments.append(begun[-1])
+            elif task.step.kind is StepKind.HOST:
                 self.segments.append(HostCall(task, self))
             else:
                 pending.append(task)
         self._close(pending)
+        self.segments += map(Wait, begun)
 
     def _close(self, tasks: list[Task]) -> None:
         if tasks:
@@ -210,6 +219,8 @@ class Replay(Runner):
     def _run_segments(self, *arguments: Any) -> int:
         with self.alone:  # between segments other Python threads run, but the arena is this call's
             store(self.words, arguments)  # the first segment may be a library call
+            for segment in self.background:
+                segment.end()  # of a run that was broken off: it writes the memory of this one
             for segment in self.segments:
                 status = segment.run(*arguments)
                 if status:
@@ -249,6 +260,17 @@ class Replay(Runner):
             address = arguments[self.addresses.dynamic[place]].__array_interface__["data"][0]
         return address
 
+    def array(self, var: Var, arguments: Sequence[Any]) -> np.ndarray:
+        """The memory of a variable in this call, which lives as long as the array."""
+        place = self.plan.places[var]
+        if place.kind is Where.ARENA:
+            begin = self.address(var, arguments) - self.addresses.memory.__array_interface__["data"][0]
+            raw = self.addresses.memory.view(np.uint8)[begin : begin + var.type.nbytes]
+            return raw.view(var.dtype).reshape(var.shape)
+        if place in self.addresses.dynamic:
+            return arguments[self.addresses.dynamic[place]]
+        return array_at(self.address(var, arguments), var)
+
     def status_text(self, status: int) -> tuple[str, Any]:
         """(what went wrong, where in the user's program)."""
         row, code = Executor.decode(status)
@@ -281,32 +303,6 @@ class Native:
     @property
     def ended(self) -> int:
         return self.executor.ended
-
-
-class HostCall:
-    """A library call between two tables: the body of an op that has no kernel, on NumPy."""
-
-    def __init__(self, task: Task, replay: Replay) -> None:
-        self.owners = [task]
-        self.task = task
-        self.replay = replay
-        self.ended = 0
-
-    def run(self, *arguments: Any) -> int:
-        (eqn,) = self.task.step.eqns
-        values = []
-        for atom in eqn.inputs:
-            if isinstance(atom, Literal):
-                values.append(atom.dtype.type(atom.value))
-                continue
-            layout = layout_of(atom, self.replay.plan.fused.find)
-            assert layout is not None
-            values.append(view_of(self.replay.address(layout.owner, arguments), atom, layout))
-        outs = eqn.op.body(xp, *values, **eqn.statics)
-        for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
-            array_at(self.replay.address(var, arguments), var)[...] = value
-        self.ended += 1
-        return 0
 
 
 def _word(number: Number) -> int:

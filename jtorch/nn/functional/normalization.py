@@ -96,15 +96,19 @@ def _follow_statistics(
     running_var: Tensor | None,
     mean: Any,
     variance: Any,
-    count: int,
     momentum: Any,
 ) -> None:
-    """``count`` values went into each variance, whose unbiased estimate is followed."""
+    """Let what is running follow the mean, and the unbiased estimate of the variance."""
     with no_grad():
         if running_mean is not None:
             _follow(running_mean, mean.detach(), momentum)
         if running_var is not None:
-            _follow(running_var, variance.detach() * (count / max(count - 1, 1)), momentum)
+            _follow(running_var, variance.detach(), momentum)
+
+
+def _unbiased(variance: Any, count: int) -> Any:
+    """The unbiased estimate, of a variance that ``count`` values went into."""
+    return variance.detach() * (count / max(count - 1, 1))
 
 
 def batch_norm(
@@ -133,7 +137,7 @@ def batch_norm(
     out, mean, variance = ops.batch_norm(input, weight, bias, eps=dt.plain(eps))
     if input.numel() and (running_mean is not None or running_var is not None):
         count = math.prod(input.shape) // max(input.shape[1], 1)
-        _follow_statistics(running_mean, running_var, mean, variance, count, momentum)
+        _follow_statistics(running_mean, running_var, mean, _unbiased(variance, count), momentum)
     return out
 
 
@@ -185,7 +189,8 @@ def instance_norm(
     # only now: weight or bias may be a running statistic, too
     if running_mean is not None or running_var is not None:
         means, variances = (t.detach().reshape(n, c).mean(0) for t in (mean, variance))
-        _follow_statistics(running_mean, running_var, means, variances, math.prod(shape[2:]), momentum)
+        unbiased = _unbiased(variances, math.prod(shape[2:]))
+        _follow_statistics(running_mean, running_var, means, unbiased, momentum)
     return out
 
 

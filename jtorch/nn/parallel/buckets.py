@@ -43,19 +43,21 @@ class Bucket:
         return flat[self.begins[k] : self.begins[k + 1]].view(self.params[k].shape)
 
     def put(self, k: int, gradient: Tensor | None) -> None:
-        """Copy the gradient of the ``k``-th parameter in, zeros where it has none.
+        """Copy the gradient of the ``k``-th parameter in, zeros where it has none."""
+        with no_grad():
+            part = self.part(k)
+            part.zero_() if gradient is None else part.copy_(self.checked(k, gradient).detach())
 
-        Raises RuntimeError for another dtype, whose values would be rounded here.
-        """
-        if gradient is not None and gradient.dtype is not self.dtype:
+    def checked(self, k: int, gradient: Tensor) -> Tensor:
+        """The gradient of the ``k``-th parameter. Raises RuntimeError for another dtype, whose values would
+        be rounded here."""
+        if gradient.dtype is not self.dtype:
             raise RuntimeError(
                 f"the gradient of {self.names[k]} is {gradient.dtype.name}, and its bucket "
                 f"{self.dtype.name}: the module was converted after DistributedDataParallel was made; "
                 "convert it before (DistributedDataParallel(module.double()))"
             )
-        with no_grad():
-            part = self.part(k)
-            part.zero_() if gradient is None else part.copy_(gradient.detach())
+        return gradient
 
     def __str__(self) -> str:
         size = f"{self.nbytes / MB:.2f} MB" if self.nbytes >= MB / 10 else f"{self.nbytes} bytes"

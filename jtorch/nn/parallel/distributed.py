@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import jtorch.distributed as dist
+from jtorch.compiler import is_compiling
 from jtorch.distributed.algorithms.join import Join, Joinable, JoinHook
 from jtorch.distributed.errors import refuse_recording
 from jtorch.eager.public import Tensor, is_grad_enabled, tensor
 from jtorch.nn.module import Module
-from jtorch.nn.parallel import buckets, reducer
+from jtorch.nn.parallel import buckets, recorded, reducer
 
 
 class DistributedDataParallel(Module, Joinable):
@@ -94,7 +95,8 @@ class DistributedDataParallel(Module, Joinable):
     # -- a step --------------------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        refuse_recording("DistributedDataParallel.forward")
+        if is_compiling():
+            return self._recorded(*inputs, **kwargs)
         sync = is_grad_enabled() and self.require_backward_grad_sync
         if sync:
             self.reducer.check_finished()
@@ -107,6 +109,22 @@ class DistributedDataParallel(Module, Joinable):
             self.reducer.prepare(out, self._divisor())
         self.require_forward_param_sync = self.require_backward_grad_sync
         return out
+
+    def _recorded(self, *inputs: Any, **kwargs: Any) -> Any:
+        """``forward`` in a compiled function."""
+        recorded.refuse_what_is_not_recorded(self)
+        sync = is_grad_enabled() and self.require_backward_grad_sync
+        if self.broadcast_buffers and self.require_backward_grad_sync:
+            found = [b for b in self.module.buffers() if b is not None]
+            recorded.broadcast_coalesced(found, self.process_group, 0)
+        out = self.module(*inputs, **kwargs)
+        self.reducer.recorded = recorded.RecordedPass(self.reducer, out) if sync else None
+        return out
+
+    @property
+    def _compiled_part(self) -> Module:
+        """Its module: ``backward()`` comes after the call, and averages in eager mode."""
+        return self.module
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jtorch.distributed as dist
+from jtorch.compiler import is_compiling
 from jtorch.eager.public import Tensor, call_at_end, no_grad, reached, tensor, zeros
 from jtorch.nn.parallel.buckets import Bucket, GradBucket, plan
+from jtorch.nn.parallel.recorded import RecordedPass
 
 _UNFINISHED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This error "
@@ -30,6 +32,13 @@ _ONCE = (
 )
 
 
+_OUTSIDE = (
+    "DistributedDataParallel was called in a compiled function, and backward() outside of it, where nothing "
+    "averages the gradients: call backward() in that function, too, or compile the module alone: "
+    "model = jtorch.compile(DistributedDataParallel(module))"
+)
+
+
 class Reducer:
     """The buckets of a module's parameters, and what is under way between the processes."""
 
@@ -43,6 +52,8 @@ class Reducer:
         self.buckets = plan(named, first_mb, cap_mb)
         self.place = {n: (b, k) for b in self.buckets for k, n in enumerate(b.numbers)}
         self.find_unused = find_unused
+        self.deterministic = deterministic
+        self.recorded: RecordedPass | None = None  # of the function that is being recorded
         self.send = dist.ordered_all_reduce if deterministic else dist.all_reduce
         self.hook: Callable | None = None
         self.hook_state: Any = None
@@ -68,19 +79,31 @@ class Reducer:
         self.expects, self.divisor, self.next = True, divisor, 0
         self.began = False
         self.came = set()
-        self.outputs.update(node for t in tensors_in(output) if (node := t.grad_fn) is not None)
+        self.note_outputs(output)
         for bucket in self.buckets:
             bucket.missing = len(bucket.params)
 
+    def note_outputs(self, output: Any) -> None:
+        self.outputs.update(node for t in tensors_in(output) if (node := t.grad_fn) is not None)
+
     def check_finished(self) -> None:
-        missing = [name for n, name in enumerate(self.names) if n not in self.came]
-        if self.expects and self.began and missing:
+        if self.expects and self.began:
+            self.check_came(self.came)
+
+    def check_came(self, came: set[int]) -> None:
+        """Raise RuntimeError where the gradients of some parameters are not among those that came."""
+        missing = [name for n, name in enumerate(self.names) if n not in came]
+        if missing:
             raise RuntimeError(_UNFINISHED.format(rank=self.group.rank(), names=", ".join(missing)))
 
     def _accumulated(self, number: int, param: Tensor) -> None:
-        again = number in self.came if self.expects else bool(reached(self.outputs))
-        if again:
-            raise RuntimeError(_ONCE.format(name=self.names[number], number=number))
+        if is_compiling():
+            if self.recorded is not None:
+                self.recorded.accumulated(number)
+            return
+        self.check_once(number, self.came if self.expects else None)
+        if not self.expects and self.recorded is not None and not self.recorded.is_done:
+            raise RuntimeError(_OUTSIDE)
         self.touched.add(number)
         if not self.expects:
             return
@@ -91,6 +114,13 @@ class Reducer:
         self.group.progress()
         if self.next == len(self.buckets):
             self._finish()
+
+    def check_once(self, number: int, came: set[int] | None) -> None:
+        """Raise RuntimeError for a gradient that came before, or where none is expected (``came`` is None)
+        though it is of a forward whose gradients are averaged."""
+        again = bool(reached(self.outputs)) if came is None else number in came
+        if again:
+            raise RuntimeError(_ONCE.format(name=self.names[number], number=number))
 
     def _begin(self, first: int) -> None:
         """At the ``first`` gradient of a pass: those that it does not lead to will not come.
