@@ -43,9 +43,9 @@ def all_reduce(
     if is_compiling():
         return recorded.given(tensor, recorded.all_reduce(g, [tensor], order, op), async_op)
     target = Target(tensor)
-    if reduction.is_native(target.flat.dtype):
-        return g.start(order, steps.all_reduce(g, target, op), async_op)
-    return g.start(order, steps.ordered_all_reduce(g, target, op), async_op, stages=2)
+    if reduction.in_order(op, target.flat.dtype, target.flat.nbytes):
+        return g.start(order, steps.ordered_all_reduce(g, target, op), async_op, stages=2)
+    return g.start(order, steps.all_reduce(g, target, op), async_op)
 
 
 def ordered_all_reduce(

@@ -12,11 +12,28 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from jtorch.core import config
 from jtorch.distributed import board as boards
 from jtorch.distributed import mpi
 from jtorch.distributed.errors import DistBackendError
 from jtorch.distributed.work import Order, Work, poll
+
+
+class Scratch:
+    """Memory that collectives need while they are under way, kept for the next ones."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[np.ndarray]] = {}
+
+    def take(self, size: int, dtype: np.dtype) -> np.ndarray:
+        """``size`` elements, of any value."""
+        free = self._free.get(size * dtype.itemsize)
+        return free.pop().view(dtype) if free else np.empty(size, dtype)
+
+    def give_back(self, array: np.ndarray) -> None:
+        self._free.setdefault(array.nbytes, []).append(array.reshape(-1).view(np.uint8))
 
 
 class ProcessGroup:
@@ -37,6 +54,7 @@ class ProcessGroup:
         self.board = boards.make(comm, local)
         local.Free()
         self.broken = ""
+        self.scratch = Scratch()
         self.pending: deque[Work] = deque()
         self.checks_orders = debug_level() == "DETAIL"
         self._next = 0

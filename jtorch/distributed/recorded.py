@@ -1,13 +1,14 @@
 """Collectives inside compiled functions: what a recording holds of them, and what its replays begin.
 
 Each is one equation, which begins when what it sends has been computed, and is waited for by who reads what
-it gives. They are those of eager mode, of the same order and number: a process that runs compiled meets others
-that do not.
+it gives. They are those of eager mode, of the same order and number: a process that runs compiled meets
+others that do not.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,13 +56,15 @@ class Memory:
 
 
 class Begun:
-    """A collective of a recording, whose ``result()`` is flat; averages are divided where it is asked for."""
+    """A collective of a recording, whose result is flat; averages are divided where it is asked for."""
 
     def __init__(self, flat: Tensor, divisor: int = 1) -> None:
         self._flat, self._divisor = flat, divisor
 
-    def result(self) -> Tensor:
-        return self._flat if self._divisor == 1 else self._flat / self._divisor
+    def result(self, begin: int, shape: tuple[int, ...]) -> Tensor:
+        """The elements from number ``begin`` on, in this shape."""
+        part = self._flat[begin : begin + math.prod(shape)].view(shape)
+        return part if self._divisor == 1 else part / self._divisor
 
 
 class RecordedWork:
@@ -73,7 +76,7 @@ class RecordedWork:
 
     def wait(self, timeout: Any = None) -> bool:
         with no_grad():
-            self._tensor.copy_(self._begun.result().view(self._tensor.shape))
+            self._tensor.copy_(self._begun.result(0, tuple(self._tensor.shape)))
         return True
 
     def __getattr__(self, name: str) -> Any:
@@ -96,9 +99,10 @@ def all_reduce(
 
     Averages are divided in the recording, where kernels that read them do so.
     """
-    native = reduction.is_native(tensors[0].dtype.numpy)
-    how = ReduceOp.SUM if op is ReduceOp.AVG and native else op
-    begin = steps.ordered_all_reduce if in_order or not native else steps.all_reduce
+    dtype = tensors[0].dtype.numpy
+    how = ReduceOp.SUM if op is ReduceOp.AVG and reduction.is_native(dtype) else op
+    in_order = in_order or reduction.in_order(op, dtype, sum(t.numel() for t in tensors) * dtype.itemsize)
+    begin = steps.ordered_all_reduce if in_order else steps.all_reduce
     stages = 2 if begin is steps.ordered_all_reduce else 1
     collective = Collective(group, order, lambda memory: begin(group, memory, how), stages)
     return Begun(_begun(collective, tensors), 1 if how is op else group.size())

@@ -6,6 +6,7 @@ tensors that were written. First steps travel on ``group.comm``, second ones on 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -28,15 +29,22 @@ def all_reduce(group: Any, target: Target, op: ReduceOp) -> Steps:
 
 
 def ordered_all_reduce(group: Any, target: Target, op: ReduceOp) -> Steps:
-    """Each process gets one part of all tensors, adds them up in the order of ranks, and gives it to all."""
-    n, size = group.size(), target.flat.size
-    part = -(-size // n)
-    given, received = np.zeros(n * part, target.flat.dtype), np.empty((n, part), target.flat.dtype)
-    given[:size] = target.flat
-    yield group.comm.Ialltoall(raw(given), raw(received.reshape(-1)))
-    mine = reduction.folded(received, op)
-    yield group.second.Iallgather(raw(mine), raw(given))
-    target.flat[...] = given[:size]
+    """Each process gets one part of all tensors, adds them up in the order of ranks, and gives it to all.
+
+    Source: Thakur, Rabenseifner and Gropp 2005, doi:10.1177/1094342005051521 (reduce-scatter, allgather).
+    """
+    n, here, flat = group.size(), group.rank(), target.flat
+    edges = [flat.size * k // n for k in range(n + 1)]
+    counts, begins = [b - a for a, b in itertools.pairwise(edges)], edges[:-1]
+    mine = flat[edges[here] : edges[here + 1]]
+    rows = group.scratch.take(n * mine.size, flat.dtype).reshape(n, mine.size)
+    given = [0 if k == here else c for k, c in enumerate(counts)]  # its own stays where it is
+    taken = [0 if k == here else mine.size for k in range(n)]
+    places = [k * mine.size for k in range(n)]
+    yield group.comm.Ialltoallv([raw(flat), (given, begins)], [raw(rows.reshape(-1)), (taken, places)])
+    reduction.fold_into(mine, [mine if k == here else row for k, row in enumerate(rows)], op)
+    group.scratch.give_back(rows)
+    yield group.second.Iallgatherv(mpi.load().IN_PLACE, [raw(flat), (counts, begins)])
     target.commit()
     return [target.tensor]
 

@@ -23,6 +23,9 @@ class Finished:
     def wait(self) -> bool:
         return True
 
+    def is_completed(self) -> bool:
+        return True
+
 
 def record(tracer: Any, collective: Any, values: Sequence[Any]) -> Any:
     """Append the equation of ``collective`` over ``values``; its result, flat."""

@@ -77,3 +77,20 @@ class Wait:
         self.call.end()
         self.ended += 1
         return 0
+
+
+class Progress:
+    """A look at what is under way: messages move only while somebody asks."""
+
+    owners: tuple = ()
+
+    def __init__(self, calls: list[Background]) -> None:
+        self.calls = list(calls)
+        self.ended = 0
+
+    def run(self, *arguments: Any) -> int:
+        for call in self.calls:
+            if call.under_way is not None:
+                call.under_way.is_completed()
+        self.ended += 1
+        return 0

@@ -23,13 +23,15 @@ from jtorch.compile.plan.memory import Place, Plan, Task, Where
 from jtorch.compile.plan.pieces import nest_time, pieces_of
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at
-from jtorch.compile.run.host_calls import Background, HostCall, Wait
+from jtorch.compile.run.host_calls import Background, HostCall, Progress, Wait
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
 from jtorch.native import cache, workers
 from jtorch.native.contraction import FAILURES, Call, call_of
 from jtorch.native.executor import Executor, Patch, layout_is_known
+
+_BETWEEN_LOOKS = 200  # microseconds of kernels between two looks at what is under way
 
 
 class Addresses:
@@ -97,6 +99,10 @@ class Replay(Runner):
                 self.segments.append(HostCall(task, self))
             else:
                 pending.append(task)
+                if begun and sum(map(self._time, pending)) > _BETWEEN_LOOKS:
+                    self._close(pending)
+                    pending = []
+                    self.segments.append(Progress(begun))
         self._close(pending)
         self.segments += map(Wait, begun)
 

@@ -52,9 +52,8 @@ class RecordedPass:
         self.reducer.check_came(self.came)
         with no_grad():
             for bucket, begun in self.sent:
-                flat = begun.result()
-                for k, p in enumerate(bucket.params):
-                    _gradient(p).copy_(bucket.part(k, flat))
+                for p, begin in zip(bucket.params, bucket.begins, strict=False):
+                    _gradient(p).copy_(begun.result(begin, tuple(p.shape)))
 
 
 def _gradient(p: Tensor) -> Tensor:
@@ -83,9 +82,9 @@ def broadcast_coalesced(tensors: Sequence[Tensor], group: Any, root: int) -> Non
         by_dtype.setdefault(t.dtype, []).append(t)
     for dtype, alike in by_dtype.items():
         order = Order("broadcast", (sum(t.numel() for t in alike),), dtype.name, f"from {root}")
-        flat = recorded.broadcast(group, alike, order, root).result()
+        begun = recorded.broadcast(group, alike, order, root)
         begin = 0
         with no_grad():
             for t in alike:
-                t.copy_(flat[begin : begin + t.numel()].view(t.shape))
+                t.copy_(begun.result(begin, tuple(t.shape)))
                 begin += t.numel()
