@@ -120,6 +120,16 @@ class Op:
         self.usual_face: tuple[str, str] | None = None
         self._check_declaration()
 
+    @property
+    def costly(self) -> bool:
+        """Whether its text calls a function, which takes longer than reading its arguments."""
+        return self.takes_root or any(mark in (self.text or "") for mark in ("_{t}(", "_{to}(", "_u64("))
+
+    @property
+    def takes_root(self) -> bool:
+        """Whether its text takes a square root, which is one instruction."""
+        return "sqrt(" in (self.text or "")
+
     def _check_declaration(self) -> None:
         missing = {
             Kind.ELEMENTWISE: (),  # without a text it is a library call

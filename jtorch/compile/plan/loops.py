@@ -80,13 +80,8 @@ class Compute(Value):
 
     @property
     def costly(self) -> bool:
-        """Worth keeping in memory instead of computing it again: its text calls a function."""
-        return self.is_root or any(mark in (self.op.text or "") for mark in ("_{t}(", "_{to}(", "_u64("))
-
-    @property
-    def is_root(self) -> bool:
-        """Its text takes a square root, which is one instruction."""
-        return "sqrt(" in (self.op.text or "")
+        """Worth keeping in memory instead of computing it again."""
+        return self.op.costly
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,7 +69,7 @@ def nest_time(nest: Nest) -> float:
         elif isinstance(value, Gather):
             each += _GATHERED
         elif isinstance(value, Compute):
-            each += _ROOT if value.is_root else _COSTLY if value.costly else _ARITHMETIC
+            each += _ROOT if value.op.takes_root else _COSTLY if value.costly else _ARITHMETIC
     each += sum(_PER_BYTE * s.var.dtype.itemsize for s in nest.stores if s.level == 2)
     each += _GATHERED * len(nest.scatters)
     return elements * each / 1000

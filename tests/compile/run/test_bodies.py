@@ -36,7 +36,8 @@ def asked(monkeypatch, request):
             found.append(function)
         return result
 
-    monkeypatch.setattr(large, "LEAST", 1)
+    for name in ("LEAST", "LEAST_SIMPLE"):
+        monkeypatch.setattr(large, name, 1)
     monkeypatch.setattr(large, "_run", lambda: run)
     for name in ("LEAST", "LEAST_IMAGES"):
         monkeypatch.setattr(bodies, name, 10**9 if request.param == "by rows" else 0)
@@ -158,6 +159,16 @@ def test_small_arrays_are_numpys(counted):
     x = _numbers(8, bodies.LEAST // 16)
     jtorch.nn.functional.mse_loss(x, x + 1)  # one number, of all rows
     assert counted == []
+
+
+@pytest.mark.parametrize(
+    ("op", "least"), [(jtorch.relu, large.LEAST_SIMPLE), (jtorch.sigmoid, large.LEAST)], ids=str
+)
+def test_what_does_little_for_an_element_needs_more_of_them(counted, op, least):
+    for n, kernels in ((least - 1, 0), (least, 2)):  # itself and its gradient
+        x = _numbers(n).requires_grad_()
+        op(x).backward(jtorch.ones(n))
+        assert len(counted) == kernels
 
 
 def test_numbers_may_change_and_keep_their_sign(counted):
