@@ -82,6 +82,8 @@ class Op:
         self.index_map: Callable | None = facts.pop("index_map", None)  # view as an index program
         # contraction: (axes of x, axes of y, **statics) -> ``ContractionAxes``
         self.contracted: Callable | None = facts.pop("contracted", None)
+        # view: the static that names the axis along which its inputs lie one after the other
+        self.joins: str | None = facts.pop("joins", None)
         self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
         self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``
         self.scatter: Callable | None = facts.pop("scatter", None)  # reduction: where elements go

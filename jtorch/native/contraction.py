@@ -21,6 +21,7 @@ from jtorch.core.products import MOST_AXES, Axis, BlasMatrices, Product, blas_ma
 from jtorch.core.strides import contiguous_strides
 from jtorch.native import blas, cache_files, packed, workers
 from jtorch.native.executor import Executor, Patch
+from jtorch.native.packed import Way
 
 Array = np.ndarray
 
@@ -33,6 +34,11 @@ _OWN_ROWS, _OWN_COLUMNS, _OWN_INNER = 64, 64, 32
 # 32 x 26 x 26 takes 8.5 ms packed and 5.5 so (two cores), that of 32 for 32 of 16 x 32 x 32 2.5 and 1.4; but
 # a convolution of 256 channels to 40, with many rows, a short inner axis and empty lanes, 1.3 times as long.
 _LONG_INNER, _PER_ROW, _MOST_ROWS, _FILLED = 2048, 2, 8192, 0.9
+
+# Many small matrices: OpenBLAS's time over that of our kernel for them is 0.9 to 2.4 where the second factor
+# alone is transposed, 0.9 to 1.2 otherwise, and less than 1 for thin ones. What BLAS cannot walk, as
+# heads of attention between others, took 70 us packed one by one and 14 so (128 x 16 x 16 x 16).
+_SMALL_ROWS, _SMALL_COLUMNS = 8, 8
 
 FAILURES = {
     blas.TOO_LARGE: "a size of a matrix product does not fit BLAS's 32 bits",
@@ -65,12 +71,12 @@ class Call:
     shared: np.ndarray | None
     matrices: BlasMatrices | None = None
     threaded: Sequence[int] = ()
-    direct: bool = False
+    way: Way = Way.PACKED
 
     @property
     def adds_bias(self) -> bool:
         """Whether its kernel can add a number to each column of the result."""
-        return self.shared is not None and not self.direct
+        return self.shared is not None and self.way is Way.PACKED
 
     def begins(self, piece: Piece) -> tuple[int, int, int]:
         """How many bytes into x, y and the result those of a piece begin."""
@@ -115,19 +121,34 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
     first = _first_of_direct(product, dtype.itemsize)
     if first is not None:
         product = product.exchanged() if first else product
-        shared = np.array(packed.describe(product, dtype.itemsize, first), np.int64)
-        pieces = product_pieces(*product.sizes) if pooled else whole
-        kernel = packed.kernel(kind, direct=True)
-        return Call(product, dtype, kernel, packed.PIECE_WORDS, pieces, shared, direct=True)
+        pieces = product_pieces(*product.sizes)
+        return _own(product, dtype, Way.DIRECT, pieces if pooled else whole, first)
+    if _is_small(product, dtype.itemsize, matrices):
+        return _own(product, dtype, Way.SMALL, pieces if pooled else whole)
     if matrices is None or (pooled and blas.is_private() and large and square):
-        shared = np.array(packed.describe(product, dtype.itemsize), np.int64)
-        kernel = packed.kernel(kind)
-        return Call(product, dtype, kernel, packed.PIECE_WORDS, pieces if pooled else whole, shared)
+        return _own(product, dtype, Way.PACKED, pieces if pooled else whole)
     if pooled and blas.is_private():
         return Call(product, dtype, blas.gemm_kernel(kind), blas.ARGUMENT_WORDS, pieces, None, matrices)
     kernel, threaded = blas.product_kernel(kind, 2 * rows * columns * inner)  # SciPy's has its own threads
     n_words = blas.ARGUMENT_WORDS + len(threaded)
     return Call(product, dtype, kernel, n_words, whole, None, matrices, threaded)
+
+
+def _own(product: Product, dtype: np.dtype, way: Way, pieces: list[Piece], first: int = 0) -> Call:
+    """A product that a kernel of our own computes."""
+    shared = np.array(packed.describe(product, dtype.itemsize, first), np.int64)
+    return Call(product, dtype, packed.kernel(KINDS[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
+
+
+def _is_small(product: Product, item: int, matrices: BlasMatrices | None) -> bool:
+    """Whether the kernel of many small matrices is the fastest one."""
+    _, rows, columns, inner = product.sizes
+    if not packed.fits_small(product, item) or 2 * rows * columns * inner >= _OWN_FLOPS:
+        return False
+    if matrices is None:
+        return True
+    crossed = matrices.y.transposed and not matrices.x.transposed
+    return crossed and rows >= _SMALL_ROWS and columns >= _SMALL_COLUMNS
 
 
 def _first_of_direct(product: Product, item: int) -> int | None:

@@ -62,7 +62,7 @@ def _cat_map(coordinates, shapes, axis):
     return choice
 
 
-@view(shape=_cat_shape, index_map=_cat_map, aliases=False, methods=())
+@view(shape=_cat_shape, index_map=_cat_map, joins="axis", aliases=False, methods=())
 def cat(xp, *tensors, axis):
     return xp.cat(*tensors, axis=axis)
 

@@ -61,6 +61,12 @@ def _joined(xp, parts, reverse):
 
 def _previous(xp, states, first, sizes, reverse):
     """For each row the state that it was computed from; ``states`` has those after each step."""
+    n, rows = sizes[0], states.shape[0]
+    if sizes[-1] == n < rows:  # all steps have as many rows: those of the others lie together
+        begun = _part(xp, first, 0, n)
+        if reverse:
+            return xp.cat(_part(xp, states, n, rows), begun, axis=0)
+        return xp.cat(begun, _part(xp, states, 0, rows - n), axis=0)
     parts: list = []
     steps = _steps(sizes, reverse)
     before, rows = None, _part(xp, first, 0, steps[0][1])

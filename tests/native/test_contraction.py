@@ -12,6 +12,7 @@ from jtorch.core import threads
 from jtorch.core.products import Axis, Product, dot_general_axes, matmul_axes
 from jtorch.native import blas, contraction
 from jtorch.native.contraction import call_of
+from jtorch.native.packed import Way
 
 F4 = np.dtype(np.float32)
 
@@ -65,11 +66,11 @@ def test_windows_are_read_where_they_lie():
     found = Product((), windows, (Axis(32, 0, 64 * places, 9),), inner)
     for asked in (found, found.exchanged()):
         call = call_of(asked, F4)
-        assert call.direct and call.product == found and not call.adds_bias
+        assert call.way is Way.DIRECT and call.product == found and not call.adds_bias
     short = Product((), windows, found.columns, inner[1:])
     thin = Product((), windows, (Axis(3, 0, 64 * places, 9),), inner)
     many = Product((), (*windows, Axis(1000, 0, 0, 1)), found.columns, inner)
-    assert not any(call_of(product, F4).direct for product in (short, thin, many))
+    assert not any(call_of(product, F4).way is Way.DIRECT for product in (short, thin, many))
 
 
 needs_contract = pytest.mark.skipif(not contraction._has_kernel("f32"), reason="no machine code here")

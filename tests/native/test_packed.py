@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from jtorch.core.products import Axis, Product
 from jtorch.native import packed
+from jtorch.native.packed import Way
 from jtorch.native.packed.vectors import Registers
 
 pytest.importorskip("llvmlite")
@@ -36,15 +37,17 @@ def seen(x, y, out, batch, rows, columns, inner):
     )
 
 
-@pytest.fixture(params=["packed", "direct", "exchanged"], autouse=True)
+@pytest.fixture(params=[*Way, "exchanged direct", "exchanged small"], ids=str, autouse=True)
 def way(request, monkeypatch):
-    """Which kernel computes a product here: the one that packs both factors, or the one that reads rows where
-    they lie, those of x or those of the transposed product."""
-    monkeypatch.setitem(WAY, "direct", request.param != "packed")
-    monkeypatch.setitem(WAY, "exchanged", request.param == "exchanged")
+    """Which kernel computes a product here: the one that packs both factors, or one of those that read rows
+    where they lie, those of x or those of the transposed product."""
+    exchanged = isinstance(request.param, str)
+    kernel = Way[request.param.split()[1].upper()] if exchanged else request.param
+    monkeypatch.setitem(WAY, "kernel", kernel)
+    monkeypatch.setitem(WAY, "exchanged", exchanged)
 
 
-WAY = {"direct": False, "exchanged": False}
+WAY = {"kernel": Way.PACKED, "exchanged": False}
 
 
 def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None, bias=None):
@@ -58,10 +61,12 @@ def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None, 
     asked = seen(x, y, out, batch, rows, columns, inner)
     n, m, k, _ = asked.sizes
     asked = asked.exchanged() if WAY["exchanged"] else asked
+    if WAY["kernel"] is Way.SMALL and not packed.fits_small(asked, x.itemsize):
+        pytest.skip("for small matrices alone")
     what = np.array(packed.describe(asked, item=1, first=int(WAY["exchanged"])), np.int64)
     what[:3] = [a.__array_interface__["data"][0] for a in (x, y, out)]
     what[packed.BIAS] = 0 if bias is None else bias.__array_interface__["data"][0]
-    kernel = packed.kernel(KIND[x.dtype], WAY["direct"])
+    kernel = packed.kernel(KIND[x.dtype], WAY["kernel"])
     run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(kernel)
     for piece in pieces or [(0, n, 0, m, 0, k)]:
         piece = (*piece[:2], *piece[4:], *piece[2:4]) if WAY["exchanged"] else piece
@@ -175,7 +180,7 @@ def test_pieces_give_the_bits_of_the_whole(dtype, axis):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [(13, 33, 257), (30, 100, 20), (5, 70, 0), (12, 7, 512)], ids=str)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
-@pytest.mark.parametrize("way", ["packed"], indirect=True)
+@pytest.mark.parametrize("way", [Way.PACKED], indirect=True)
 def test_a_bias_is_added_to_each_column_once(machine, way, dtype, size, order):
     m, n, k = size
     rng = np.random.default_rng(0)

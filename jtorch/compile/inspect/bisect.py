@@ -24,6 +24,7 @@ from jtorch.compile.inspect.repro import Recorder, first_difference
 from jtorch.compile.inspect.stages import BUDGET, Machine, equation_text
 from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.plan.fuse import fuse
+from jtorch.compile.plan.joins import placed
 from jtorch.compile.plan.memory import ALIGNMENT, Place, Plan, Where, plan_memory
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.target import Target
@@ -137,12 +138,14 @@ class _Search:
 
 
 def spread(plan: Plan) -> Plan:
-    """The plan with scratch memory of its own for every value: no two share any."""
-    places, end = {}, 0
+    """The plan with scratch memory of its own for every value: no two share any, but parts with a whole."""
+    places, end = dict(plan.places), 0
+    begins = {}
     for var, place in plan.places.items():
-        places[var] = Place(Where.ARENA, end) if place.kind is Where.ARENA else place
-        if place.kind is Where.ARENA:
+        if place.kind is Where.ARENA and var not in plan.parts:
+            places[var], begins[var] = Place(Where.ARENA, end), end
             end += -(-var.type.nbytes // ALIGNMENT) * ALIGNMENT
+    places.update((var, Place(Where.ARENA, at)) for var, at in placed(plan.parts, begins))
     return replace(plan, places=places, arena_bytes=end)
 
 

@@ -25,6 +25,7 @@ from jtorch.compile.graph.access import Coordinates, is_alias
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.graph.reads import Reader, coordinates_of, is_repeated, place_of, runs_in_loops
+from jtorch.compile.plan.joins import is_stack
 from jtorch.core.op import Kind
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
@@ -324,6 +325,8 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
             return "the sums are results, in memory anyway"
     eqns = {*a.eqns, *b.eqns}
+    if any(is_stack(e) and fuser.outputs.isdisjoint(e.outputs) for e in eqns):
+        return "what stands below each other is computed in its place, or copied there"
     if len(eqns) > MAX_EQNS:
         return f"the kernel would have more than {MAX_EQNS} equations"
     made = {v for e in eqns for v in e.outputs}

@@ -18,6 +18,7 @@ from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.reads import is_checked, runs_in_loops
 from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
+from jtorch.compile.plan.joins import Part, memory_of, owner_of, placed, stacked
 from jtorch.compile.plan.loops import Gather, Load, Nest, Store, build_nest
 from jtorch.core.op import BY_NAME
 
@@ -96,15 +97,20 @@ class Task:
             self.can_fail = checked or any(map(is_checked, self.step.eqns))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """Tasks in order, a place for each variable in memory, and the size of the arena in bytes."""
+    """Tasks in order, a place for each variable in memory, and the size of the arena in bytes. ``parts`` lie
+    in the memory of others."""
 
     fused: Fused
     destinations: tuple[Destination, ...]
     tasks: tuple[Task, ...]
     places: dict[Var, Place]
     arena_bytes: int
+    parts: dict[Var, Part]
+
+    def __repr__(self) -> str:  # that of its fields would print each value as often as others read it
+        return f"Plan({', '.join(task.name for task in self.tasks)}; arena of {self.arena_bytes} bytes)"
 
 
 def plan_memory(graph: Graph, fused: Fused, destinations: Iterable[Destination]) -> Plan:
@@ -123,6 +129,8 @@ class _Planner:
         self.before: dict[Task, set[Task]] = {}
         self.writer: dict[Var, Task] = {}
         self.readers: dict[Var, set[Task]] = {}
+        self.parts: dict[Var, Part] = {}
+        self.makers: dict[Var, list[Task]] = {}  # of what is made in parts
         for step in fused.steps:
             self._add(step, fused)
         self.failing = {t for t in self.tasks if t.can_fail}
@@ -131,10 +139,12 @@ class _Planner:
     def plan(self) -> Plan:
         self._place_outputs()
         self._failures_first()
+        for task in [*self.tasks]:
+            self._join_in_place(task)
         self._background_first()
         order = self._ordered()
         arena = self._allocate(order)
-        return Plan(self.fused, tuple(self.destinations), tuple(order), self.places, arena)
+        return Plan(self.fused, tuple(self.destinations), tuple(order), self.places, arena, self.parts)
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -146,8 +156,7 @@ class _Planner:
         self.writer.update((v, task) for v in task.writes)
         for var in task.reads:
             self.readers.setdefault(var, set()).add(task)
-            if var in self.writer:
-                self._order([self.writer[var]], task)
+            self._order(self.makers.get(var) or [self.writer[var]] if var in self.writer else (), task)
         return task
 
     def _order(self, first: Iterable[Task], second: Task) -> None:
@@ -185,6 +194,16 @@ class _Planner:
 
     def _write_at_the_end(self, var: Var, place: Place, readers: set[Task]) -> None:
         """Copy ``var`` to ``place`` when everything that reads what is there now has run."""
+        # a number is copied too, not computed again: what it was made of may have changed by then
+        out = self._copy(var, again=False)
+        task = self.writer[out]
+        self._order(readers - {task}, task)
+        self.places[out] = place
+        task.visible = True
+
+    def _copy(self, var: Var, again: bool = True) -> Var:
+        """Another variable with the elements of ``var``, and the step that makes it: from memory or, where
+        ``again``, by what made ``var``, if that is no step of its own."""
         out = Var(var.type, var.hint)
         eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
         looped = runs_in_loops(eqn)  # but not float16, which NumPy copies
@@ -193,11 +212,8 @@ class _Planner:
             self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
             made_by={**self.fused.made_by, out: eqn},
         )  # fmt: skip
-        # a number is copied too, not computed again: what it was made of may have changed by then
-        task = self._add(step, replace(self.fused, made_by={out: eqn}))
-        self._order(readers - {task}, task)
-        self.places[out] = place
-        task.visible = True
+        self._add(step, self.fused if again else replace(self.fused, made_by={out: eqn}))
+        return out
 
     def _failures_first(self) -> None:
         """What the caller sees changes only after the last step that can fail. No such step waits for a
@@ -205,6 +221,41 @@ class _Planner:
         for task in self.tasks:
             if task.visible:
                 self._order(self.failing - {task}, task)
+
+    def _join_in_place(self, task: Task) -> None:
+        """Leave a step out that only copies what others may write where it belongs."""
+        eqn = stacked(task)
+        if eqn is None or not self._has_free_memory(eqn.outputs[0]):
+            return
+        (whole,) = eqn.outputs
+        begin = 0
+        makers = self.makers[whole] = []
+        for atom in eqn.inputs:
+            assert isinstance(atom, Var)
+            part = owner_of(atom, self.fused.find)
+            if part is None or not self._has_free_memory(part):
+                part = self._copy(atom)
+            self.parts[part] = Part(whole, begin)
+            begin += part.type.nbytes
+            makers.append(self.writer[part])
+        for reader in self.before[task]:
+            self._order(makers, reader)
+        self._leave_out(task)
+
+    def _leave_out(self, task: Task) -> None:
+        for var in task.reads:
+            self.readers[var].discard(task)
+        for other in self.after.pop(task):
+            self.before[other].discard(task)
+        for other in self.before.pop(task):
+            self.after[other].discard(task)
+        self.tasks.remove(task)
+
+    def _has_free_memory(self, var: Var) -> bool:
+        """Whether a kernel of this plan or a product makes it, in memory that nobody has chosen yet."""
+        if var in self.places or var in self.parts or var in self.makers or var not in self.writer:
+            return False
+        return self.writer[var].step.kind is not StepKind.HOST
 
     # -- order ---------------------------------------------------------------------------------------------
 
@@ -243,10 +294,11 @@ class _Planner:
         born: dict[Var, int] = {}
         dies: dict[Var, int] = {}
         for k, task in enumerate(order):
-            for var in task.writes:
+            for var in (memory_of(v, self.parts) for v in task.writes):
                 if var not in self.places:
-                    born[var] = dies[var] = k
-            for var in task.reads:
+                    born.setdefault(var, k)
+                    dies[var] = k
+            for var in (memory_of(v, self.parts) for v in task.reads):
                 if var in born:
                     dies[var] = k
         taken: list[tuple[int, int, int, int]] = []  # (offset, end, born, dies)
@@ -258,6 +310,8 @@ class _Planner:
             taken.append((offset, offset + size, born[var], dies[var]))
             self.places[var] = Place(Where.ARENA, offset)
             top = max(top, offset + size)
+        for var, offset in placed(self.parts, {v: self.places[v].at for v in born}):
+            self.places[var] = Place(Where.ARENA, offset)
         return top
 
 

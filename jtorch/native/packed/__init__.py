@@ -15,7 +15,7 @@ them, which keeps ``rows x 2`` vectors of the result in registers.
                 for each panel of rows:        registers += panel x panel, then to the result   panel.py
 
 Where rows are worth no copy, the images' windows above all, another kernel reads them where they lie
-(direct.py).
+(direct.py); and so does the one of many small matrices (small.py).
 
 Each element of the result is the sum over the inner axis in order, KC products at a time. Which rows and
 columns a call computes changes no bit of it.
@@ -24,6 +24,7 @@ columns a call computes changes no bit of it.
 from __future__ import annotations
 
 import ctypes
+import enum
 import functools
 import math
 import os
@@ -32,7 +33,7 @@ from pathlib import Path
 from jtorch.core.products import Axis, Product
 from jtorch.native import blas, cache, cache_files
 from jtorch.native.loader import Effort
-from jtorch.native.packed.vectors import AXES, PARTS, Registers, Vectors
+from jtorch.native.packed.vectors import AXES, INNER_BLOCK, PARTS, SMALL_PAIRS, SMALL_ROWS, Registers, Vectors
 from jtorch.native.packed.vectors import BIAS as BIAS
 
 PIECE_WORDS = 7
@@ -74,15 +75,30 @@ def _memory() -> tuple[int, ...]:
     return tuple(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions)
 
 
-def kernel(dtype: str, direct: bool = False) -> int:
-    """The address of the kernel for "f32" or "f64", or of the one that packs no rows; its block has
-    PIECE_WORDS words, its status may be NO_MEMORY."""
+class Way(enum.Enum):
+    """The kernels, by their names in machine code."""
+
+    PACKED = "jtorch_product"
+    DIRECT = "jtorch_direct_product"
+    SMALL = "jtorch_small_product"
+
+
+def fits_small(product: Product, item: int) -> bool:
+    """Whether ``Way.SMALL`` can compute it."""
+    _, rows, columns, inner = product.sizes
+    widest = SMALL_PAIRS * 2 * (registers().vector // item)
+    return rows <= SMALL_ROWS and columns <= widest and inner <= INNER_BLOCK
+
+
+def kernel(dtype: str, way: Way = Way.PACKED) -> int:
+    """The address of a kernel for "f32" or "f64"; its block has PIECE_WORDS words, its status may be
+    NO_MEMORY."""
     shape = registers()
     identity = f"packed product {dtype} {tuple(shape)} {_fingerprint()}"
     name = f"packed_product_{dtype}"
     # LLVM's pipeline takes seven times as long, and its code is a tenth slower: it moves the loops about
     found = cache.get_or_build_written_ir(identity, name, lambda: _text(dtype, shape), Effort.REGISTERS)
-    return found["jtorch_direct_product" if direct else "jtorch_product"]
+    return found[way.value]
 
 
 def _text(dtype: str, shape: Registers) -> str:
@@ -90,10 +106,11 @@ def _text(dtype: str, shape: Registers) -> str:
     from jtorch.native.packed.loops import loops
     from jtorch.native.packed.packing import offsets, pack, runs
     from jtorch.native.packed.panel import panel
+    from jtorch.native.packed.small import small
 
     v = Vectors(dtype, shape)
     panels = [panel(v, n + 1) for n in range(v.rows)]
-    kernels = loops(v, NO_MEMORY), direct(v, NO_MEMORY)
+    kernels = loops(v, NO_MEMORY), direct(v, NO_MEMORY), small(v, NO_MEMORY)
     return "\n".join([offsets(), runs(v), pack(v), *panels, *kernels, v.declarations()])
 
 

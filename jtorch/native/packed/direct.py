@@ -76,7 +76,7 @@ def _panel(v: Vectors, rows: int) -> str:
     w = Writer(f"direct_panel_{rows}", parameters, gives="void", internal=True)
     a, row_offsets, inner, b, count, sums, fresh = w.parameters.values()
     offsets = [w.load(row_offsets, 8 * i, kind="i64") for i in range(rows)]
-    found = _sums(v, w, a, offsets, inner, b, count)
+    found = sums_where_they_lie(v, w, a, offsets, inner, b, count)
     places = [w.at(sums, v.bytes * k) for k in range(2 * rows)]
     with w.when(fresh):
         for total, place in zip(found, places, strict=True):
@@ -89,28 +89,28 @@ def _panel(v: Vectors, rows: int) -> str:
     return w.text()
 
 
-def _sums(
-    v: Vectors, w: Writer, a: Value, rows: list[Value], inner: Value, b: Value, count: Value
+def sums_where_they_lie(
+    v: Vectors, w: Writer, a: Value, rows: list[Value], inner: Value, b: Value, count: Value, halves: int = 2
 ) -> list[Value]:
-    """The loop itself: the sums of each row with both vectors. It reads nothing beyond ``count``: zeros
-    packed there would make NaN of an infinity.
+    """The loop itself: the sums of each row with both vectors, or with the first of them. It reads nothing
+    beyond ``count``: zeros packed there would make NaN of an infinity.
     """
     begin, loop, after = (w.label(name) for name in ("begin", "loop", "after"))
     w.leave(begin)
     w.begin(begin)
     w.instruction(f"br {w.less(integer(0), count)}, label %{loop}, label %{after}")
     w.begin(loop)
-    names = [f"%sum_{i}_{half}" for i in range(len(rows)) for half in range(2)]
+    names = [f"%sum_{i}_{half}" for i in range(len(rows)) for half in range(halves)]
     for name in names:
         w.instruction(f"{name} = phi {v.kind} [ zeroinitializer, %{begin} ], [ {name}_next, %{loop} ]")
     for name, kind, start in (("inner_at", "ptr", inner), ("b_at", "ptr", b), ("k", "i64", integer(0))):
         w.instruction(f"%{name} = phi {kind} [ {start.name}, %{begin} ], [ %{name}_next, %{loop} ]")
     here = w.at_bytes(a, w.load(Value("ptr", "%inner_at"), kind="i64"))
-    right = [v.load(w, w.at(Value("ptr", "%b_at"), v.bytes * half)) for half in range(2)]
+    right = [v.load(w, w.at(Value("ptr", "%b_at"), v.bytes * half)) for half in range(halves)]
     for i, row in enumerate(rows):
         left = v.spread(w, w.load(w.at_bytes(here, row), kind=v.float), v.kind)
-        for half in range(2):
-            name = names[2 * i + half]
+        for half in range(halves):
+            name = names[halves * i + half]
             total = v.in_order(w, v.multiply_add(w, left, right[half], Value(v.kind, name)))
             w.instruction(f"{name}_next = select i1 true, {total}, {v.zero}")
     w.instruction("%inner_at_next = getelementptr i8, ptr %inner_at, i64 8")

@@ -100,20 +100,24 @@ def kernel(v: Vectors, name: str, no_memory: int, way: type[Matrix]) -> str:
     rows, columns = w.minus(ranges[1], ranges[0]), w.minus(ranges[3], ranges[2])
     w.give_if(w.either(w.less(rows, integer(1)), w.less(columns, integer(1))), integer(0))
     matrix = way(v, w, what, (ranges[0], rows), (ranges[2], columns))
-    memory = w.call(w.load(what, 8 * MALLOC), w.plus(matrix.memory(), integer(v.bytes)))
+    count = w.minus(last_matrix, first_matrix)
+    blocks, its_places = matrix.memory(), w.times(count, integer(8))
+    memory = w.call(
+        w.load(what, 8 * MALLOC), w.plus(w.plus(blocks, integer(v.bytes)), w.times(its_places, integer(3)))
+    )
     w.give_if(w.same(memory, NULL), integer(no_memory))
     ahead = w.operation("i64", f"ptrtoint {memory} to i64")
     beyond = w.operation("i64", f"and {w.plus(ahead, integer(v.bytes - 1))}, {-v.bytes}")
-    matrix.lay_out(w.at_bytes(memory, w.minus(beyond, ahead)))  # the first multiple of a vector's size
-    places = [w.array("i64", 1) for _ in range(3)]
+    aligned = w.at_bytes(memory, w.minus(beyond, ahead))  # the first multiple of a vector's size
+    matrix.lay_out(aligned)
     first = w.load(what, 8 * FIRST, kind="i64")
     begins = [w.load_nth(what, k) for k in (first, w.minus(integer(1), first), integer(2))]
-    with w.repeat(w.minus(last_matrix, first_matrix)) as turn:
-        here = []
-        for which, place, begin in zip((IN_A, IN_B, IN_C), places, begins, strict=True):
-            offsets_of(w, matrix.axes["batch"], which, w.plus(first_matrix, turn), integer(1), place)
-            here.append(w.at_bytes(begin, w.load(place, kind="i64")))
-        matrix.multiply(*here)
+    places = [w.at_bytes(aligned, w.plus(blocks, w.times(its_places, integer(k)))) for k in range(3)]
+    for which, place in zip((IN_A, IN_B, IN_C), places, strict=True):
+        offsets_of(w, matrix.axes["batch"], which, first_matrix, count, place)
+    with w.repeat(count) as turn:
+        here = [w.load_nth(place, turn, kind="i64") for place in places]
+        matrix.multiply(*map(w.at_bytes, begins, here))
     w.call(w.load(what, 8 * FREE), memory, gives="void")
     w.give(integer(0))
     return w.text()
@@ -121,6 +125,9 @@ def kernel(v: Vectors, name: str, no_memory: int, way: type[Matrix]) -> str:
 
 class Matrix:
     """The product of one matrix of a and one of b; ``rows`` and ``columns`` are the first, and how many."""
+
+    known_pairs = 1
+    """Pairs of vectors of columns of which it is known at the same time where they lie."""
 
     def __init__(
         self, v: Vectors, w: Writer, what: Value, rows: tuple[Value, Value], columns: tuple[Value, Value]
@@ -131,7 +138,8 @@ class Matrix:
         self.bias = w.load(what, 8 * BIAS)
         (self.first_row, self.rows), (self.first_column, self.columns) = rows, columns
         self.inner_b = Inner(v, w)
-        self.columns_of_b, self.columns_of_c = Lanes(v, w, 2), Lanes(v, w, 2)
+        self.columns_of_b, self.columns_of_c = (Lanes(v, w, 2, self.known_pairs) for _ in range(2))
+        self.pairs = w.quotient(w.plus(self.columns, integer(2 * v.lanes - 1)), integer(2 * v.lanes))
         # the rows are dealt to panels as evenly as can be
         self.panels = w.quotient(w.plus(self.rows, integer(v.rows - 1)), integer(v.rows))
         self.in_panel = w.quotient(self.rows, self.panels)
@@ -170,23 +178,43 @@ class Matrix:
     @contextmanager
     def pairs_of_columns(self) -> Iterator[tuple[Value, Value]]:
         """For each two vectors of columns the first and how many, once it is known where they lie."""
-        w, wide = self.w, integer(2 * self.v.lanes)
-        with w.repeat(w.quotient(w.plus(self.columns, integer(2 * self.v.lanes - 1)), wide)) as turn:
-            at = w.times(turn, wide)
-            left, column = w.least(w.minus(self.columns, at), wide), w.plus(self.first_column, at)
-            self.columns_of_b.find(self.axes["columns"], IN_B, column, left)
-            self.columns_of_c.find(self.axes["columns"], IN_C, column, left)
+        with self.w.repeat(self.pairs) as pair:
+            column, left = self.pair(pair)
+            self.find_columns(column, left, self.columns_of_b, self.columns_of_c)
             yield column, left
+
+    def pair(self, pair: Value) -> tuple[Value, Value]:
+        """(the first column of two vectors, how many they have)"""
+        w, wide = self.w, integer(2 * self.v.lanes)
+        at = w.times(pair, wide)
+        return w.plus(self.first_column, at), w.least(w.minus(self.columns, at), wide)
+
+    def find_columns(self, column: Value, left: Value, of_b: Lanes, of_c: Lanes) -> None:
+        of_b.find(self.axes["columns"], IN_B, column, left)
+        of_c.find(self.axes["columns"], IN_C, column, left)
+
+    def are_scattered(self, columns: Lanes) -> Value:
+        """Whether those of one of two vectors do not lie side by side in the result."""
+        w = self.w
+        return w.either(
+            *(w.same(columns.word(half, 0), integer(0)) for half in range(2)),
+            *(w.true(columns.word(half, 3)) for half in range(2)),  # a second run
+        )
 
     def pack(self, source: Value, lanes: Lanes, inner: Inner, count: Value, out: Value) -> None:
         """Vectors of rows or columns, side by side for each product."""
-        v, w = self.v, self.w
         for k in range(lanes.vectors):
-            w.call(
-                Value("ptr", "@pack"), source, w.at(lanes.offsets, 8 * v.lanes * k),
-                w.at(lanes.runs, 8 * RUN_WORDS * k), inner.offsets, inner.runs, count, w.at(out, v.bytes * k),
-                integer(lanes.vectors * v.bytes), gives="void",
-            )  # fmt: skip
+            self.pack_vector(k, source, lanes, inner, count, out)
+
+    def pack_vector(
+        self, k: int, source: Value, lanes: Lanes, inner: Inner, count: Value, out: Value
+    ) -> None:
+        v, w = self.v, self.w
+        w.call(
+            Value("ptr", "@pack"), source, w.at(lanes.offsets, 8 * v.lanes * k),
+            w.at(lanes.runs, 8 * RUN_WORDS * k), inner.offsets, inner.runs, count, w.at(out, v.bytes * k),
+            integer(lanes.vectors * v.bytes), gives="void",
+        )  # fmt: skip
 
     def by_rows(self, rows: Value, name: str, *arguments: Value) -> None:
         """The innermost loop for so many rows."""
@@ -202,17 +230,18 @@ class Matrix:
 
     def scatter(
         self, computed: Value, size: Value, left: Value, c: Value, rows: Value, fresh: Value,
-        addend: Value | None = None,
+        addend: Value | None = None, columns: Lanes | None = None,
     ) -> None:  # fmt: skip
         """A panel that was ``computed`` apart to its places in the result, or added there, one by one; then
         ``addend``, a number per column."""
+        columns = columns or self.columns_of_c
         v, w = self.v, self.w
         with w.repeat(size) as i:
             row = w.at_bytes(c, w.load_nth(rows, i, kind="i64"))
             here = w.at_bytes(computed, w.times(i, integer(2 * v.bytes)))
             with w.repeat(left) as k:
                 number = w.load(w.at_bytes(here, w.times(k, integer(v.item))), kind=v.float)
-                to = w.at_bytes(row, w.load_nth(self.columns_of_c.offsets, k, kind="i64"))
+                to = w.at_bytes(row, w.load_nth(columns.offsets, k, kind="i64"))
                 added = w.operation(v.float, f"fadd {w.load(to, kind=v.float)}, {number.name}")
                 total = w.chosen(fresh, number, added)
                 if addend is not None:
@@ -306,12 +335,8 @@ class BothPacked(Matrix):
             self._pad(self.columns_of_b, count, missing, self.packed_columns)
             with w.when(w.negated(w.same(self.bias, NULL))):
                 self._add_bias(column, left, last)
-            # where the columns of each vector lie side by side in the result it is stored as it is
             of_c = self.columns_of_c
-            scattered = w.either(
-                *(w.same(of_c.word(half, 0), integer(0)) for half in range(2)),
-                *(w.true(of_c.word(half, 3)) for half in range(2)),  # a second run
-            )
+            scattered = self.are_scattered(of_c)  # else vectors are stored as they are
             even = w.plus(count, missing)
             with w.repeat(many) as panel:
                 _, size = self.panel(w.plus(first, panel))

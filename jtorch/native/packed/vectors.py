@@ -22,6 +22,9 @@ IN_A, IN_B, IN_C = 1, 2, 3
 INNER_BLOCK = 256
 """KC: products that are summed in registers before they are added to the result."""
 
+SMALL_ROWS, SMALL_PAIRS = 256, 8
+"""Rows, and pairs of vectors of columns, that the kernel of many small matrices knows at a time, at most."""
+
 RUNS = 4
 """Loads that a vector is put together from at most: rows of 4 pixels need four for 16 lanes."""
 

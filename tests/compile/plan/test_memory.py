@@ -39,11 +39,13 @@ def assert_sound(plan: Plan) -> None:
     """What must hold of every plan, whatever it computes."""
     turn = {t: k for k, t in enumerate(plan.tasks)}
     writer = {v: t for t in plan.tasks for v in t.writes}
+    parts = _parts(plan)
     for task in plan.tasks:
         for var in task.reads:
             assert var in plan.places
-            if var in writer:
-                assert turn[writer[var]] < turn[task], f"{var} is read before it is written"
+            for part in parts.get(var, [var]):
+                if part in writer:
+                    assert turn[writer[part]] < turn[task], f"{var} is read before it is written"
     _assert_old_values_read_first(plan, turn, writer)
     _assert_nothing_shared(plan, turn, writer)
     failing = [turn[t] for t in plan.tasks if t.can_fail]
@@ -62,15 +64,30 @@ def _assert_old_values_read_first(plan, turn, writer):
             assert not late, f"{old} is read after it was overwritten"
 
 
+def _parts(plan) -> dict:
+    """The variables that are made in parts, which fill them from end to end, and those parts."""
+    found: dict = {}
+    for var, part in plan.parts.items():
+        assert part.whole not in plan.parts and plan.places[var].kind is Where.ARENA
+        assert part.begin == sum(p.type.nbytes for p in found.get(part.whole, []))
+        assert plan.places[var].at == plan.places[part.whole].at + part.begin
+        found.setdefault(part.whole, []).append(var)
+    for whole, parts in found.items():
+        assert sum(p.type.nbytes for p in parts) == whole.type.nbytes
+    return found
+
+
 def _assert_nothing_shared(plan, turn, writer):
     spans = []
+    parts = _parts(plan)
     for var, place in plan.places.items():
-        if place.kind is Where.ARENA:
-            readers = [turn[t] for t in plan.tasks if var in t.reads]
-            born = turn[writer[var]]
+        if place.kind is Where.ARENA and var not in plan.parts:
+            together = [var, *parts.get(var, [])]
+            readers = [turn[t] for t in plan.tasks if not t.reads.isdisjoint(together)]
+            born = [turn[writer[v]] for v in parts.get(var, [var])]
             assert place.at % 64 == 0
             assert place.at + var.type.nbytes <= plan.arena_bytes
-            spans.append((place.at, place.at + max(var.type.nbytes, 1), born, max([born, *readers])))
+            spans.append((place.at, place.at + max(var.type.nbytes, 1), min(born), max([*born, *readers])))
     for a, b in itertools.combinations(spans, 2):
         in_memory = a[0] < b[1] and b[0] < a[1]
         in_time = a[2] <= b[3] and b[2] <= a[3]

@@ -161,13 +161,11 @@ def test_small_arrays_are_numpys(counted):
     assert counted == []
 
 
-@pytest.mark.parametrize(
-    ("op", "least"), [(jtorch.relu, large.LEAST_SIMPLE), (jtorch.sigmoid, large.LEAST)], ids=str
-)
+@pytest.mark.parametrize(("op", "least"), [("relu", large.LEAST_SIMPLE), ("sigmoid", large.LEAST)])
 def test_what_does_little_for_an_element_needs_more_of_them(counted, op, least):
     for n, kernels in ((least - 1, 0), (least, 2)):  # itself and its gradient
         x = _numbers(n).requires_grad_()
-        op(x).backward(jtorch.ones(n))
+        getattr(jtorch, op)(x).backward(jtorch.ones(n))
         assert len(counted) == kernels
 
 
