@@ -35,11 +35,6 @@ _OWN_ROWS, _OWN_COLUMNS, _OWN_INNER = 64, 64, 32
 # a convolution of 256 channels to 40, with many rows, a short inner axis and empty lanes, 1.3 times as long.
 _LONG_INNER, _PER_ROW, _MOST_ROWS, _FILLED = 2048, 2, 8192, 0.9
 
-# Many small matrices: OpenBLAS's time over that of our kernel for them is 0.9 to 2.4 where the second factor
-# alone is transposed, 0.9 to 1.2 otherwise, and less than 1 for thin ones. What BLAS cannot walk, as
-# heads of attention between others, took 70 us packed one by one and 14 so (128 x 16 x 16 x 16).
-_SMALL_ROWS, _SMALL_COLUMNS = 8, 8
-
 FAILURES = {
     blas.TOO_LARGE: "a size of a matrix product does not fit BLAS's 32 bits",
     packed.NO_MEMORY: "there is no memory for the blocks of a matrix product",
@@ -123,7 +118,9 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
         product = product.exchanged() if first else product
         pieces = product_pieces(*product.sizes)
         return _own(product, dtype, Way.DIRECT, pieces if pooled else whole, first)
-    if _is_small(product, dtype.itemsize, matrices):
+    # heads of attention lie between others: 70 us packed one by one (128 x 16 x 16 x 16), 14 as small ones;
+    # where BLAS can walk them it takes as long, and adds some of them up in several sums
+    if matrices is None and not large and packed.fits_small(product, dtype.itemsize):
         return _own(product, dtype, Way.SMALL, pieces if pooled else whole)
     if matrices is None or (pooled and blas.is_private() and large and square):
         return _own(product, dtype, Way.PACKED, pieces if pooled else whole)
@@ -138,17 +135,6 @@ def _own(product: Product, dtype: np.dtype, way: Way, pieces: list[Piece], first
     """A product that a kernel of our own computes."""
     shared = np.array(packed.describe(product, dtype.itemsize, first), np.int64)
     return Call(product, dtype, packed.kernel(KINDS[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
-
-
-def _is_small(product: Product, item: int, matrices: BlasMatrices | None) -> bool:
-    """Whether the kernel of many small matrices is the fastest one."""
-    _, rows, columns, inner = product.sizes
-    if not packed.fits_small(product, item) or 2 * rows * columns * inner >= _OWN_FLOPS:
-        return False
-    if matrices is None:
-        return True
-    crossed = matrices.y.transposed and not matrices.x.transposed
-    return crossed and rows >= _SMALL_ROWS and columns >= _SMALL_COLUMNS
 
 
 def _first_of_direct(product: Product, item: int) -> int | None:

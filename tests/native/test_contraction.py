@@ -73,6 +73,16 @@ def test_windows_are_read_where_they_lie():
     assert not any(call_of(product, F4).way is Way.DIRECT for product in (short, thin, many))
 
 
+def test_many_small_matrices_that_blas_cannot_walk_are_walked_together():
+    """Heads of attention: (batch, head, place, element) of factors in (batch, place, head, element) order."""
+    heads = (Axis(32, 16 * 192, 16 * 192, 4 * 256), Axis(4, 16, 16, 256))
+    rows, columns, inner = (Axis(16, 192, 0, 16),), (Axis(16, 0, 192, 1),), (Axis(16, 1, 1, 0),)
+    assert call_of(Product(heads, rows, columns, inner), F4).way is Way.SMALL
+    assert call_of(product(128, 16, 16, 16), F4).shared is None  # BLAS walks them
+    long = (Axis(1000, 1, 1, 0),)
+    assert call_of(Product(heads, rows, columns, long), F4).way is Way.PACKED
+
+
 needs_contract = pytest.mark.skipif(not contraction._has_kernel("f32"), reason="no machine code here")
 CASES = [  # axes of x and y, shapes
     (matmul_axes(2, 2), (300, 200), (200, 150)), (matmul_axes(2, 2), (1, 3000), (3000, 900)),
