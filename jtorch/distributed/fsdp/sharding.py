@@ -1,0 +1,167 @@
+"""``fully_shard``: which parameters a module's group has, and that they can be shared out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jtorch.distributed as dist
+from jtorch.distributed.alike import check_alike
+from jtorch.distributed.errors import refuse_recording
+from jtorch.distributed.fsdp.group import ParameterGroup
+from jtorch.distributed.fsdp.module import FSDPModule
+from jtorch.distributed.fsdp.policies import MixedPrecisionPolicy, OffloadPolicy
+from jtorch.distributed.fsdp.state import Owner, State
+from jtorch.distributed.sharded import ShardedParameter, shard_parameter
+from jtorch.nn.module import Module
+from jtorch.nn.parameter import UninitializedTensor
+
+
+def fully_shard(
+    module: Any, *, mesh: Any = None, reshard_after_forward: bool | None = True,
+    shard_placement_fn: Callable | None = None, mp_policy: MixedPrecisionPolicy | None = None,
+    offload_policy: OffloadPolicy | None = None, ignored_params: Iterable[Any] | None = None,
+    dp_mesh_dims: Any = None, process_group: Any = None,
+) -> Any:  # fmt: skip
+    """Let each process keep its rows of the module's parameters, and have the whole ones while it is called.
+
+    The parameters below ``module`` that are not sharded yet form one group: they are gathered by one
+    collective before the module's forward, released after it, gathered again when backward needs them, and
+    released for good when their gradients are there, which are averaged over all processes, each of which
+    gets its rows' as ``p.grad``. So inner modules come first::
+
+        for layer in model.layers:
+            fully_shard(layer)
+        fully_shard(model)
+
+    That is ZeRO's stage 3. With ``reshard_after_forward=False`` parameters stay whole from forward to
+    backward (stage 2). A parameter stays the same object, and gets the shape of its part: rows in chunks of
+    ceil(rows / n), the last ones smaller or empty. Optimizers that work element by element step on parts as
+    they are; Adafactor and L-BFGS refuse them. Parameters must be alike in all processes (one seed): nothing
+    is broadcast. ``process_group``, or ``mesh``, which may be one, are the processes; all of them without.
+
+    ``module`` itself is given back, with a class before its own that has the methods of ``FSDPModule``.
+
+    Raises ValueError without a process group, for a 0-d parameter, one without a shape, and one that is
+    shared with a module outside; RuntimeError where processes have other parameters; NotImplementedError
+    for ``mp_policy``, ``shard_placement_fn``, a list of modules and a mesh; a call in a compiled function is
+    a CompileError.
+    Source: https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html; Rajbhandari et al. 2020,
+    "ZeRO", arXiv:1910.02054
+    """
+    refuse_recording("fsdp.fully_shard")
+    _refuse_options(reshard_after_forward, shard_placement_fn, mp_policy, dp_mesh_dims)
+    modules = list(module) if isinstance(module, (list, tuple)) else [module]
+    if len(modules) != 1:
+        raise NotImplementedError(
+            "fully_shard of a list of modules is not implemented: put them into one module, and shard that"
+        )
+    _check_module(module)
+    group = _process_group(mesh, process_group)
+    owners, named = _found(module, {id(p) for p in ignored_params or ()})
+    check_alike("fully_shard", named, group)
+    for _, p in named:
+        shard_parameter(p, group)
+    parameters = ParameterGroup(named, group)
+    module.__dict__["_fsdp"] = State(module, parameters, owners, reshard_after_forward is not False)
+    module.__class__ = _sharded_class(type(module))
+    for path, inner in module.named_modules():
+        if path and isinstance(inner, FSDPModule):
+            inner._fsdp.name_by(path)
+    return module
+
+
+def _refuse_options(reshard: Any, placement: Any, mp_policy: Any, dims: Any) -> None:
+    if reshard is not None and not isinstance(reshard, bool):
+        raise NotImplementedError(
+            f"fully_shard: reshard_after_forward={reshard!r}: resharding to fewer processes is not "
+            "implemented; use True or False"
+        )
+    policy = mp_policy or MixedPrecisionPolicy()
+    for wanted, name in (
+        (placement, "shard_placement_fn"), (dims, "dp_mesh_dims"),
+        (policy.param_dtype or policy.reduce_dtype or policy.output_dtype, "mp_policy"),
+    ):  # fmt: skip
+        if wanted:
+            raise NotImplementedError(f"fully_shard: {name} is not implemented")
+
+
+def _check_module(module: Any) -> None:
+    if not isinstance(module, Module):
+        raise TypeError(f"fully_shard takes a Module, got {type(module).__name__}")
+    if isinstance(module, FSDPModule):
+        raise ValueError(f"fully_shard has been applied to this {module._fsdp.name} already")
+
+
+def _process_group(mesh: Any, process_group: Any) -> Any:
+    given = process_group if mesh is None else mesh
+    found = dist.group.WORLD if given is None else given
+    if found is None:
+        raise ValueError(
+            "Default process group has not been initialized, please call init_process_group first"
+        )
+    if not isinstance(found, dist.ProcessGroup):
+        raise NotImplementedError(
+            f"fully_shard: {type(found).__name__} as mesh: there are no device meshes; give a process "
+            "group of new_group()"
+        )
+    return found
+
+
+def _found(module: Module, ignored: set[int]) -> tuple[list[Owner], list[tuple[str, Any]]]:
+    """(whose the parameters of the group are, (name, parameter) of each); a shared one is there once."""
+    numbers: dict[int, int] = {}
+    owners, named = [], []
+    for prefix, owner in _managed(module, ""):
+        for name, p in owner._parameters.items():
+            if p is None or id(p) in ignored:
+                continue
+            full = f"{prefix}{name}"
+            if id(p) not in numbers:
+                _check_parameter(type(module).__name__, full, p)
+                numbers[id(p)] = len(named)
+                named.append((full, p))
+            owners.append(Owner(owner, name, numbers[id(p)]))
+    return owners, named
+
+
+def _managed(module: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """(prefix, module) here and below, but for what is sharded already."""
+    seen = set()
+    for name, each in module.named_modules(prefix=prefix, remove_duplicate=False):
+        if id(each) not in seen and not _is_inside(module, name):
+            seen.add(id(each))
+            yield f"{name}." if name else "", each
+
+
+def _is_inside(module: Any, name: str) -> bool:
+    """Whether the module of this name is sharded, or one between it and ``module``."""
+    here = module
+    for step in name.split(".") if name else ():
+        here = here._modules[step]
+        if isinstance(here, FSDPModule):
+            return True
+    return False
+
+
+def _check_parameter(kind: str, name: str, p: Any) -> None:
+    """Raise ValueError, naming the parameter of a module of this kind, for one that can't be shared out."""
+    where = f"fully_shard({kind}): parameter {name}"
+    if isinstance(p, UninitializedTensor):
+        raise ValueError(f"{where} has no shape yet: call the module once on an input before")
+    if isinstance(p, ShardedParameter):
+        raise ValueError(
+            f"{where} is shared with a module that was sharded by itself ({p.sharding}). Both need it whole: "
+            "apply fully_shard to neither, but to a module that holds both"
+        )
+    if p.ndim == 0:
+        raise ValueError(
+            f"{where} has no axis to be shared out along: fully_shard doesn't support scalar parameters. "
+            "Change it to a 1D tensor with numel equal to 1."
+        )
+
+
+@functools.cache
+def _sharded_class(plain: type) -> type:
+    return type(f"FSDP{plain.__name__}", (FSDPModule, plain), {"__module__": plain.__module__})

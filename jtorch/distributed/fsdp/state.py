@@ -1,0 +1,200 @@
+"""What a fully sharded module knows, and what happens around each of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from jtorch.compiler import is_compiling
+from jtorch.core.errors import CompileError
+from jtorch.distributed.fsdp.group import ParameterGroup
+from jtorch.distributed.fsdp.saved import keeping_places
+from jtorch.distributed.sharded import ShardedParameter
+from jtorch.eager.public import Tensor, in_backward, is_grad_enabled, through_identity
+
+_COMPILED = (
+    "{name} is sharded by fully_shard, and called in a compiled function, where its parameters can't be "
+    "gathered. Call it outside, or in a function that is disabled for compiling (jtorch.compiler.disable); "
+    "the optimizer's step may be compiled: jtorch.compile(optimizer.step)"
+)
+_WRITTEN = (
+    "the parameter {name} was changed in place while fully_shard had gathered it, and the change would be "
+    "lost: change the sharded parameter instead, outside of forward, and not after unshard()"
+)
+
+
+def compile_refusal(name: str) -> str:
+    """Why a sharded module can't be part of a compiled function."""
+    return _COMPILED.format(name=name)
+
+
+class Owner(NamedTuple):
+    """A module that has the ``number``-th parameter of a group as its attribute ``name``."""
+
+    module: Any
+    name: str
+    number: int
+
+
+
+
+class Order:
+    """The groups under one outermost module, in the order that forward used them: the last time, and now."""
+
+    def __init__(self) -> None:
+        self.last: list[ParameterGroup] = []
+        self.now: list[ParameterGroup] = []
+
+    def begin(self) -> None:
+        """A new forward. What an earlier one left gathered is released: its parts may have changed."""
+        for group in self.now:
+            if group.releases_after_backward and not group.is_kept:
+                group.release()
+        self.last, self.now = self.now, []
+
+    def enter(self, group: ParameterGroup) -> None:
+        """``group`` is used now."""
+        self.now.append(group)
+        group.prefetch = self.prefetch_before
+
+    def prefetch_after(self, group: ParameterGroup) -> None:
+        """Begin to gather what was used after this group the last time."""
+        k = len(self.now)
+        if self.last[k - 1 : k] == [group] and k < len(self.last):
+            self.last[k].start()
+
+    def prefetch_before(self, group: ParameterGroup) -> None:
+        """Begin to gather what the tape has of the group that was used before this one."""
+        if group in self.now:
+            for other in reversed(self.now[: self.now.index(group)]):
+                if other.is_saved:
+                    other.start_in_backward()
+                    return
+
+    def end(self) -> None:
+        """Release what was gathered in advance and not used."""
+        for group in self.last:
+            if group not in self.now and not group.is_kept:
+                group.release()
+
+
+_ORDER: ContextVar[Order | None] = ContextVar("jtorch_fully_shard_order", default=None)
+
+
+class State:
+    """One fully sharded module: its group of parameters, and where they belong."""
+
+    def __init__(
+        self, module: Any, group: ParameterGroup, owners: Sequence[Owner], reshard_after_forward: bool
+    ) -> None:
+        self.name = type(module).__name__.removeprefix("FSDP")
+        self.group = group
+        self._own_names = list(group.names)
+        self.owners = list(owners)
+        self.reshard_after_forward = reshard_after_forward
+        self.next_in_forward: list[ParameterGroup] | None = None  # instead of what the order says
+        self.order = Order()  # of calls in which this is the outermost module
+        self._shown: tuple[Tensor, ...] = ()  # the gathered parameters in the places of the sharded ones
+        self._depth = 0  # of calls of this module inside each other
+
+    def name_by(self, path: str) -> None:
+        """Go by the name that an outer module has for this one, in errors."""
+        self.name = path
+        self.group.names = [f"{path}.{name}" for name in self._own_names]
+
+    # -- a call --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def call(self, args: tuple) -> Iterator[tuple]:
+        """What a call runs in: with the whole parameters, of which the tape keeps places alone. Gives the
+        arguments to call with."""
+        if is_compiling():
+            raise CompileError(compile_refusal(self.name))
+        if self._depth:
+            yield args
+            return
+        with self._ordered(), keeping_places():
+            self._depth = 1
+            try:
+                self.show()
+                yield self._watched(args)
+            finally:
+                self._depth = 0
+                self._leave()
+
+    def _watched(self, args: tuple) -> tuple:
+        """``args`` whose gradients tell that backward is through: those of parameters don't where one is
+        frozen."""
+        if not (self.group.holds_frozen and is_grad_enabled()):
+            return args
+        return through_identity(args, lambda gradients: self.group.release_in_backward())[0]
+
+    @contextmanager
+    def _ordered(self) -> Iterator[None]:
+        """In its place in the order of calls, which one in backward (of a checkpoint) has none in."""
+        order, again = _ORDER.get(), in_backward()
+        if again:
+            self.group.start_in_backward()
+            yield
+            return
+        outermost = order is None
+        if order is None:
+            order = self.order
+            order.begin()
+        before = _ORDER.set(order)
+        try:
+            order.enter(self.group)
+            self.group.gather()
+            self._prefetch(order)
+            yield
+        finally:
+            _ORDER.reset(before)
+            if outermost:
+                order.end()
+
+    def _prefetch(self, order: Order) -> None:
+        if self.next_in_forward is None:
+            order.prefetch_after(self.group)
+        else:
+            for group in self.next_in_forward:
+                group.start()
+
+    def _leave(self) -> None:
+        try:
+            self.hide()
+        finally:
+            if self.reshard_after_forward and not in_backward():
+                self.group.release()
+
+    # -- what the module shows -----------------------------------------------------------------------------
+
+    def show(self) -> None:
+        """Put the whole parameters into the module."""
+        self.hide()
+        self.group.gather()
+        self._shown = self.group.tensors()
+        for module, name, number in self.owners:
+            module._parameters[name] = self._shown[number]
+
+    def hide(self) -> None:
+        """Put the sharded parameters back. Raises RuntimeError where whole ones were written to."""
+        params: Sequence[ShardedParameter] = self.group.params
+        for module, name, number in self.owners:
+            module._parameters[name] = params[number]
+        shown, self._shown = self._shown, ()
+        for name, tensor in zip(self.group.names, shown, strict=False):
+            if tensor._version:
+                raise RuntimeError(_WRITTEN.format(name=name))
+
+    def unshard(self) -> None:
+        """Gather until ``reshard``, or the end of a call that releases."""
+        self.show()
+        self.group.is_kept = True
+
+    def reshard(self) -> None:
+        try:
+            self.hide()
+        finally:
+            self.group.release()
