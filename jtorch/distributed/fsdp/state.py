@@ -24,6 +24,11 @@ _WRITTEN = (
     "lost: change the sharded parameter instead, outside of forward, and not after unshard()"
 )
 
+_REPLACED = (
+    "the parameter {name} was replaced by another tensor after fully_shard, which would go on with its own: "
+    "write into the sharded parameter instead, or replace it before"
+)
+
 
 def compile_refusal(name: str) -> str:
     """Why a sharded module can't be part of a compiled function."""
@@ -173,6 +178,9 @@ class State:
     def show(self) -> None:
         """Put the whole parameters into the module."""
         self.hide()
+        for module, name, number in self.owners:
+            if module._parameters.get(name) is not self.group.params[number]:
+                raise RuntimeError(_REPLACED.format(name=self.group.names[number]))
         self.group.gather()
         self._shown = self.group.tensors()
         for module, name, number in self.owners:
@@ -180,10 +188,12 @@ class State:
 
     def hide(self) -> None:
         """Put the sharded parameters back. Raises RuntimeError where whole ones were written to."""
+        shown, self._shown = self._shown, ()
+        if not shown:
+            return
         params: Sequence[ShardedParameter] = self.group.params
         for module, name, number in self.owners:
             module._parameters[name] = params[number]
-        shown, self._shown = self._shown, ()
         for name, tensor in zip(self.group.names, shown, strict=False):
             if tensor._version:
                 raise RuntimeError(_WRITTEN.format(name=name))
