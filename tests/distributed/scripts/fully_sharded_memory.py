@@ -13,10 +13,10 @@ from jtorch.distributed.fsdp import fully_shard
 
 dist.init_process_group("mpi", timeout=30)
 RANK, WORLD = dist.get_rank(), dist.get_world_size()
-LAYERS, WIDTH = 12, 240
+LAYERS, WIDTH = 12, 480
 LAYER = (WIDTH * WIDTH + WIDTH) * 4  # bytes
 MODEL = LAYERS * LAYER
-SMALL = 0.25 * LAYER  # what activations, nodes and works may take
+SMALL = 0.4 * LAYER  # what activations, nodes and works may take
 
 
 def measured(reshard_after_forward):
@@ -52,20 +52,21 @@ def held():
 tracemalloc.start()
 BEFORE = 0
 for way in (None, True, False):
+    measured(way)  # once for what is imported and kept
     BEFORE = held()
     idle, forward, between, backward, after = measured(way)
     gc.collect()
     print(f"rank {RANK}, {way}: in models of {MODEL / 1e6:.2f} MB: idle {idle / MODEL:.3f}, forward "
           f"{forward / MODEL:.3f}, between {between / MODEL:.3f}, backward {backward / MODEL:.3f}")  # fmt: skip
     part = MODEL / (1 if way is None else WORLD)
-    assert part - SMALL < idle < part + SMALL, "each process holds its part"
+    assert abs(idle - part) < SMALL, "each process holds its part"
     assert abs(after - idle) < SMALL, "and nothing else after a step"
     if way is True:
         # a layer as it is used and the next one, each for a moment in two copies: as it came, and in place
-        assert forward < part + 4.5 * LAYER
+        assert forward < part + 3.5 * LAYER
         assert between < part + SMALL, "the tape holds no parameters"
         # the same, parts of all gradients, and the gradients of a layer: as they came, packed, exchanged
-        assert backward < 2 * part + 8 * LAYER
+        assert backward < 2 * part + 5 * LAYER
     else:
         assert between > MODEL - SMALL, "this sees them where they stay"
 sys.stdout.flush()
