@@ -27,8 +27,8 @@ def refuse_parts(name: str, params: Any) -> None:
     for p in params:
         if (sharding := getattr(p, "sharding", None)) is not None and sharding.group.size() > 1:
             raise NotImplementedError(
-                f"{name} looks at whole parameters, and this one is shared out between processes: {sharding}. "
-                "Use an optimizer that works element by element, such as AdamW"
+                f"{name} looks at whole parameters, and this one is shared out between processes: "
+                f"{sharding}. Use an optimizer that works element by element, such as AdamW"
             )
 
 

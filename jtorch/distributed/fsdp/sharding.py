@@ -65,7 +65,8 @@ def fully_shard(
         shard_parameter(p, group)
     parameters = ParameterGroup(named, group)
     module.__dict__["_fsdp"] = State(module, parameters, owners, reshard_after_forward is not False)
-    module.__class__ = _sharded_class(type(module))
+    plain: Any = type(module)
+    module.__class__ = _sharded_class(plain)
     for path, inner in module.named_modules():
         if path and isinstance(inner, FSDPModule):
             inner._fsdp.name_by(path)
@@ -112,7 +113,8 @@ def _process_group(mesh: Any, process_group: Any) -> Any:
 def _found(module: Module, ignored: set[int]) -> tuple[list[Owner], list[tuple[str, Any]]]:
     """(whose the parameters of the group are, (name, parameter) of each); a shared one is there once."""
     numbers: dict[int, int] = {}
-    owners, named = [], []
+    owners: list[Owner] = []
+    named: list[tuple[str, Any]] = []
     for prefix, owner in _managed(module, ""):
         for name, p in owner._parameters.items():
             if p is None or id(p) in ignored:
@@ -163,5 +165,5 @@ def _check_parameter(kind: str, name: str, p: Any) -> None:
 
 
 @functools.cache
-def _sharded_class(plain: type) -> type:
+def _sharded_class(plain: Any) -> type:
     return type(f"FSDP{plain.__name__}", (FSDPModule, plain), {"__module__": plain.__module__})

@@ -35,7 +35,8 @@ def _over_processes(parts: list[Any], norm_type: float) -> Tensor:
     norms = [_norm(part.to_local(), norm_type) for part in parts if part.numel()]
     if abs(norm_type) == math.inf:
         nothing = 0.0 if norm_type > 0 else math.inf
-        own: Any = _norm(functions.stack(norms), norm_type) if norms else tensor(nothing, dtype=parts[0].dtype)
+        own: Any = functions.stack(norms) if norms else tensor([nothing], dtype=parts[0].dtype)
+        own = _norm(own, norm_type)
         return sharding.over_all(own, "MAX" if norm_type > 0 else "MIN")
     own = functions.stack(norms).pow(norm_type).sum() if norms else tensor(0.0, dtype=parts[0].dtype)
     return sharding.over_all(own).pow(1.0 / norm_type)
