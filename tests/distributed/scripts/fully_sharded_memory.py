@@ -56,8 +56,8 @@ for way in (None, True, False):
     BEFORE = held()
     idle, forward, between, backward, after = measured(way)
     gc.collect()
-    print(f"rank {RANK}, {way}: in models of {MODEL / 1e6:.2f} MB: idle {idle / MODEL:.3f}, forward "
-          f"{forward / MODEL:.3f}, between {between / MODEL:.3f}, backward {backward / MODEL:.3f}")  # fmt: skip
+    shares = [f"{n / MODEL:.3f}" for n in (idle, forward, between, backward)]
+    print(f"rank {RANK}, {way}: of {MODEL / 1e6:.1f} MB idle, forward, between, backward: {shares}")
     part = MODEL / (1 if way is None else WORLD)
     assert abs(idle - part) < SMALL, "each process holds its part"
     assert abs(after - idle) < SMALL, "and nothing else after a step"

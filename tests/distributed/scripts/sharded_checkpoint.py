@@ -54,8 +54,9 @@ def made(seed):
         fully_shard(model)
     elif kind == "ddp" or kind == "zero":
         model = DistributedDataParallel(model)
-    groups = [{"params": [p for n, p in model.named_parameters() if "first" in n], "lr": 0.01},
-              {"params": [p for n, p in model.named_parameters() if "first" not in n], "lr": 0.02}]  # fmt: skip
+    first = [p for n, p in model.named_parameters() if "first" in n]
+    others = [p for n, p in model.named_parameters() if "first" not in n]
+    groups = [{"params": first, "lr": 0.01}, {"params": others, "lr": 0.02}]
     if kind == "zero":
         return model, ZeroRedundancyOptimizer(groups, jtorch.optim.AdamW, lr=0.1)
     return model, jtorch.optim.AdamW(groups, lr=0.1)
@@ -124,8 +125,8 @@ def load():
 def whole():
     """Whole state dicts: to one process and from it, and the plain model's names."""
     model, optimizer = trained(1, 2)
-    full = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
-    state = get_optimizer_state_dict(model, optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    in_one = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    full, state = get_state_dict(model, optimizer, options=in_one)
     expected = digest(model, optimizer)
     assert bool(full) == bool(state) == (RANK == 0)
     if RANK == 0:

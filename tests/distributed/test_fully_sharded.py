@@ -1,0 +1,63 @@
+"""fully_shard and checkpoints of what it shards, in one to four processes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ALONE = [
+    "training", "tied", "frozen", "accumulation", "clipping", "scaler", "between_calls", "graphs", "hooks",
+    "other_losses", "dtypes", "states",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_fully_sharded(launch, count):
+    text = launch(count, "fully_sharded.py").text
+    assert text.count("all is well") == count
+    # that the comparison with one process has been made: two stages, six optimizers, tied parameters
+    assert len(re.findall(r"moved [\d.]+, apart [\d.e-]+", text)) == 9 * count
+
+
+def test_alone(launch):
+    assert "all is well" in launch(1, "fully_sharded.py", *ALONE).text
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_parameters_do_not_stay_in_memory(launch, count):
+    assert launch(count, "fully_sharded_memory.py").text.count("all is well") == count
+
+
+def test_a_script_of_pytorch(launch, tmp_path):
+    script = Path(__file__).parent / "scripts" / "fully_sharded_torch_style.py"
+    text = launch(2, f"-m jtorch.as_torch {script} {tmp_path / 'checkpoint'}").text
+    assert text.count("all is well") == 2
+
+
+SAVED = {"sharded": (1, 2, 3, 4), "ddp": (2,), "zero": (3,), "plain": (1,)}
+
+
+@pytest.mark.parametrize(("kind", "count"), [(kind, n) for kind, counts in SAVED.items() for n in counts])
+def test_a_checkpoint_is_read_by_any_number_of_processes(launch, tmp_path, kind, count):
+    def run(processes, what, kind, *more):
+        ended = launch(processes, "sharded_checkpoint.py", what, kind, str(tmp_path), *more)
+        assert ended.text.count("all is well") == processes
+
+    run(count, "save", kind)
+    for other in {1, 2, 3, 4} - {count}:
+        run(other, "load", "sharded")
+    run(1, "load", "plain", "alone")
+    if count == 3:
+        run(2, "load", "zero")
+        run(2, "load", "ddp")
+
+
+@pytest.mark.parametrize("kind", ["sharded", "ddp"])
+def test_whole_state_dicts(launch, tmp_path, kind):
+    assert launch(2, "sharded_checkpoint.py", "whole", kind, str(tmp_path)).text.count("all is well") == 2
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_process_that_fails_to_write_or_read(launch, tmp_path, count):
+    ended = launch(count, "checkpoint_faults.py", str(tmp_path / "checkpoint"))
+    assert ended.text.count("all is well") == count
