@@ -311,7 +311,7 @@ def graphs():
         assert not any(group_of(m).is_gathered for m in units(again)), reentrant
     loss = loss_of(model, x[PART], y[PART])
     jtorch.optim.SGD(model.parameters(), lr=0.1).step()
-    with expect(RuntimeError, "by an inplace operation: the parameter", "is at version 2; expected version 1"):
+    with expect(RuntimeError, "by an inplace operation: the parameter", "at version 2; expected version 1"):
         loss.backward()
     model.reset_iter_state()
     loss_of(model, x[PART], y[PART]).backward()

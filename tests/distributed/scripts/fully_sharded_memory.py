@@ -13,7 +13,7 @@ from jtorch.distributed.fsdp import fully_shard
 
 dist.init_process_group("mpi", timeout=30)
 RANK, WORLD = dist.get_rank(), dist.get_world_size()
-LAYERS, WIDTH = 12, 480
+LAYERS, WIDTH = 10, 480
 LAYER = (WIDTH * WIDTH + WIDTH) * 4  # bytes
 MODEL = LAYERS * LAYER
 SMALL = 0.4 * LAYER  # what activations, nodes and works may take
@@ -29,7 +29,7 @@ def measured(reshard_after_forward):
         fully_shard(model, reshard_after_forward=reshard_after_forward)
     optimizer = jtorch.optim.SGD(model.parameters(), lr=0.01)
     x = jtorch.from_numpy(np.ones((2, WIDTH), np.float32))
-    for _ in range(3):
+    for _ in range(2):
         found = [held()]
         tracemalloc.reset_peak()
         loss = model(x).square().mean()
