@@ -101,8 +101,8 @@ def scatter(group: Any, given: Sequence[np.ndarray], target: Target, root: int) 
 def reduce_scatter(group: Any, given: np.ndarray, target: Target, op: ReduceOp) -> Steps:
     """Each process gets its part from all others, and adds it up in the order of ranks.
 
-    Half precisions, which MPI does not know, are added in float32. Open MPI's own ``Ireduce_scatter_block`` is
-    slower at all sizes (two processes of one host: 16 MB 37.7 against 8.2 ms, 64 KB 0.084 against 0.059).
+    Half precisions, which MPI does not know, are added in float32. Open MPI's own ``Ireduce_scatter_block``
+    is slower at all sizes (two processes of one host: 16 MB 37.7 against 8.2 ms, 64 KB 0.084 against 0.059).
     """
     received = np.empty((group.size(), target.flat.size), given.dtype)
     yield group.comm.Ialltoall(raw(given), raw(received.reshape(-1)))

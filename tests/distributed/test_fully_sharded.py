@@ -7,7 +7,7 @@ import pytest
 
 ALONE = [
     "training", "tied", "frozen", "accumulation", "clipping", "scaler", "between_calls", "graphs", "hooks",
-    "other_losses", "dtypes", "states",
+    "other_losses", "dtypes", "precision", "states",
 ]  # fmt: skip
 
 

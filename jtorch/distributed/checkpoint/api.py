@@ -94,8 +94,10 @@ def async_save(
     saving = _saving("async_save", state_dict, checkpoint_id, storage_writer, planner, process_group, no_dist)
     processes = saving.processes.beside()
     future = _thread().submit(saving.finish, processes)
-    if saving.processes.group is not None:
-        saving.processes.group.before_leaving.append(lambda: _settle(future))
+    _Thread.futures = [*(f for f in _Thread.futures if not f.done()), future]
+    group = saving.processes.group
+    if group is not None and _settle not in group.before_leaving:
+        group.before_leaving.append(_settle)
     return future
 
 
@@ -177,6 +179,7 @@ def _unfolded(name: str, state_dict: Mapping[str, Any]) -> dict[str, Any]:
 
 class _Thread:
     executor: ThreadPoolExecutor | None = None
+    futures: list[Future[None]] = []  # noqa: RUF012 - of what it is to write
 
 
 def _thread() -> ThreadPoolExecutor:
@@ -186,5 +189,6 @@ def _thread() -> ThreadPoolExecutor:
     return _Thread.executor
 
 
-def _settle(future: Future[None]) -> None:
-    wait([future])
+def _settle() -> None:
+    """Wait until all is written: the processes can't talk about it afterwards."""
+    wait(_Thread.futures)

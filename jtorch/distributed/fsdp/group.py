@@ -15,6 +15,7 @@ import numpy as np
 
 import jtorch.distributed as dist
 from jtorch.autograd.function import Function, once_differentiable
+from jtorch.distributed.fsdp.policies import MixedPrecisionPolicy
 from jtorch.distributed.fsdp.saved import REGIONS
 from jtorch.distributed.layout import Layout
 from jtorch.distributed.sharded import ShardedParameter
@@ -26,6 +27,10 @@ _CHANGED = (
     "optimizer's step, or before what else changed it"
 )
 
+_SAME = (
+    "all processes must have gradients of the same parameters, or zeros for the others: "
+    "set_reduce_scatter_unused_params(True)"
+)
 _numbers = itertools.count()  # of calls
 
 
@@ -45,10 +50,12 @@ class ParameterGroup:
     dtype; both are empty in between. ``versions`` are those of the parts that were gathered last.
     """
 
-    def __init__(self, named: Sequence[tuple[str, ShardedParameter]], process_group: Any) -> None:
+    def __init__(
+        self, named: Sequence[tuple[str, ShardedParameter]], process_group: Any, policy: MixedPrecisionPolicy
+    ) -> None:
         self.names = [name for name, _ in named]
         self.params = [p for _, p in named]
-        self.process_group = process_group
+        self.process_group, self.policy = process_group, policy
         self.wholes: list[np.ndarray] = []
         self.blocks: list[np.ndarray] = []
         self.versions: tuple[int, ...] = ()
@@ -84,23 +91,36 @@ class ParameterGroup:
         self._under_way = [self._sent(numbers) for numbers in self._alike(range(len(self.params)))]
 
     def _alike(self, numbers: Any) -> list[list[int]]:
-        """These parameters, those of one dtype together."""
+        """These parameters, those that are gathered in one dtype together."""
         by_dtype: dict[str, list[int]] = {}
         for k in numbers:
-            by_dtype.setdefault(self.params[k].dtype.name, []).append(k)
+            by_dtype.setdefault(self._dtype(k).name, []).append(k)
         return list(by_dtype.values())
+
+    def _dtype(self, k: int) -> Any:
+        """In which a parameter is gathered."""
+        p = self.params[k]
+        return (self.policy.param_dtype or p.dtype) if p.is_floating_point() else p.dtype
 
     def _layout(self, numbers: list[int]) -> Layout:
         return Layout([self.params[k].sharding.shape for k in numbers], self.process_group.size())
 
     def _sent(self, numbers: list[int]) -> _Travelling:
         layout, parts = self._layout(numbers), [self.params[k].to_local().numpy() for k in numbers]
-        lines = np.empty((layout.count, layout.length), parts[0].dtype)
+        lines = np.empty((layout.count, layout.length), self._dtype(numbers[0]).numpy)
         work = None
         if layout.length:
             line = from_numpy(layout.line(parts, lines.dtype))
             work = dist.all_gather_into_tensor(from_numpy(lines), line, self.process_group, async_op=True)
         return _Travelling(numbers, layout, lines, work)
+
+    def _wait(self, one: _Travelling) -> None:
+        try:
+            if one.work is not None:
+                one.work.wait()
+        except dist.DistError as error:
+            error.add_note(f"while fully_shard gathers {', '.join(self.names[k] for k in one.numbers)}")
+            raise
 
     def gather(self) -> None:
         """Have the whole parameters: where they travel already, wait for them."""
@@ -110,8 +130,7 @@ class ParameterGroup:
         wholes: dict[int, np.ndarray] = {}
         travelling, self._under_way = self._under_way, []
         for one in travelling:
-            if one.work is not None:
-                one.work.wait()
+            self._wait(one)
             block, found = one.layout.wholes(one.lines)
             self.blocks.append(block)
             wholes.update(zip(one.numbers, found, strict=True))
@@ -151,8 +170,7 @@ class ParameterGroup:
         """Forget the whole parameters. Others may be sending theirs, so what travels is waited for."""
         travelling, self._under_way = self._under_way, []
         for one in travelling:
-            if one.work is not None:
-                one.work.wait()
+            self._wait(one)
         if self.is_gathered:
             REGIONS.remove(self.blocks)
         self.wholes, self.blocks, self.is_kept = [], [], False
@@ -198,7 +216,7 @@ class ParameterGroup:
             arrays[k] = before + arrays[k] if k in arrays else before
         self._unsynced = {}
         if not self.syncs_gradients:
-            self._unsynced = {k: np.array(g) for k, g in arrays.items()}
+            self._unsynced = {k: np.array(g, self._reduced_in(k)) for k, g in arrays.items()}
             return [None] * len(self.params)
         if self.reduces_unused:
             for k, p in enumerate(self.params):
@@ -209,16 +227,26 @@ class ParameterGroup:
             found.update(zip(numbers, self._averages(numbers, arrays), strict=True))
         return [found.get(k) for k in range(len(self.params))]
 
+    def _reduced_in(self, k: int) -> np.dtype:
+        """The dtype that the gradient of a parameter travels in."""
+        return (self.policy.reduce_dtype or self._dtype(k)).numpy
+
     def _averages(self, numbers: list[int], arrays: dict[int, np.ndarray]) -> list[Tensor]:
-        layout, dtype = self._layout(numbers), arrays[numbers[0]].dtype
+        layout, dtype = self._layout(numbers), self._reduced_in(numbers[0])
         line = np.zeros(layout.length, dtype)
         if layout.length:
             lines = from_numpy(layout.lines([arrays.pop(k) for k in numbers], dtype))
             op = dist.ReduceOp.AVG if self.divisor is None else dist.ReduceOp.SUM
-            dist.reduce_scatter_tensor(from_numpy(line), lines, op, self.process_group)
+            try:
+                dist.reduce_scatter_tensor(from_numpy(line), lines, op, self.process_group)
+            except dist.DistError as error:
+                told = ", ".join(self.names[k] for k in numbers)
+                error.add_note(f"while fully_shard averages the gradients of {told}: {_SAME}")
+                raise
             if self.divisor is not None:
                 line /= dtype.type(self.divisor)
-        return [from_numpy(part) for part in layout.parts(line, self.process_group.rank())]
+        parts = layout.parts(line, self.process_group.rank())
+        return [from_numpy(part).to(self.params[k].dtype) for k, part in zip(numbers, parts, strict=True)]
 
 
 class Gathered(Function):

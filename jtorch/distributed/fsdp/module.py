@@ -27,8 +27,8 @@ class FSDPModule:
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with self._fsdp.call(args) as given:
-            return super().__call__(*given, **kwargs)  # type: ignore[misc]
+        with self._fsdp.call(args, kwargs) as (args, kwargs):
+            return self._fsdp.given_out(super().__call__(*args, **kwargs))  # type: ignore[misc]
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
         """Gather this module's own parameters, those of modules that are sharded themselves not included.
@@ -153,8 +153,8 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
         raise ValueError(f"{type(module)} does not have a method {method_name}")
 
     def gathering(*args: Any, **kwargs: Any) -> Any:
-        with module._fsdp.call(args) as given:
-            return method(*given, **kwargs)
+        with module._fsdp.call(args, kwargs) as (args, kwargs):
+            return module._fsdp.given_out(method(*args, **kwargs))
 
     module.__dict__[method_name] = gathering
 

@@ -38,20 +38,21 @@ def fully_shard(
     That is ZeRO's stage 3. With ``reshard_after_forward=False`` parameters stay whole from forward to
     backward (stage 2). A parameter stays the same object, and gets the shape of its part: rows in chunks of
     ceil(rows / n), the last ones smaller or empty. Optimizers that work element by element step on parts as
-    they are; Adafactor and L-BFGS refuse them. Parameters must be alike in all processes (one seed): nothing
-    is broadcast. ``process_group``, or ``mesh``, which may be one, are the processes; all of them without.
+    they are; Adafactor and L-BFGS refuse them. ``mp_policy`` gives whole ones another dtype. Parameters must
+    be alike in all processes (one seed): nothing is broadcast. ``process_group``, or ``mesh``, which may be
+    one, are the processes; all of them without.
 
     ``module`` itself is given back, with a class before its own that has the methods of ``FSDPModule``.
 
     Raises ValueError without a process group, for a 0-d parameter, one without a shape, and one that is
     shared with a module outside; RuntimeError where processes have other parameters; NotImplementedError
-    for ``mp_policy``, ``shard_placement_fn``, a list of modules and a mesh; a call in a compiled function is
+    for ``shard_placement_fn``, a list of modules and a mesh; a call in a compiled function is
     a CompileError.
     Source: https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html; Rajbhandari et al. 2020,
     "ZeRO", arXiv:1910.02054
     """
     refuse_recording("fsdp.fully_shard")
-    _refuse_options(reshard_after_forward, shard_placement_fn, mp_policy, dp_mesh_dims)
+    _refuse_options(reshard_after_forward, shard_placement_fn, dp_mesh_dims)
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     if len(modules) != 1:
         raise NotImplementedError(
@@ -63,7 +64,7 @@ def fully_shard(
     check_alike("fully_shard", named, group)
     for _, p in named:
         shard_parameter(p, group)
-    parameters = ParameterGroup(named, group)
+    parameters = ParameterGroup(named, group, mp_policy or MixedPrecisionPolicy())
     module.__dict__["_fsdp"] = State(module, parameters, owners, reshard_after_forward is not False)
     plain: Any = type(module)
     module.__class__ = _sharded_class(plain)
@@ -73,17 +74,13 @@ def fully_shard(
     return module
 
 
-def _refuse_options(reshard: Any, placement: Any, mp_policy: Any, dims: Any) -> None:
+def _refuse_options(reshard: Any, placement: Any, dims: Any) -> None:
     if reshard is not None and not isinstance(reshard, bool):
         raise NotImplementedError(
             f"fully_shard: reshard_after_forward={reshard!r}: resharding to fewer processes is not "
             "implemented; use True or False"
         )
-    policy = mp_policy or MixedPrecisionPolicy()
-    for wanted, name in (
-        (placement, "shard_placement_fn"), (dims, "dp_mesh_dims"),
-        (policy.param_dtype or policy.reduce_dtype or policy.output_dtype, "mp_policy"),
-    ):  # fmt: skip
+    for wanted, name in ((placement, "shard_placement_fn"), (dims, "dp_mesh_dims")):
         if wanted:
             raise NotImplementedError(f"fully_shard: {name} is not implemented")
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jtorch.compiler import is_compiling
 from jtorch.core.errors import CompileError
 from jtorch.distributed.fsdp.group import ParameterGroup
+from jtorch.distributed.fsdp.policies import cast
 from jtorch.distributed.fsdp.saved import keeping_places
 from jtorch.distributed.sharded import ShardedParameter
 from jtorch.eager.public import Tensor, in_backward, is_grad_enabled, through_identity
@@ -112,29 +113,37 @@ class State:
     # -- a call --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def call(self, args: tuple) -> Iterator[tuple]:
+    def call(self, args: tuple, kwargs: dict) -> Iterator[tuple[tuple, dict]]:
         """What a call runs in: with the whole parameters, of which the tape keeps places alone. Gives the
         arguments to call with."""
         if is_compiling():
             raise CompileError(compile_refusal(self.name))
         if self._depth:
-            yield args
+            yield args, kwargs
             return
         with self._ordered(), keeping_places():
             self._depth = 1
             try:
                 self.show()
-                yield self._watched(args)
+                yield self._taken_in(args, kwargs)
             finally:
                 self._depth = 0
                 self._leave()
 
-    def _watched(self, args: tuple) -> tuple:
-        """``args`` whose gradients tell that backward is through: those of parameters don't where one is
-        frozen."""
-        if not (self.group.holds_frozen and is_grad_enabled()):
-            return args
-        return through_identity(args, lambda gradients: self.group.release_in_backward())[0]
+    def _taken_in(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """The arguments as the policy wants them. Their gradients tell that backward is through where a
+        parameter is frozen, as those of parameters don't."""
+        policy = self.group.policy
+        if policy.param_dtype is not None and policy.cast_forward_inputs:
+            args, kwargs = cast((args, kwargs), policy.param_dtype)
+        if self.group.holds_frozen and is_grad_enabled():
+            args, _ = through_identity(args, lambda gradients: self.group.release_in_backward())
+        return args, kwargs
+
+    def given_out(self, result: Any) -> Any:
+        """The outputs as the policy wants them."""
+        dtype = self.group.policy.output_dtype
+        return result if dtype is None else cast(result, dtype)
 
     @contextmanager
     def _ordered(self) -> Iterator[None]:

@@ -388,6 +388,26 @@ def dtypes():
     assert later.head.weight.grad.dtype is jtorch.float64
 
 
+def precision():
+    """Whole parameters and gradients on their way in half precisions, parts in float32."""
+    x, y = next(batches(1))
+    plain = made(Net)
+    loss_of(plain, x, y).backward()
+    for param_dtype, reduce_dtype in ((jtorch.bfloat16, jtorch.float32), (jtorch.float16, None)):
+        model, seen = made(Net), []
+        for layer in model.layers:
+            fully_shard(layer, mp_policy=MixedPrecisionPolicy(param_dtype, reduce_dtype))
+        fully_shard(model, mp_policy=MixedPrecisionPolicy(param_dtype, reduce_dtype, jtorch.float32))
+        model.head.register_forward_hook(lambda m, args, out, s=seen: s.extend([m.weight.dtype, out.dtype]))
+        out = model(x[PART])
+        F.cross_entropy(out, y[PART]).backward()
+        assert seen == [param_dtype] * 2 and out.dtype is jtorch.float32
+        for p, q in zip(plain.parameters(), model.parameters(), strict=True):
+            assert q.dtype is q.grad.dtype is jtorch.float32
+            assert np.abs(p.grad.numpy() - q.grad.full_tensor().numpy()).max() < 0.03
+        train(model, PART, 2)
+
+
 def groups():
     """A part of the processes, each part with a model of its own."""
     ours = dist.new_group([0, 1])
@@ -458,8 +478,10 @@ def refused():
         fully_shard(Scalar())
     with expect(ValueError, "parameter weight has no shape yet"):
         fully_shard(nn.LazyLinear(3))
-    with expect(NotImplementedError, "mp_policy"):
-        fully_shard(nn.Linear(1, 1), mp_policy=MixedPrecisionPolicy(param_dtype=jtorch.bfloat16))
+    with expect(NotImplementedError, "shard_placement_fn"):
+        fully_shard(nn.Linear(1, 1), shard_placement_fn=lambda p: None)
+    with expect(NotImplementedError, "reshard_after_forward=2"):
+        fully_shard(nn.Linear(1, 1), reshard_after_forward=2)
     with expect(RuntimeError, "fully_shard expects same model across all ranks"):
         fully_shard(nn.Linear(2 + RANK, 2))
     model.head.weight = nn.Parameter(jtorch.zeros(2, 7))
@@ -475,7 +497,7 @@ def refused():
 
 CHECKS = {check.__name__: check for check in (
     training, tied, frozen, accumulation, clipping, scaler, between_calls, graphs, hooks, other_losses,
-    dtypes, groups, states, refused,
+    dtypes, precision, groups, states, refused,
 )}  # fmt: skip
 for name in sys.argv[1:] or CHECKS:
     CHECKS[name]()
