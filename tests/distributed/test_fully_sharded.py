@@ -7,7 +7,7 @@ import pytest
 
 ALONE = [
     "training", "tied", "frozen", "accumulation", "clipping", "scaler", "between_calls", "graphs", "hooks",
-    "other_losses", "dtypes", "precision", "states",
+    "other_losses", "dtypes", "precision", "networks", "states",
 ]  # fmt: skip
 
 
@@ -21,6 +21,11 @@ def test_fully_sharded(launch, count):
 
 def test_alone(launch):
     assert "all is well" in launch(1, "fully_sharded.py", *ALONE).text
+
+
+def test_gradients_of_different_parameters_are_not_mixed(launch):
+    text = launch(2, "fully_sharded.py", "mismatch", check=False).text
+    assert text.count("all is well") == 2, text
 
 
 @pytest.mark.parametrize("count", [2, 4])

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-import jtorch.distributed as dist
 from jtorch.autograd.function import Function, once_differentiable
+from jtorch.distributed.fsdp.exchange import Exchange, Travelling
 from jtorch.distributed.fsdp.policies import MixedPrecisionPolicy
 from jtorch.distributed.fsdp.saved import REGIONS
-from jtorch.distributed.layout import Layout
 from jtorch.distributed.sharded import ShardedParameter
 from jtorch.eager.public import Tensor, call_at_end, current_run, from_numpy, reached
 
@@ -27,20 +26,7 @@ _CHANGED = (
     "optimizer's step, or before what else changed it"
 )
 
-_SAME = (
-    "all processes must have gradients of the same parameters, or zeros for the others: "
-    "set_reduce_scatter_unused_params(True)"
-)
 _numbers = itertools.count()  # of calls
-
-
-class _Travelling(NamedTuple):
-    """Parameters of one dtype on their way: their numbers, and where they will lie."""
-
-    numbers: list[int]
-    layout: Layout
-    lines: np.ndarray
-    work: Any
 
 
 class ParameterGroup:
@@ -53,9 +39,8 @@ class ParameterGroup:
     def __init__(
         self, named: Sequence[tuple[str, ShardedParameter]], process_group: Any, policy: MixedPrecisionPolicy
     ) -> None:
-        self.names = [name for name, _ in named]
-        self.params = [p for _, p in named]
-        self.process_group, self.policy = process_group, policy
+        self.exchange = Exchange(named, process_group, policy)
+        self.params, self.policy = self.exchange.params, policy
         self.wholes: list[np.ndarray] = []
         self.blocks: list[np.ndarray] = []
         self.versions: tuple[int, ...] = ()
@@ -68,7 +53,7 @@ class ParameterGroup:
         self.reduces_unused = False
         self.releases_after_backward = True
         self.divisor: float | None = None
-        self._under_way: list[_Travelling] = []
+        self._under_way: list[Travelling] = []
         self._unsynced: dict[int, np.ndarray] = {}  # whole gradients of passes that were not synchronised
         # of the tape: where gradients of the gathered parameters come to, until they have
         self._nodes: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -88,39 +73,8 @@ class ParameterGroup:
         if self.is_gathered or self._under_way or not self.params:
             return
         self.versions = current
-        self._under_way = [self._sent(numbers) for numbers in self._alike(range(len(self.params)))]
-
-    def _alike(self, numbers: Any) -> list[list[int]]:
-        """These parameters, those that are gathered in one dtype together."""
-        by_dtype: dict[str, list[int]] = {}
-        for k in numbers:
-            by_dtype.setdefault(self._dtype(k).name, []).append(k)
-        return list(by_dtype.values())
-
-    def _dtype(self, k: int) -> Any:
-        """In which a parameter is gathered."""
-        p = self.params[k]
-        return (self.policy.param_dtype or p.dtype) if p.is_floating_point() else p.dtype
-
-    def _layout(self, numbers: list[int]) -> Layout:
-        return Layout([self.params[k].sharding.shape for k in numbers], self.process_group.size())
-
-    def _sent(self, numbers: list[int]) -> _Travelling:
-        layout, parts = self._layout(numbers), [self.params[k].to_local().numpy() for k in numbers]
-        lines = np.empty((layout.count, layout.length), self._dtype(numbers[0]).numpy)
-        work = None
-        if layout.length:
-            line = from_numpy(layout.line(parts, lines.dtype))
-            work = dist.all_gather_into_tensor(from_numpy(lines), line, self.process_group, async_op=True)
-        return _Travelling(numbers, layout, lines, work)
-
-    def _wait(self, one: _Travelling) -> None:
-        try:
-            if one.work is not None:
-                one.work.wait()
-        except dist.DistError as error:
-            error.add_note(f"while fully_shard gathers {', '.join(self.names[k] for k in one.numbers)}")
-            raise
+        alike = self.exchange.alike(range(len(self.params)))
+        self._under_way = [self.exchange.send(numbers) for numbers in alike]
 
     def gather(self) -> None:
         """Have the whole parameters: where they travel already, wait for them."""
@@ -130,8 +84,7 @@ class ParameterGroup:
         wholes: dict[int, np.ndarray] = {}
         travelling, self._under_way = self._under_way, []
         for one in travelling:
-            self._wait(one)
-            block, found = one.layout.wholes(one.lines)
+            block, found = one.arrived()
             self.blocks.append(block)
             wholes.update(zip(one.numbers, found, strict=True))
         self.wholes = [wholes[k] for k in range(len(self.params))]
@@ -170,10 +123,19 @@ class ParameterGroup:
         """Forget the whole parameters. Others may be sending theirs, so what travels is waited for."""
         travelling, self._under_way = self._under_way, []
         for one in travelling:
-            self._wait(one)
+            one.wait()
         if self.is_gathered:
             REGIONS.remove(self.blocks)
         self.wholes, self.blocks, self.is_kept = [], [], False
+
+    @property
+    def names(self) -> list[str]:
+        """Those of the parameters, in errors."""
+        return self.exchange.names
+
+    @names.setter
+    def names(self, names: list[str]) -> None:
+        self.exchange.names = names
 
     def forget(self) -> None:
         """Drop what a pass that failed has left."""
@@ -216,37 +178,17 @@ class ParameterGroup:
             arrays[k] = before + arrays[k] if k in arrays else before
         self._unsynced = {}
         if not self.syncs_gradients:
-            self._unsynced = {k: np.array(g, self._reduced_in(k)) for k, g in arrays.items()}
+            self._unsynced = {k: np.array(g, self.exchange.reduced_in(k)) for k, g in arrays.items()}
             return [None] * len(self.params)
         if self.reduces_unused:
             for k, p in enumerate(self.params):
                 if p.requires_grad and k not in arrays:
                     arrays[k] = np.zeros(p.sharding.shape, p.dtype.numpy)
         found: dict[int, Tensor] = {}
-        for numbers in self._alike(sorted(arrays)):
-            found.update(zip(numbers, self._averages(numbers, arrays), strict=True))
+        for numbers in self.exchange.alike(sorted(arrays)):
+            averages = self.exchange.averages(numbers, arrays, self.divisor)
+            found.update(zip(numbers, averages, strict=True))
         return [found.get(k) for k in range(len(self.params))]
-
-    def _reduced_in(self, k: int) -> np.dtype:
-        """The dtype that the gradient of a parameter travels in."""
-        return (self.policy.reduce_dtype or self._dtype(k)).numpy
-
-    def _averages(self, numbers: list[int], arrays: dict[int, np.ndarray]) -> list[Tensor]:
-        layout, dtype = self._layout(numbers), self._reduced_in(numbers[0])
-        line = np.zeros(layout.length, dtype)
-        if layout.length:
-            lines = from_numpy(layout.lines([arrays.pop(k) for k in numbers], dtype))
-            op = dist.ReduceOp.AVG if self.divisor is None else dist.ReduceOp.SUM
-            try:
-                dist.reduce_scatter_tensor(from_numpy(line), lines, op, self.process_group)
-            except dist.DistError as error:
-                told = ", ".join(self.names[k] for k in numbers)
-                error.add_note(f"while fully_shard averages the gradients of {told}: {_SAME}")
-                raise
-            if self.divisor is not None:
-                line /= dtype.type(self.divisor)
-        parts = layout.parts(line, self.process_group.rank())
-        return [from_numpy(part).to(self.params[k].dtype) for k, part in zip(numbers, parts, strict=True)]
 
 
 class Gathered(Function):

@@ -96,6 +96,9 @@ class FSDPModule:
 
         self._fsdp.group.own_prefetch = prefetch
 
+    def set_is_last_backward(self, is_last_backward: bool) -> None:
+        """Accepted, and changes nothing: each ``backward()`` leaves its averages where it returns."""
+
     def reset_iter_state(self) -> None:
         """After an exception in forward or backward: forget gathered parameters and gradients of that pass,
         here and below."""

@@ -2,7 +2,9 @@
 
 import contextlib
 import copy
+import gc
 import sys
+import weakref
 
 import numpy as np
 
@@ -49,6 +51,15 @@ class Net(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.head(x)
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(7, 2), nn.Linear(7, 2)
+
+    def forward(self, x, which):
+        return (self.a if which else self.b)(x)
 
 
 class Tied(nn.Module):
@@ -349,14 +360,6 @@ def hooks():
 
 def other_losses():
     """Parameters that no process uses have no gradient; processes may use others with zeros for them."""
-    class Branches(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = nn.Linear(7, 2), nn.Linear(7, 2)
-
-        def forward(self, x, which):
-            return (self.a if which else self.b)(x)
-
     model = fully_shard(made(Branches))
     x, _ = next(batches(1))
     model(x, True).sum().backward()
@@ -495,10 +498,72 @@ def refused():
     assert isinstance(failing.head.weight, ShardedParameter)
 
 
+class Pictures(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([
+            nn.Sequential(nn.Conv2d(1, 5, 3, padding=1), nn.GroupNorm(1, 5), nn.ReLU(), nn.MaxPool2d(2)),
+            nn.Sequential(nn.ConvTranspose2d(5, 3, 2, stride=2), nn.PReLU(3)),
+            nn.Sequential(nn.Flatten(), nn.Linear(108, 4)),
+        ])  # fmt: skip
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Sequences(nn.Module):
+    def __init__(self):
+        super().__init__()
+        lstm, gru = nn.LSTM(6, 5, 2, batch_first=True), nn.GRU(5, 6, batch_first=True)
+        self.layers = nn.ModuleList([nn.Embedding(9, 6), lstm, gru])
+        attention = nn.TransformerEncoderLayer(6, 2, 7, dropout=0.0, batch_first=True)
+        self.layers.extend([attention, nn.Bilinear(6, 6, 3)])
+
+    def forward(self, x):
+        embedding, lstm, gru, attention, bilinear = self.layers
+        x = gru(lstm(embedding(x))[0])[0]
+        x = attention(x)
+        return bilinear(x, x)
+
+
+def networks():
+    """Ops of many kinds: the gradients of one process, and none of them keeps whole parameters."""
+    rng = np.random.default_rng(2)
+    pictures = jtorch.from_numpy(rng.standard_normal((BATCH, 1, 6, 6)).astype(np.float32))
+    for kind, x in ((Pictures, pictures), (Sequences, jtorch.from_numpy(rng.integers(0, 9, (BATCH, 4))))):
+        plain, model, blocks = made(kind), sharded(kind), []
+        for unit in units(model):
+            unit.register_forward_hook(
+                lambda m, args, out, b=blocks: b.extend(map(weakref.ref, group_of(m).blocks))
+            )
+        plain(x).square().mean().backward()
+        loss = model(x[PART]).square().mean()
+        gc.collect()
+        assert len(blocks) == len(model.layers) and not any(block() is not None for block in blocks)
+        loss.backward()
+        for (name, p), q in zip(plain.named_parameters(), model.parameters(), strict=True):
+            assert np.allclose(p.grad.numpy(), q.grad.full_tensor().numpy(), atol=2e-6), name
+
+
+def mismatch():
+    """Processes with gradients of different parameters, though of the same shapes: run by itself, since no
+    collective works after it."""
+    model = fully_shard(made(Branches))
+    x, _ = next(batches(1))
+    with expect(dist.DistBackendError, "reduce_scatter_tensor(float32[", ", AVG, ", ".weight, "):
+        try:
+            model(x, RANK == 0).sum().backward()
+        except dist.DistBackendError as error:
+            assert "set_reduce_scatter_unused_params" in error.__notes__[0]
+            raise
+
+
 CHECKS = {check.__name__: check for check in (
     training, tied, frozen, accumulation, clipping, scaler, between_calls, graphs, hooks, other_losses,
-    dtypes, precision, groups, states, refused,
+    dtypes, precision, networks, groups, states, refused,
 )}  # fmt: skip
 for name in sys.argv[1:] or CHECKS:
-    CHECKS[name]()
+    CHECKS.get(name, mismatch)()
 print(f"rank {RANK}: all is well")

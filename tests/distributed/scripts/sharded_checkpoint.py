@@ -79,20 +79,23 @@ def digest(model, optimizer):
     for name, facts in state["state"].items():
         found.update({f"optim.{name}.{k}": v.numpy() for k, v in facts.items()})
     for k, group in enumerate(state["param_groups"]):
-        found[f"lr.{k}"] = np.array(group["lr"])
-    return found
+        found[f"lr.{k}"] = group["lr"]
+    return {name: np.array(value) for name, value in found.items()}  # as they are now
 
 
 def save():
     model, optimizer = trained(1, 3)
     model_state, optimizer_state = get_state_dict(model, optimizer)
     state = {"model": model_state, "optim": optimizer_state, "epoch": 7, "notes": ["a", 2.5, None]}
-    future = dcp.async_save(state, checkpoint_id=folder / "async")
     dcp.save(state, checkpoint_id=folder / "now")
+    facts = digest(model, optimizer)
+    future = dcp.async_save(state, checkpoint_id=folder / "async")
+    for _ in range(5):  # while a thread writes and talks to those of the others
+        model(jtorch.ones(6, 5)).square().mean().backward()
+        optimizer.step()
     future.result()
     names = {p.name for p in (folder / "now").iterdir()}
     assert ".metadata" in names and len(names) == WORLD + 1, names
-    facts = digest(model, optimizer)
     if not alone and kind == "zero":
         everyone = [None] * WORLD
         dist.all_gather_object(everyone, {k: jtorch.from_numpy(np.array(v)) for k, v in facts.items()})
