@@ -28,6 +28,7 @@ _NAMES = {
     "torch.serialization": "jtorch.serialization",
     "torch.random": "jtorch.random",
     "torch.multiprocessing": "multiprocessing",
+    "torch.distributed._composable.fsdp": "jtorch.distributed.fsdp",  # where it was first
     "torch.optim._functional": "",
     "torchvision": "jtorch.vision",
 }

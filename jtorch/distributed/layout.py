@@ -50,8 +50,8 @@ class Layout:
                 lines[rank, begin : begin + size] = whole[first:last].reshape(-1)
         return lines
 
-    def wholes(self, lines: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Whole tensors from the lines of all processes: (the memory that they lie in, the tensors)."""
+    def wholes(self, lines: np.ndarray) -> list[np.ndarray]:
+        """Whole tensors from the lines of all processes, in one memory."""
         sizes = [shape[0] * width for shape, width in zip(self.shapes, self.widths, strict=True)]
         ends = list(itertools.accumulate(sizes))
         if len(sizes) == 1:  # one tensor lies there row by row, and what chunks lack comes at the end
@@ -61,7 +61,7 @@ class Layout:
             for k, (size, end) in enumerate(zip(sizes, ends, strict=True)):
                 self._fill(k, memory[end - size : end], lines)
         places = zip(self.shapes, sizes, ends, strict=True)
-        return memory, [memory[end - size : end].reshape(shape) for shape, size, end in places]
+        return [memory[end - size : end].reshape(shape) for shape, size, end in places]
 
     def _fill(self, k: int, whole: np.ndarray, lines: np.ndarray) -> None:
         begin, width = self.begins[k], self.widths[k]

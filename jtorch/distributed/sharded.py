@@ -75,7 +75,7 @@ class Sharding:
         if layout.length:
             line = from_numpy(layout.line([array], array.dtype))
             dist.all_gather_into_tensor(from_numpy(lines), line, self.group)
-        return from_numpy(layout.wholes(lines)[1][0])
+        return from_numpy(layout.wholes(lines)[0])
 
     def over_all(self, number: Tensor, op: str = "SUM") -> Tensor:
         """One number of each process, reduced over all of them: "SUM", "MAX" or "MIN"."""

@@ -30,8 +30,8 @@ class Travelling(NamedTuple):
     lines: np.ndarray
     work: Work | None  # None where there is nothing to wait for
 
-    def arrived(self) -> tuple[np.ndarray, list[np.ndarray]]:
-        """(the memory of the whole parameters, the parameters), once they are there."""
+    def arrived(self) -> list[np.ndarray]:
+        """The whole parameters, once they are there."""
         self.wait()
         return self.layout.wholes(self.lines)
 

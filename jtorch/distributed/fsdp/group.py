@@ -18,7 +18,7 @@ from jtorch.distributed.fsdp.exchange import Exchange, Travelling
 from jtorch.distributed.fsdp.policies import MixedPrecisionPolicy
 from jtorch.distributed.fsdp.saved import REGIONS
 from jtorch.distributed.sharded import ShardedParameter
-from jtorch.eager.public import Tensor, call_at_end, current_run, from_numpy, reached
+from jtorch.eager.public import Tensor, call_at_end, current_run, from_numpy, in_backward, reached
 
 _CHANGED = (
     "one of the variables needed for gradient computation has been modified by an inplace operation: the "
@@ -32,8 +32,8 @@ _numbers = itertools.count()  # of calls
 class ParameterGroup:
     """The parameters of one ``fully_shard``.
 
-    ``wholes`` are their arrays while they are gathered, ``blocks`` the memory under these, one block for each
-    dtype; both are empty in between. ``versions`` are those of the parts that were gathered last.
+    ``wholes`` are their arrays while they are gathered, and empty in between; ``versions`` those of the parts
+    that were gathered last.
     """
 
     def __init__(
@@ -42,7 +42,6 @@ class ParameterGroup:
         self.exchange = Exchange(named, process_group, policy)
         self.params, self.policy = self.exchange.params, policy
         self.wholes: list[np.ndarray] = []
-        self.blocks: list[np.ndarray] = []
         self.versions: tuple[int, ...] = ()
         self.is_saved = False  # whether the tape holds places of this group
         self.is_kept = False  # gathered by the user's ``unshard()``
@@ -84,17 +83,15 @@ class ParameterGroup:
         wholes: dict[int, np.ndarray] = {}
         travelling, self._under_way = self._under_way, []
         for one in travelling:
-            block, found = one.arrived()
-            self.blocks.append(block)
-            wholes.update(zip(one.numbers, found, strict=True))
+            wholes.update(zip(one.numbers, one.arrived(), strict=True))
         self.wholes = [wholes[k] for k in range(len(self.params))]
-        REGIONS.add(self, self.blocks)
+        REGIONS.add(self, self.wholes)
 
-    def gather_for_backward(self, versions: tuple[int, ...]) -> None:
-        """The same for what the tape saved when the parts had these versions."""
-        for name, p, then in zip(self.names, self.params, versions, strict=True):
-            if p._version != then:
-                raise RuntimeError(_CHANGED.format(name=name, now=p._version, then=then))
+    def gather_for_backward(self, number: int, version: int) -> None:
+        """The same where the tape saved this parameter when its part had this version."""
+        now = self.params[number]._version
+        if now != version:
+            raise RuntimeError(_CHANGED.format(name=self.names[number], now=now, then=version))
         if not self.is_gathered:
             self.start_in_backward()
             self.gather()
@@ -110,7 +107,7 @@ class ParameterGroup:
 
     def _release_at_end(self) -> None:
         """Let the end of this backward pass release what no gradient releases before."""
-        if self._pass != current_run().number:
+        if in_backward() and self._pass != current_run().number:
             self._pass = current_run().number
             call_at_end(self._end)
 
@@ -123,19 +120,16 @@ class ParameterGroup:
         """Forget the whole parameters. Others may be sending theirs, so what travels is waited for."""
         travelling, self._under_way = self._under_way, []
         for one in travelling:
-            one.wait()
+            if not self.exchange.process_group.broken:  # or it would never come
+                one.wait()
         if self.is_gathered:
-            REGIONS.remove(self.blocks)
-        self.wholes, self.blocks, self.is_kept = [], [], False
+            REGIONS.remove(self.wholes)
+        self.wholes, self.is_kept = [], False
 
     @property
     def names(self) -> list[str]:
         """Those of the parameters, in errors."""
         return self.exchange.names
-
-    @names.setter
-    def names(self, names: list[str]) -> None:
-        self.exchange.names = names
 
     def forget(self) -> None:
         """Drop what a pass that failed has left."""

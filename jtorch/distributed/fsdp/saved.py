@@ -19,47 +19,46 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """A window of the ``block``-th memory of a group."""
+    """A window of the ``number``-th parameter of a group."""
 
-    __slots__ = ("block", "dtype", "group", "offset", "shape", "strides", "versions")
+    __slots__ = ("dtype", "group", "number", "offset", "shape", "strides", "version")
 
-    def __init__(self, group: ParameterGroup, block: int, array: np.ndarray) -> None:
-        self.group, self.block = group, block
-        self.versions = group.versions
+    def __init__(self, group: ParameterGroup, number: int, array: np.ndarray) -> None:
+        self.group, self.number, self.version = group, number, group.versions[number]
         self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
-        self.offset = _address(array) - _address(group.blocks[block])
+        self.offset = _address(array) - _address(group.wholes[number])
 
     def tensor(self) -> Tensor:
         """The same window, of what is gathered now: the same elements, or a RuntimeError."""
-        self.group.gather_for_backward(self.versions)
-        memory = self.group.blocks[self.block].view(np.uint8)
+        self.group.gather_for_backward(self.number, self.version)
+        memory = self.group.wholes[self.number].reshape(-1).view(np.uint8)
         window: Any = np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)  # type: ignore[call-overload]
         return from_numpy(window)
 
 
 class Regions:
-    """The memory of all that is gathered in this process, by address."""
+    """The memory of all parameters that are gathered in this process, by address."""
 
     def __init__(self) -> None:
         self._begins: list[int] = []
-        self._found: list[tuple[int, Any, int]] = []  # (end, group, number of the block)
+        self._found: list[tuple[int, Any, int]] = []  # (end, group, number of the parameter)
 
-    def add(self, group: Any, blocks: list[np.ndarray]) -> None:
-        for number, block in enumerate(blocks):
-            if block.size:
-                begin = _address(block)
+    def add(self, group: Any, wholes: list[np.ndarray]) -> None:
+        for number, whole in enumerate(wholes):
+            if whole.size:
+                begin = _address(whole)
                 k = bisect.bisect(self._begins, begin)
                 self._begins.insert(k, begin)
-                self._found.insert(k, (begin + block.nbytes, group, number))
+                self._found.insert(k, (begin + whole.nbytes, group, number))
 
-    def remove(self, blocks: list[np.ndarray]) -> None:
-        for block in blocks:
-            if block.size:
-                k = bisect.bisect_left(self._begins, _address(block))
+    def remove(self, wholes: list[np.ndarray]) -> None:
+        for whole in wholes:
+            if whole.size:
+                k = bisect.bisect_left(self._begins, _address(whole))
                 del self._begins[k], self._found[k]
 
     def find(self, array: np.ndarray) -> tuple[Any, int] | None:
-        """(group, number of its block) that ``array`` is a window of."""
+        """(group, number of its parameter) that ``array`` is a window of."""
         address = _address(array)
         k = bisect.bisect(self._begins, address) - 1
         if k < 0 or not array.size or address >= self._found[k][0]:
@@ -79,9 +78,9 @@ def _pack(tensor: Tensor) -> Any:
     found = REGIONS.find(array)
     if found is None:
         return DECLINED
-    group, block = found
+    group, number = found
     group.is_saved = True
-    return Place(group, block, array)
+    return Place(group, number, array)
 
 
 def keeping_places() -> saved_tensors_hooks:

@@ -108,7 +108,7 @@ class State:
     def name_by(self, path: str) -> None:
         """Go by the name that an outer module has for this one, in errors."""
         self.name = path
-        self.group.names = [f"{path}.{name}" for name in self._own_names]
+        self.group.exchange.names = [f"{path}.{name}" for name in self._own_names]
 
     # -- a call --------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class State:
         params: Sequence[ShardedParameter] = self.group.params
         for module, name, number in self.owners:
             module._parameters[name] = params[number]
-        for name, tensor in zip(self.group.names, shown, strict=False):
+        for name, tensor in zip(self.group.names, shown, strict=True):
             if tensor._version:
                 raise RuntimeError(_WRITTEN.format(name=name))
 
