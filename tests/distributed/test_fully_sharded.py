@@ -11,7 +11,11 @@ ALONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
+def slow(value):
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("count", [2, *map(slow, [3, 4])])
 def test_fully_sharded(launch, count):
     text = launch(count, "fully_sharded.py").text
     assert text.count("all is well") == count
@@ -28,7 +32,7 @@ def test_gradients_of_different_parameters_are_not_mixed(launch):
     assert text.count("all is well") == 2, text
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, slow(4)])
 def test_parameters_do_not_stay_in_memory(launch, count):
     assert launch(count, "fully_sharded_memory.py").text.count("all is well") == count
 
@@ -50,6 +54,7 @@ WAYS = {  # who writes: who reads, each as a kind of model and the number of pro
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
 def test_a_checkpoint_is_read_by_any_number_of_processes(launch, tmp_path, writer):
     def run(what, kind, count):
@@ -62,12 +67,12 @@ def test_a_checkpoint_is_read_by_any_number_of_processes(launch, tmp_path, write
         run("load", *reader)
 
 
-@pytest.mark.parametrize("kind", ["sharded", "ddp"])
+@pytest.mark.parametrize("kind", ["sharded", slow("ddp")])
 def test_whole_state_dicts(launch, tmp_path, kind):
     assert launch(2, "sharded_checkpoint.py", "whole", kind, str(tmp_path)).text.count("all is well") == 2
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, slow(3)])
 def test_a_process_that_fails_to_write_or_read(launch, tmp_path, count):
     ended = launch(count, "checkpoint_faults.py", str(tmp_path / "checkpoint"))
     assert ended.text.count("all is well") == count

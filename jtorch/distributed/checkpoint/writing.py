@@ -35,9 +35,7 @@ class Saving:
     def __init__(self, state: dict[str, Any], folder: Path, processes: Processes) -> None:
         self.folder, self.processes = folder, processes
         self._list = b""  # the file that rank 0 writes last
-        found = processes.together("checkpoint.save", lambda: list(leaves(state)))
-        tensors = {path: leaf for path, leaf in found if isinstance(leaf, Tensor)}
-        values = [[list(path), leaf] for path, leaf in found if not isinstance(leaf, Tensor)]
+        tensors, values = processes.together("checkpoint.save", lambda: _flattened(state))
         items = [_item(path, tensor) for path, tensor in tensors.items()]
         mine = {"identity": secrets.token_hex(8), "items": [_plain(i) for i in items], "values": values}
         everyone = processes.exchanged(mine)
@@ -88,6 +86,19 @@ class Saving:
 def checksum(array: np.ndarray) -> int:
     """The CRC-32 of the elements in order."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def _flattened(state: dict[str, Any]) -> tuple[dict[tuple[Any, ...], Tensor], list[list[Any]]]:
+    """The tensors of ``state`` by path, and its values. Raises TypeError for one that no file can hold, before
+    any travels."""
+    found = list(leaves(state))
+    values = [[list(path), leaf] for path, leaf in found if not isinstance(leaf, Tensor)]
+    for path, leaf in values:
+        try:
+            safetensors.to_bytes(leaf, whole=True)
+        except TypeError as error:
+            raise TypeError(f"checkpoint.save: {told(tuple(path))}: {error}") from None
+    return {path: leaf for path, leaf in found if isinstance(leaf, Tensor)}, values
 
 
 def _file(identity: str, rank: int) -> str:

@@ -17,8 +17,8 @@ from jtorch.eager.public import Tensor, in_backward, is_grad_enabled, through_id
 
 _COMPILED = (
     "{name} is sharded by fully_shard, and called in a compiled function, where its parameters can't be "
-    "gathered. Call it outside, or in a function that is disabled for compiling (jtorch.compiler.disable); "
-    "the optimizer's step may be compiled: jtorch.compile(optimizer.step)"
+    "gathered. Call it outside of compiled functions; the optimizer's step may be one: "
+    "jtorch.compile(optimizer.step)"
 )
 _WRITTEN = (
     "the parameter {name} was changed in place while fully_shard had gathered it, and the change would be "

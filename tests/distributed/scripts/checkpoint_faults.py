@@ -95,6 +95,10 @@ except ValueError as error:
 else:
     raise AssertionError("a part was saved as a whole")
 
+# a value that is no plain data, in one process alone
+value = object() if RANK == 1 else 1
+raises(lambda: dcp.save({"v": value}, checkpoint_id=folder), TypeError, "v: ", "object")
+
 # a later save wins, and one that is under way when the group is left is waited for
 works = [dcp.async_save({"model": m.state_dict()}, checkpoint_id=folder) for m in (old, new)]
 dist.destroy_process_group()
