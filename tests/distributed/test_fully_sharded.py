@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 ALONE = [
-    "training", "tied", "frozen", "accumulation", "clipping", "scaler", "between_calls", "graphs", "hooks",
-    "other_losses", "dtypes", "precision", "networks", "states",
+    "training", "tied", "frozen", "lists", "accumulation", "clipping", "scaler", "between_calls", "graphs",
+    "hooks", "other_losses", "dtypes", "precision", "networks", "states",
 ]  # fmt: skip
 
 

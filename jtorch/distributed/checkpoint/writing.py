@@ -89,8 +89,8 @@ def checksum(array: np.ndarray) -> int:
 
 
 def _flattened(state: dict[str, Any]) -> tuple[dict[tuple[Any, ...], Tensor], list[list[Any]]]:
-    """The tensors of ``state`` by path, and its values. Raises TypeError for one that no file can hold, before
-    any travels."""
+    """The tensors of ``state`` by path, and its values. Raises TypeError for one that no file can hold,
+    before any travels."""
     found = list(leaves(state))
     values = [[list(path), leaf] for path, leaf in found if not isinstance(leaf, Tensor)]
     for path, leaf in values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,11 @@ class Exchange:
         self.names = [name for name, _ in named]
         self.params = [p for _, p in named]
         self.process_group, self.policy = process_group, policy
+
+    def rename(self, names: Mapping[int, str]) -> None:
+        """Go by the names that an outer module has for the parameters, given by their ids."""
+        pairs = zip(self.names, self.params, strict=True)
+        self.names = [names.get(id(p), name) for name, p in pairs]
 
     def alike(self, numbers: Iterable[int]) -> list[list[int]]:
         """These parameters, those that travel in one dtype together."""

@@ -27,7 +27,7 @@ class FSDPModule:
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with self._fsdp.call(args, kwargs) as (args, kwargs):
+        with self._fsdp.call(self, args, kwargs) as (args, kwargs):
             return self._fsdp.given_out(super().__call__(*args, **kwargs))  # type: ignore[misc]
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
@@ -156,7 +156,7 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
         raise ValueError(f"{type(module)} does not have a method {method_name}")
 
     def gathering(*args: Any, **kwargs: Any) -> Any:
-        with module._fsdp.call(args, kwargs) as (args, kwargs):
+        with module._fsdp.call(module, args, kwargs) as (args, kwargs):
             return module._fsdp.given_out(method(*args, **kwargs))
 
     module.__dict__[method_name] = gathering

@@ -42,11 +42,12 @@ def fully_shard(
     be alike in all processes (one seed): nothing is broadcast. ``process_group``, or ``mesh``, which may be
     one, are the processes; all of them without.
 
-    ``module`` itself is given back, with a class before its own that has the methods of ``FSDPModule``.
+    ``module`` itself is given back, with a class before its own that has the methods of ``FSDPModule``. Of a
+    list of modules, which is called one after another, all parameters are one group.
 
     Raises ValueError without a process group, for a 0-d parameter, one without a shape, and one that is
     shared with a module outside; RuntimeError where processes have other parameters; NotImplementedError
-    for ``shard_placement_fn``, a list of modules and a mesh; a call in a compiled function is
+    for ``shard_placement_fn`` and a mesh; a call in a compiled function is
     a CompileError.
     Source: https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html; Rajbhandari et al. 2020,
     "ZeRO", arXiv:1910.02054
@@ -54,24 +55,31 @@ def fully_shard(
     refuse_recording("fsdp.fully_shard")
     _refuse_options(reshard_after_forward, shard_placement_fn, dp_mesh_dims)
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
-    if len(modules) != 1:
-        raise NotImplementedError(
-            "fully_shard of a list of modules is not implemented: put them into one module, and shard that"
-        )
-    _check_module(module)
+    for each in modules:
+        _check_module(each)
     group = _process_group(mesh, process_group)
-    owners, named = _found(module, {id(p) for p in ignored_params or ()})
+    owners, named = _found(modules, {id(p) for p in ignored_params or ()})
     check_alike("fully_shard", named, group)
     for _, p in named:
         shard_parameter(p, group)
     parameters = ParameterGroup(named, group, mp_policy or MixedPrecisionPolicy())
-    module.__dict__["_fsdp"] = State(module, parameters, owners, reshard_after_forward is not False)
+    state = State(modules, parameters, owners, reshard_after_forward is not False)
+    for each in modules:
+        _convert(each, state)
+    return module
+
+
+def _convert(module: Any, state: State) -> None:
+    """Put ``FSDPModule`` before the class of ``module``, and name what is sharded in it as it does."""
     plain: Any = type(module)
     module.__class__ = _sharded_class(plain)
+    module.__dict__["_fsdp"] = state
+    names = {id(p): name for name, p in module.named_parameters()}
     for path, inner in module.named_modules():
-        if path and isinstance(inner, FSDPModule):
-            inner._fsdp.name_by(path)
-    return module
+        if isinstance(inner, FSDPModule):
+            inner._fsdp.group.exchange.rename(names)
+            if path:
+                inner._fsdp.name_by(path)
 
 
 def _refuse_options(reshard: Any, placement: Any, dims: Any) -> None:
@@ -107,12 +115,12 @@ def _process_group(mesh: Any, process_group: Any) -> Any:
     return found
 
 
-def _found(module: Module, ignored: set[int]) -> tuple[list[Owner], list[tuple[str, Any]]]:
+def _found(modules: list[Any], ignored: set[int]) -> tuple[list[Owner], list[tuple[str, Any]]]:
     """(whose the parameters of the group are, (name, parameter) of each); a shared one is there once."""
     numbers: dict[int, int] = {}
     owners: list[Owner] = []
     named: list[tuple[str, Any]] = []
-    for prefix, owner in _managed(module, ""):
+    for module, prefix, owner in _managed(modules):
         for name, p in owner._parameters.items():
             if p is None or id(p) in ignored:
                 continue
@@ -125,13 +133,14 @@ def _found(module: Module, ignored: set[int]) -> tuple[list[Owner], list[tuple[s
     return owners, named
 
 
-def _managed(module: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """(prefix, module) here and below, but for what is sharded already."""
+def _managed(modules: list[Any]) -> Iterator[tuple[Any, str, Any]]:
+    """(one of the modules, prefix, module) here and below, but for what is sharded already."""
     seen = set()
-    for name, each in module.named_modules(prefix=prefix, remove_duplicate=False):
-        if id(each) not in seen and not _is_inside(module, name):
-            seen.add(id(each))
-            yield f"{name}." if name else "", each
+    for module in modules:
+        for name, each in module.named_modules(remove_duplicate=False):
+            if id(each) not in seen and not _is_inside(module, name):
+                seen.add(id(each))
+                yield module, f"{name}." if name else "", each
 
 
 def _is_inside(module: Any, name: str) -> bool:

@@ -90,15 +90,21 @@ _ORDER: ContextVar[Order | None] = ContextVar("jtorch_fully_shard_order", defaul
 
 
 class State:
-    """One fully sharded module: its group of parameters, and where they belong."""
+    """What one ``fully_shard`` made: a group of parameters, and where they belong.
+
+    ``modules`` are nearly always one; of several that share a group, the first that is called gathers it, and
+    when all have been called it is released.
+    """
 
     def __init__(
-        self, module: Any, group: ParameterGroup, owners: Sequence[Owner], reshard_after_forward: bool
-    ) -> None:
-        self.name = type(module).__name__.removeprefix("FSDP")
+        self, modules: Sequence[Any], group: ParameterGroup, owners: Sequence[Owner],
+        reshard_after_forward: bool,
+    ) -> None:  # fmt: skip
+        self.name = ", ".join(type(module).__name__ for module in modules)
         self.group = group
-        self._own_names = list(group.names)
         self.owners = list(owners)
+        self._to_call = len(modules)
+        self._called: set[int] = set()  # since it was gathered
         self.reshard_after_forward = reshard_after_forward
         self.next_in_forward: list[ParameterGroup] | None = None  # instead of what the order says
         self.order = Order()  # of calls in which this is the outermost module
@@ -108,14 +114,13 @@ class State:
     def name_by(self, path: str) -> None:
         """Go by the name that an outer module has for this one, in errors."""
         self.name = path
-        self.group.exchange.names = [f"{path}.{name}" for name in self._own_names]
 
     # -- a call --------------------------------------------------------------------------------------------
 
     @contextmanager
-    def call(self, args: tuple, kwargs: dict) -> Iterator[tuple[tuple, dict]]:
-        """What a call runs in: with the whole parameters, of which the tape keeps places alone. Gives the
-        arguments to call with."""
+    def call(self, module: Any, args: tuple, kwargs: dict) -> Iterator[tuple[tuple, dict]]:
+        """What a call of ``module`` runs in: with the whole parameters, of which the tape keeps places alone.
+        Gives the arguments to call with."""
         if is_compiling():
             raise CompileError(compile_refusal(self.name))
         if self._depth:
@@ -128,7 +133,7 @@ class State:
                 yield self._taken_in(args, kwargs)
             finally:
                 self._depth = 0
-                self._leave()
+                self._leave(module)
 
     def _taken_in(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """The arguments as the policy wants them. Their gradients tell that backward is through where a
@@ -175,12 +180,15 @@ class State:
             for group in self.next_in_forward:
                 group.start()
 
-    def _leave(self) -> None:
+    def _leave(self, module: Any) -> None:
+        self._called.add(id(module))
         try:
             self.hide()
         finally:
-            if self.reshard_after_forward and not in_backward():
-                self.group.release()
+            if len(self._called) == self._to_call:
+                self._called.clear()
+                if self.reshard_after_forward and not in_backward():
+                    self.group.release()
 
     # -- what the module shows -----------------------------------------------------------------------------
 

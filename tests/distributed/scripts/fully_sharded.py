@@ -275,6 +275,28 @@ def scaler():
     assert np.array_equal(before, whole(model)) and scaler.get_scale() == 2.0
 
 
+def lists():
+    """Modules that are called one after another as one group."""
+    plain, model = made(Net), made(Net)
+    assert fully_shard([model.layers[1], model.layers[2]])[0] is model.layers[1]
+    fully_shard([model.layers[0], model.head])
+    fully_shard(model)
+    assert group_of(model.layers[1]) is group_of(model.layers[2]) is not group_of(model.head)
+    assert len(group_of(model.head).params) == len(list(plain.layers[0].parameters())) + 2
+    gathered = []
+    model.layers[2].register_forward_pre_hook(lambda *_: gathered.append(group_of(model.layers[1]).wholes))
+    x, y = next(batches(1))
+    loss_of(plain, x, y).backward()
+    loss = loss_of(model, x[PART], y[PART])
+    assert gathered[0] and not any(group_of(m).is_gathered for m in units(model))
+    loss.backward()
+    for p, q in zip(plain.parameters(), model.parameters(), strict=True):
+        assert np.allclose(p.grad.numpy(), q.grad.full_tensor().numpy(), atol=1e-6)
+    assert not any(group_of(m).is_gathered for m in units(model))
+    found = train(model, PART, 3)
+    assert np.abs(found - train(plain, slice(None), 3)).max() < 2e-6 and identical(found)
+
+
 def between_calls():
     """unshard and reshard, one after another and by a handle; other methods than forward."""
     model, plain = sharded(), made(Net)
@@ -567,7 +589,7 @@ def mismatch():
 
 
 CHECKS = {check.__name__: check for check in (
-    training, tied, frozen, accumulation, clipping, scaler, between_calls, graphs, hooks, other_losses,
+    training, tied, frozen, lists, accumulation, clipping, scaler, between_calls, graphs, hooks, other_losses,
     dtypes, precision, networks, groups, states, refused,
 )}  # fmt: skip
 for name in sys.argv[1:] or CHECKS:
