@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from jtorch.compiler import is_compiling
 from jtorch.core.errors import CompileError
 from jtorch.distributed.fsdp.group import ParameterGroup
+from jtorch.distributed.fsdp.order import CURRENT, Order
 from jtorch.distributed.fsdp.policies import cast
 from jtorch.distributed.fsdp.saved import keeping_places
 from jtorch.distributed.sharded import ShardedParameter
@@ -24,7 +24,6 @@ _WRITTEN = (
     "the parameter {name} was changed in place while fully_shard had gathered it, and the change would be "
     "lost: change the sharded parameter instead, outside of forward, and not after unshard()"
 )
-
 _REPLACED = (
     "the parameter {name} was replaced by another tensor after fully_shard, which would go on with its own: "
     "write into the sharded parameter instead, or replace it before"
@@ -42,51 +41,6 @@ class Owner(NamedTuple):
     module: Any
     name: str
     number: int
-
-
-
-
-class Order:
-    """The groups under one outermost module, in the order that forward used them: the last time, and now."""
-
-    def __init__(self) -> None:
-        self.last: list[ParameterGroup] = []
-        self.now: list[ParameterGroup] = []
-
-    def begin(self) -> None:
-        """A new forward. What an earlier one left gathered is released: its parts may have changed."""
-        for group in self.now:
-            if group.releases_after_backward and not group.is_kept:
-                group.release()
-        self.last, self.now = self.now, []
-
-    def enter(self, group: ParameterGroup) -> None:
-        """``group`` is used now."""
-        self.now.append(group)
-        group.prefetch = self.prefetch_before
-
-    def prefetch_after(self, group: ParameterGroup) -> None:
-        """Begin to gather what was used after this group the last time."""
-        k = len(self.now)
-        if self.last[k - 1 : k] == [group] and k < len(self.last):
-            self.last[k].start()
-
-    def prefetch_before(self, group: ParameterGroup) -> None:
-        """Begin to gather what the tape has of the group that was used before this one."""
-        if group in self.now:
-            for other in reversed(self.now[: self.now.index(group)]):
-                if other.is_saved:
-                    other.start_in_backward()
-                    return
-
-    def end(self) -> None:
-        """Release what was gathered in advance and not used."""
-        for group in self.last:
-            if group not in self.now and not group.is_kept:
-                group.release()
-
-
-_ORDER: ContextVar[Order | None] = ContextVar("jtorch_fully_shard_order", default=None)
 
 
 class State:
@@ -153,7 +107,7 @@ class State:
     @contextmanager
     def _ordered(self) -> Iterator[None]:
         """In its place in the order of calls, which one in backward (of a checkpoint) has none in."""
-        order, again = _ORDER.get(), in_backward()
+        order, again = CURRENT.get(), in_backward()
         if again:
             self.group.start_in_backward()
             yield
@@ -162,14 +116,14 @@ class State:
         if order is None:
             order = self.order
             order.begin()
-        before = _ORDER.set(order)
+        before = CURRENT.set(order)
         try:
             order.enter(self.group)
             self.group.gather()
             self._prefetch(order)
             yield
         finally:
-            _ORDER.reset(before)
+            CURRENT.reset(before)
             if outermost:
                 order.end()
 
