@@ -50,6 +50,7 @@ class Exchange:
         self.names = [name for name, _ in named]
         self.params = [p for _, p in named]
         self.process_group, self.policy = process_group, policy
+        self._layouts: dict[tuple[int, ...], Layout] = {}
 
     def rename(self, names: Mapping[int, str]) -> None:
         """Go by the names that an outer module has for the parameters, given by their ids."""
@@ -72,7 +73,11 @@ class Exchange:
         return (self.policy.reduce_dtype or self._gathered_in(k)).numpy
 
     def _layout(self, numbers: list[int]) -> Layout:
-        return Layout([self.params[k].sharding.shape for k in numbers], self.process_group.size())
+        found = self._layouts.get(tuple(numbers))
+        if found is None:
+            found = Layout([self.params[k].sharding.shape for k in numbers], self.process_group.size())
+            self._layouts[tuple(numbers)] = found
+        return found
 
     def _order(self, op: str, layout: Layout, dtype: np.dtype, numbers: list[int], detail: str) -> Order:
         names = ", ".join(self.names[k] for k in numbers)
