@@ -126,7 +126,7 @@ def _found(modules: list[Any], ignored: set[int]) -> tuple[list[Owner], list[tup
                 continue
             full = f"{prefix}{name}"
             if id(p) not in numbers:
-                _check_parameter(type(module).__name__, full, p)
+                _check_parameter(module, full, p)
                 numbers[id(p)] = len(named)
                 named.append((full, p))
             owners.append(Owner(owner, name, numbers[id(p)]))
@@ -153,21 +153,29 @@ def _is_inside(module: Any, name: str) -> bool:
     return False
 
 
-def _check_parameter(kind: str, name: str, p: Any) -> None:
-    """Raise ValueError, naming the parameter of a module of this kind, for one that can't be shared out."""
-    where = f"fully_shard({kind}): parameter {name}"
+def _check_parameter(module: Any, name: str, p: Any) -> None:
+    """Raise ValueError, naming the parameter of this module, for one that can't be shared out."""
+    where = f"fully_shard({type(module).__name__}): parameter {name}"
     if isinstance(p, UninitializedTensor):
         raise ValueError(f"{where} has no shape yet: call the module once on an input before")
     if isinstance(p, ShardedParameter):
         raise ValueError(
-            f"{where} is shared with a module that was sharded by itself ({p.sharding}). Both need it whole: "
-            "apply fully_shard to neither, but to a module that holds both"
+            f"{where} is shared with {_other_owner(module, p)}, which was sharded by itself. Both need it "
+            "whole: apply fully_shard to neither, but to a module that holds both"
         )
     if p.ndim == 0:
         raise ValueError(
             f"{where} has no axis to be shared out along: fully_shard doesn't support scalar parameters. "
             "Change it to a 1D tensor with numel equal to 1."
         )
+
+
+def _other_owner(module: Any, p: Any) -> str:
+    """The name of the module that was sharded with this parameter."""
+    for path, inner in module.named_modules():
+        if isinstance(inner, FSDPModule) and any(q is p for q in inner._fsdp.group.params):
+            return path
+    return "a module outside"
 
 
 @functools.cache

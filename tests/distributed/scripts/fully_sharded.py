@@ -171,7 +171,7 @@ def tied():
     assert model.head.weight is model.embedding.weight
     broken = made(Tied)
     fully_shard(broken.embedding)
-    with expect(ValueError, "parameter head.weight is shared with a module", "apply fully_shard"):
+    with expect(ValueError, "parameter head.weight is shared with embedding, which", "apply fully_shard"):
         fully_shard(broken)
 
 
