@@ -99,6 +99,7 @@ class GradScaler:
     def _unscale(self, optimizer: Any) -> bool:
         """Divide the gradients; whether one of them is inf or NaN."""
         finite: Any = True
+        shardings: dict[int, Any] = {}  # of parameters that are shared out, by the processes that share them
         inverse = 1.0 / self._current()
         with jtorch.no_grad():
             for group in optimizer.param_groups:
@@ -109,6 +110,10 @@ class GradScaler:
                         raise ValueError("Attempting to unscale FP16 gradients.")
                     finite = jtorch.isfinite(p.grad).all() & finite
                     p.grad.mul_(inverse)
+                    if (sharding := getattr(p, "sharding", None)) is not None:
+                        shardings[id(sharding.group)] = sharding
+        for sharding in shardings.values():  # all processes take the step, or none does
+            finite = sharding.over_all(finite, "MIN")
         return not bool(finite)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import jtorch
 from jtorch.as_torch import children
 from jtorch.as_torch.missing import is_import, place_of, reason, sentence, whole_name
-from jtorch.as_torch.stubs import is_stub, stub
+from jtorch.as_torch.stubs import ABSENT, absent, is_stub, stub
 from jtorch.core import dtypes
 
 # the longest prefix decides; PyTorch keeps its layers one package deeper
@@ -28,6 +28,7 @@ _NAMES = {
     "torch.serialization": "jtorch.serialization",
     "torch.random": "jtorch.random",
     "torch.multiprocessing": "multiprocessing",
+    "torch.distributed._composable.fsdp": "jtorch.distributed.fsdp",  # where it was first
     "torch.optim._functional": "",
     "torchvision": "jtorch.vision",
 }
@@ -127,6 +128,8 @@ def _missing_from(module: types.ModuleType, name: str) -> Callable[[str], Any]:
                 return own(attribute)
         frame = sys._getframe(1)
         full = f"{name}.{attribute}"
+        if attribute in ABSENT.get(name, ()):
+            return absent(full)
         if attribute.startswith("__") or "importlib" in frame.f_code.co_filename:
             raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
         if target(full) is not None or is_stub(full):  # a module nobody has imported yet, as torch.nn is

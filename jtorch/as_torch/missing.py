@@ -9,15 +9,16 @@ from types import FrameType
 from typing import Any
 
 PLANNED = {
-    "torch.distributed.checkpoint": "sharded checkpoints: planned",
-    "torch.distributed.fsdp": "sharded parameters: planned",
     "torch.fft": "Fourier transforms: planned",
     "torch.multiprocessing": "spawn() and strategies of sharing: planned",
     "torch.onnx": "export: planned",
 }
 NOT_PLANNED = {
     "torch.ao": "quantisation: not planned",
+    "torch.distributed.checkpoint": "planners, and storages but folders: not planned",
     "torch.distributed.device_mesh": "tensor parallelism: not planned",
+    "torch.distributed.fsdp": "the first version of FSDP: not planned, see fully_shard",
+    "torch.distributed.fsdp.wrap": "the first version of FSDP: not planned, see fully_shard",
     "torch.distributed.pipelining": "pipeline parallelism: not planned",
     "torch.distributed.rpc": "remote calls: not planned",
     "torch.distributed.tensor": "tensor parallelism: not planned",

@@ -11,8 +11,21 @@ from typing import Any
 
 from jtorch.as_torch.missing import NOT_PLANNED, PLANNED, place_of, sentence
 
-_NO_STUBS = ("torch.jit", "torch.fft", "torch.multiprocessing")  # there, or nothing without it
+_NO_STUBS = (  # there, or nothing without it
+    "torch.jit", "torch.fft", "torch.multiprocessing", "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+)  # fmt: skip
 PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in _NO_STUBS)
+
+
+# Names of packages that are there, which scripts import and may not use either
+ABSENT = {
+    "torch.distributed.fsdp": (
+        "BackwardPrefetch", "CPUOffload", "FullOptimStateDictConfig", "FullStateDictConfig",
+        "FullyShardedDataParallel", "LocalStateDictConfig", "MixedPrecision", "ShardedOptimStateDictConfig",
+        "ShardedStateDictConfig", "ShardingStrategy", "StateDictType",
+    ),
+}  # fmt: skip
 
 
 class _Absent(type):

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class ProcessGroup:
         self.broken = ""
         self.scratch = Scratch()
         self.pending: deque[Work] = deque()
+        self.twin: ProcessGroup | None = None  # of the same processes, for what threads do: see ``beside``
+        self.before_leaving: list[Callable[[], None]] = []  # called when the group is left
         self.checks_orders = debug_level() == "DETAIL"
         self._next = 0
         self._rank, self._size = comm.rank, comm.size

@@ -87,13 +87,6 @@ def average(flat: np.ndarray, op: ReduceOp, count: int) -> None:
         np.divide(flat, flat.dtype.type(count), out=flat)
 
 
-def folded(rows: np.ndarray, op: ReduceOp) -> np.ndarray:
-    """The rows as one, from the first to the last."""
-    total = np.empty_like(rows[0])
-    fold_into(total, list(rows), op)
-    return total
-
-
 def fold_into(out: np.ndarray, rows: list[np.ndarray], op: ReduceOp) -> None:
     """The rows as one, from the first to the last: always in that order, half precisions in float32.
 

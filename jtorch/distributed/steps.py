@@ -99,16 +99,14 @@ def scatter(group: Any, given: Sequence[np.ndarray], target: Target, root: int) 
 
 
 def reduce_scatter(group: Any, given: np.ndarray, target: Target, op: ReduceOp) -> Steps:
-    """Half precisions are exchanged as they are, and added up in float32 by who keeps them."""
-    if reduction.is_native(given.dtype):
-        flat, how = reduction.for_mpi(given, op)
-        into, _ = reduction.for_mpi(target.flat, op)
-        yield group.comm.Ireduce_scatter_block(flat, into, op=how)
-        reduction.average(target.flat, op, group.size())
-    else:
-        received = np.empty((group.size(), target.flat.size), given.dtype)
-        yield group.comm.Ialltoall(raw(given), raw(received.reshape(-1)))
-        target.flat[...] = reduction.folded(received, op)
+    """Each process gets its part from all others, and adds it up in the order of ranks.
+
+    Half precisions, which MPI does not know, are added in float32. Open MPI's own ``Ireduce_scatter_block``
+    is slower at all sizes (two processes of one host: 16 MB 37.7 against 8.2 ms, 64 KB 0.084 against 0.059).
+    """
+    received = np.empty((group.size(), target.flat.size), given.dtype)
+    yield group.comm.Ialltoall(raw(given), raw(received.reshape(-1)))
+    reduction.fold_into(target.flat, list(received), op)
     target.commit()
     return [target.tensor]
 

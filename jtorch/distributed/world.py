@@ -169,6 +169,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         return
     found = _resolved(group)
     leaving = [*reversed(_Registry.groups)] if found is GroupMember.WORLD else [found]
+    for function in [function for one in leaving for function in one.before_leaving]:
+        function()
     if not found.broken and not found.all_came():
         found.broken = "its processes did not leave it together"
     for one in leaving:
@@ -206,6 +208,21 @@ def new_group(
     made = ProcessGroup(comm, chosen, name, limit, kind)
     _Registry.groups.append(made)
     return made
+
+
+def beside(group: ProcessGroup) -> ProcessGroup:
+    """A group of the same processes, for what a thread does while the others are used: made once.
+
+    All processes of ``group`` call this together.
+    """
+    if group.twin is None:
+        group.start(Order("beside"), steps.barrier(group), False)
+        with mpi.LOCK:
+            comm = group.comm.Dup()
+        name = f"{group.group_name}_beside"
+        group.twin = ProcessGroup(comm, group.ranks, name, group.timeout, group.backend)
+        _Registry.groups.append(group.twin)
+    return group.twin
 
 
 # -- which group, which rank -------------------------------------------------------------------------------

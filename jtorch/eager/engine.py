@@ -51,6 +51,11 @@ def current_run() -> Run:
     return run
 
 
+def in_backward() -> bool:
+    """Whether this is called from inside a backward pass: by a hook, or a function that is run again."""
+    return _RUN.get() is not None
+
+
 def reached(targets: Iterable[Any]) -> list[Any]:
     """Those of these nodes and leaves that the pass which calls the hook leads to; none outside a pass."""
     run = _RUN.get()

@@ -28,7 +28,7 @@ from jtorch.eager.creation import (
     zeros_like,
 )
 from jtorch.eager.drawing import rand, rand_like, randn, randperm
-from jtorch.eager.engine import call_at_end, current_run, reached
+from jtorch.eager.engine import call_at_end, current_run, in_backward, reached
 from jtorch.eager.exchange import as_tensor, from_dlpack, to_dlpack
 from jtorch.eager.exchanged import exchanged
 from jtorch.eager.functions.norms import vector_norm
@@ -40,7 +40,7 @@ from jtorch.eager.messages import long_name
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.node import Node
 from jtorch.eager.repeated_draws import noted_draws, repeated_draws
-from jtorch.eager.saved_hooks import Packed, pack, saved_tensors_hooks
+from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.swapping import swap_tensors
 from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of
 from jtorch.eager.type_info import finfo
@@ -57,9 +57,9 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "arange", "empty", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "rand_like",
     "randn", "randperm", "tensor", "zeros", "zeros_like",
     # the tape: whether there is one, its nodes, who looks on, what it saves, what is drawn once more
-    "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run", "enable_grad",
-    "for_edge", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached", "repeated_draws",
-    "saved_tensors_hooks", "through_identity",
+    "DECLINED", "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run", "enable_grad",
+    "for_edge", "in_backward", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached",
+    "repeated_draws", "saved_tensors_hooks", "through_identity",
     # between processes, while a function is recorded
     "exchanged",
     # what optimizers write

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from jtorch.eager.grad_mode import no_grad
-from jtorch.eager.node import BACKWARD_TWICE, Node, complex_class, node_class, saved_arrays
+from jtorch.eager.node import Node, complex_class, node_class, saved_arrays, watched
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS
 
@@ -27,6 +27,8 @@ _WRITTEN = (
 )
 
 Pair = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
+DECLINED: Any = object()  # what the library's own ``pack`` gives for a tensor that it leaves to other hooks
+_NEVER_WRITTEN = [0]  # in the place of the version cell of what is packed
 
 
 class Refused(NamedTuple):
@@ -111,12 +113,8 @@ class Packed:
 
     __slots__ = ("kept", "unpack")
 
-    def __init__(self, tensor: Tensor, pair: Pair) -> None:
-        with no_grad():
-            self.kept = pair[0](tensor)
-        if tensor._version:
-            raise RuntimeError(_WRITTEN)
-        self.unpack = pair[1]
+    def __init__(self, kept: Any, unpack: Callable[[Any], Tensor]) -> None:
+        self.kept, self.unpack = kept, unpack
 
     def tensor(self) -> Tensor:
         found = self.unpack(self.kept)
@@ -129,29 +127,55 @@ class Packed:
 
 
 def pack(tensor: Tensor) -> Packed | None:
-    """``tensor`` packed by the hooks in force; None where there are none."""
+    """``tensor`` packed by the innermost hooks that take it; None where there are none."""
     pairs = _pairs()
-    return Packed(wrap(tensor._data), pairs[-1]) if pairs else None
+    return _packed(wrap(tensor._data), pairs) if pairs else None
+
+
+def _packed(tensor: Tensor, pairs: tuple[Pair, ...]) -> Packed | None:
+    for pack_hook, unpack_hook in reversed(pairs):
+        with no_grad():
+            kept = pack_hook(tensor)
+        if tensor._version:
+            raise RuntimeError(_WRITTEN)
+        if kept is not DECLINED:
+            return Packed(kept, unpack_hook)
+    return None
 
 
 def _pack_node(node: Node) -> None:
     pairs = _pairs()
     if not pairs or node.foreign:  # custom Functions pack what they save themselves
         return
-    saved = list(node.saved)
+    before = node.saved
+    saved = list(before)
     for position, _ in saved_arrays(node.op):
-        saved[position] = _packed_entry(saved[position], pairs[-1])
-    if any(new is not old for new, old in zip(saved, node.saved, strict=True)):
-        node.saved, node.versions = tuple(saved), ()
+        saved[position] = _packed_entry(saved[position], pairs)
+    if any(new is not old for new, old in zip(saved, before, strict=True)):
+        node.versions = _versions_of_others(node, saved)
+        node.saved = tuple(saved)
         node.__class__ = _packed_class(type(node))
 
 
-def _packed_entry(value: Any, pair: Pair) -> Any:
+def _versions_of_others(node: Node, saved: list[Any]) -> tuple:
+    """``node.versions`` of what no hook took: changes of that in place are still an error."""
+    names = watched(node.op)
+    if node.op.variadic or len(node.versions) != 2 * len(names):
+        return ()
+    versions = list(node.versions)
+    for k, name in enumerate(names):
+        if isinstance(saved[node.op.save_list.index(name)], Packed):
+            versions[2 * k : 2 * k + 2] = _NEVER_WRITTEN, 0
+    return tuple(versions)
+
+
+def _packed_entry(value: Any, pairs: tuple[Pair, ...]) -> Any:
     if isinstance(value, tuple):  # a variadic argument
-        return tuple(_packed_entry(v, pair) for v in value)
+        entries = tuple(_packed_entry(v, pairs) for v in value)
+        return value if all(a is b for a, b in zip(entries, value, strict=True)) else entries
     if value is None or isinstance(value, (bool, int, float, complex)):
         return value
-    return Packed(wrap(value), pair)
+    return _packed(wrap(value), pairs) or value
 
 
 def _unpacked_entry(entry: Any) -> Any:
@@ -179,6 +203,4 @@ def _packed_class(plain: type[Node]) -> type[Node]:
 
 
 def _check_saved(self: Node) -> tuple:
-    if self.saved is None:
-        raise RuntimeError(BACKWARD_TWICE)
-    return tuple(map(_unpacked_entry, self.saved))
+    return tuple(map(_unpacked_entry, Node.check_saved(self)))

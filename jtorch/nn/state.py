@@ -168,7 +168,7 @@ def load_own(
         problem, value = _fitted(key, tensor, given[key])
         if problem:
             report.errors.append(problem)
-        elif assign:
+        elif assign and getattr(tensor, "sharding", None) is None:
             writes.append(partial(_assign, module, name, tensor, value))
         else:
             writes.append(partial(_copy, tensor, value))
@@ -209,6 +209,9 @@ def _fitted(key: str, tensor: Tensor, value: Any) -> tuple[str, Any]:
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
             f"checkpoint but received {type(value)}"
         ), value
+    sharding = getattr(tensor, "sharding", None)
+    if sharding is not None:  # a parameter that processes share: each takes its rows of a whole one
+        value = sharding.taken_from(value)
     if is_lazy(tensor):  # it takes the shape that it is given
         return "", value
     if tensor.ndim == 0 and tuple(value.shape) == (1,):

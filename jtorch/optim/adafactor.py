@@ -11,7 +11,7 @@ from jtorch.core import op
 from jtorch.core.dtypes import float32
 from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import number
+from jtorch.optim.options import number, refuse_parts
 
 _MATRIX, _OTHER = ("row_var", "col_var", "step"), ("variance", None, "step")
 
@@ -20,7 +20,8 @@ class Adafactor(Optimizer):
     """Shazeer and Stern 2018, with the step sizes of PyTorch.
 
     State per parameter: "step" (0-d float32) and, for two axes or more, "row_var" and "col_var" (the last or
-    the second last axis of size 1), else "variance". Raises ValueError for options out of range. ``foreach``
+    the second last axis of size 1), else "variance". Raises ValueError for options out of range, and at
+    the first step NotImplementedError for parameters that processes share (``fully_shard``). ``foreach``
     is taken for compatibility.
     """
 
@@ -57,6 +58,7 @@ class Adafactor(Optimizer):
         super().__init__(params, options)
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        refuse_parts("Adafactor", [param])
         step = zeros((), dtype=float32)
         if param.ndim < 2:
             return {"step": step, "variance": zeros_like(param)}

@@ -13,7 +13,7 @@ from jtorch.core.errors import CompileError
 from jtorch.eager.public import Tensor, enable_grad, no_grad, ops, zeros_like
 from jtorch.optim.line_search import Point, strong_wolfe
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import check_rate
+from jtorch.optim.options import check_rate, refuse_parts
 
 
 class LBFGS(Optimizer):
@@ -54,6 +54,7 @@ class LBFGS(Optimizer):
                 "LBFGS.step looks at the losses to decide how to go on, which a recording would not. Call it "
                 "outside, and compile the closure that it gets."
             )
+        refuse_parts("LBFGS", self.param_groups[0]["params"])
         with no_grad():
             return self._step(closure)
 

@@ -229,7 +229,10 @@ class Optimizer(Hooked):
         state = self.state[param]
         step = state.get("step")
         early = type(self)._new_state is not Optimizer._new_state
-        return {} if early and isinstance(step, Tensor) and step.item() == 0 else dict(state)
+        if early and isinstance(step, Tensor) and step.item() == 0:
+            return {}
+        sharding = getattr(param, "sharding", None)
+        return dict(state) if sharding is None else sharding.state(state, param)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over options and a copy of the state. Raises ValueError where the groups don't match."""
@@ -303,7 +306,8 @@ def _ids(group: dict[str, Any], numbers: dict[int, int]) -> list[int]:
 def _fitted(param: Tensor, value: Any, name: Any = None) -> Any:
     """A copy of a loaded piece of state; tensors take the parameter's dtype, but for the step count."""
     if isinstance(value, Tensor):
-        value = value.detach()
+        sharding = getattr(param, "sharding", None)  # of a parameter that processes share
+        value = (value if sharding is None else sharding.taken_from(value)).detach()
         floats = param.is_floating_point() and name != "step"
         return value.to(param.dtype, copy=True) if floats else value.to(copy=True)
     if isinstance(value, dict):

@@ -21,6 +21,17 @@ def check_rate(lr: Any) -> None:
     not_negative("learning rate", lr)
 
 
+def refuse_parts(name: str, params: Any) -> None:
+    """Raise NotImplementedError for parameters of which this process has some rows alone (``fully_shard``):
+    what is computed of all elements would be of these rows."""
+    for p in params:
+        if (sharding := getattr(p, "sharding", None)) is not None and sharding.group.size() > 1:
+            raise NotImplementedError(
+                f"{name} looks at whole parameters, and this one is shared out between processes: "
+                f"{sharding}. Use an optimizer that works element by element, such as AdamW"
+            )
+
+
 def check_betas(betas: Any) -> None:
     """Raise ValueError for a coefficient outside [0, 1)."""
     for k in (0, 1):

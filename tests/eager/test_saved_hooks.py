@@ -11,6 +11,7 @@ import pytest
 import jtorch
 from jtorch.autograd import Function, gradcheck, gradgradcheck
 from jtorch.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from jtorch.eager.saved_hooks import DECLINED
 from jtorch.eager.unusual import WATCHERS
 
 
@@ -163,3 +164,32 @@ def test_in_a_compiled_step():
 
     x = leaf(0.3, -0.7)
     np.testing.assert_allclose(jtorch.compile(step)(x).numpy(), step(x).numpy(), rtol=1e-12)
+
+
+def test_what_hooks_decline_goes_to_those_around_or_stays_watched():
+    def only(shape, log):
+        def pack(t):
+            if tuple(t.shape) != shape:
+                return DECLINED
+            log.append(shape)
+            return t.numpy().copy()
+
+        return saved_tensors_hooks(pack, lambda a: jtorch.tensor(a, dtype=jtorch.float64))
+
+    inner, outer = [], []
+    x, y, z = leaf(1.0, 2.0), leaf(3.0), leaf(4.0, 5.0, 6.0)
+    with only((2,), outer), only((1,), inner):
+        products = x * y, z * y
+    assert inner == [(1,), (1,)] and outer == [(2,)]
+    sum(p.sum() for p in products).backward()
+    assert (x.grad.tolist(), y.grad.tolist(), z.grad.tolist()) == ([3, 3], [18], [3, 3, 3])
+    with only((1,), inner):
+        kept = z * 2
+        product = kept * y
+    kept.add_(1.0)
+    with pytest.raises(RuntimeError, match=r"DoubleTensor \[3\]\].* is at version 1; expected version 0"):
+        product.sum().backward()
+    with only((7,), inner):
+        joined = jtorch.cat([x, z]) * jtorch.cat([x, z])
+    assert "Packed" not in str(joined.grad_fn.saved)
+

@@ -12,6 +12,7 @@ from typing import Any
 import jtorch.distributed as dist
 from jtorch.compiler import is_compiling
 from jtorch.distributed.algorithms.join import Join, Joinable, JoinHook
+from jtorch.distributed.alike import check_alike
 from jtorch.distributed.errors import refuse_recording
 from jtorch.eager.public import Tensor, is_grad_enabled, tensor
 from jtorch.nn.module import Module
@@ -84,7 +85,7 @@ class DistributedDataParallel(Module, Joinable):
         named = _named_parameters(module)
         _check_devices(device_ids, output_device, named)
         if init_sync:
-            _check_alike(named, self.process_group)
+            check_alike("DDP", named, self.process_group)
             self._sync_states(0)
         first, cap = (buckets.FIRST_MB, 25.0) if bucket_cap_mb is None else (bucket_cap_mb, bucket_cap_mb)
         self.bucket_cap_mb = cap
@@ -268,22 +269,3 @@ def _check_devices(device_ids: Any, output_device: Any, named: Sequence[tuple[st
             "single-device/multiple-device GPU modules or CPU modules, but got device_ids "
             f"{device_ids}, output_device {output_device}, and module parameters {devices}."
         )
-
-
-def _check_alike(named: Sequence[tuple[str, Tensor]], group: Any) -> None:
-    """Raise RuntimeError, in all processes, where their models have other parameters."""
-    mine = [f"{name}: {p.dtype.name}{list(p.shape)}" for name, p in named]
-    everyone: list[Any] = [None] * group.size()
-    dist.all_gather_object(everyone, mine, group)
-    for rank, theirs in enumerate(everyone):
-        if len(theirs) != len(everyone[0]):
-            raise RuntimeError(
-                f"DDP expects same model across all ranks, but Rank 0 has {len(everyone[0])} params, while "
-                f"rank {rank} has inconsistent {len(theirs)} params."
-            )
-        for first, other in zip(everyone[0], theirs, strict=True):
-            if first != other:
-                raise RuntimeError(
-                    "DDP expects same model across all ranks, with parameters of the same shapes, but rank 0 "
-                    f"has {first}, and rank {rank} has {other}"
-                )

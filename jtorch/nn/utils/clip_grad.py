@@ -29,6 +29,19 @@ def _norm(tensor: Tensor, norm_type: float) -> Tensor:
     return x.abs().pow(norm_type).sum().pow(1.0 / norm_type)
 
 
+def _over_processes(parts: list[Any], norm_type: float) -> Tensor:
+    """The norm of tensors that the same processes share, each of which has its rows of them."""
+    sharding = parts[0].sharding
+    norms = [_norm(part.to_local(), norm_type) for part in parts if part.numel()]
+    if abs(norm_type) == math.inf:
+        nothing = 0.0 if norm_type > 0 else math.inf
+        own: Any = functions.stack(norms) if norms else tensor([nothing], dtype=parts[0].dtype)
+        own = _norm(own, norm_type)
+        return sharding.over_all(own, "MAX" if norm_type > 0 else "MIN")
+    own = functions.stack(norms).pow(norm_type).sum() if norms else tensor(0.0, dtype=parts[0].dtype)
+    return sharding.over_all(own).pow(1.0 / norm_type)
+
+
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor],
     norm_type: float = 2.0,
@@ -37,10 +50,16 @@ def get_total_norm(
 ) -> Tensor:
     """The norm of all tensors as one vector, a 0-d tensor; 0 for none.
 
-    Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
+    Of sharded ones, such as the gradients that ``fully_shard`` leaves, the norm of the whole: all processes
+    call this. Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
     """
     many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    norms = [_norm(t, float(norm_type)) for t in many]
+    sharded: dict[int, list[Any]] = {}  # by the processes that share them
+    for t in many:
+        if (sharding := getattr(t, "sharding", None)) is not None:
+            sharded.setdefault(id(sharding.group), []).append(t)
+    norms = [_norm(t, float(norm_type)) for t in many if getattr(t, "sharding", None) is None]
+    norms += [_over_processes(parts, float(norm_type)) for parts in sharded.values()]
     if not norms:
         return tensor(0.0)
     total = _norm(functions.stack(norms), float(norm_type))
@@ -77,6 +96,7 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients so that their norm together is at most ``max_norm``; returns the norm before.
 
+    Of sharded parameters (``fully_shard``) the norm is that of the whole gradients: all processes call this.
     Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
 
     >>> import jtorch

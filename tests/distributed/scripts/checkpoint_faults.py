@@ -1,0 +1,110 @@
+"""One process fails to write or to read: the others hear of it, and nothing is done by halves."""
+
+import sys
+from pathlib import Path
+
+import jtorch
+import jtorch.distributed as dist
+import jtorch.distributed.checkpoint as dcp
+from jtorch import nn
+from jtorch.distributed.checkpoint import reading, writing
+from jtorch.distributed.fsdp import fully_shard
+
+dist.init_process_group("mpi", timeout=20)
+RANK, WORLD = dist.get_rank(), dist.get_world_size()
+folder = Path(sys.argv[1])
+
+
+def made(seed):
+    jtorch.manual_seed(seed)
+    return fully_shard(nn.Linear(5, 7))
+
+
+def whole(model):
+    return model.weight.full_tensor().tolist()
+
+
+def raises(function, own, *words):
+    """In rank 1 its own error, in the others one that tells of it."""
+    expected = own if RANK == 1 else dcp.CheckpointException
+    try:
+        function()
+    except expected as error:
+        for word in words:
+            assert word in str(error), error
+        if RANK != 1:
+            assert set(error.failures) == {1}
+    else:
+        raise AssertionError("no error")
+
+
+old, new, target = made(1), made(2), made(3)
+dcp.save({"model": old.state_dict()}, checkpoint_id=folder)
+dist.barrier()
+before = sorted(p.name for p in folder.iterdir())
+dist.barrier()
+
+real = writing.write_atomically
+
+
+def no_space(path, content):
+    if RANK == 1:
+        raise OSError(28, "No space left on device", str(path))
+    real(path, content)
+
+
+writing.write_atomically = no_space
+raises(lambda: dcp.save({"model": new.state_dict()}, checkpoint_id=folder), OSError, "No space left")
+future = dcp.async_save({"model": new.state_dict()}, checkpoint_id=folder)
+raises(future.result, OSError, "No space left")
+writing.write_atomically = real
+dist.barrier()
+assert sorted(p.name for p in folder.iterdir()) == before
+expected = whole(old)
+dcp.load({"model": target.state_dict()}, checkpoint_id=folder)
+assert whole(target) == expected
+
+checked = reading.Reading._checked
+
+
+def damaged(self, entry, chunk):
+    if RANK == 1:
+        raise jtorch.errors.DataError(f"{self.folder / chunk.file}: damaged")
+    return checked(self, entry, chunk)
+
+
+reading.Reading._checked = damaged
+kept = whole(new)
+state = {"model": new.state_dict()}
+raises(lambda: dcp.load(state, checkpoint_id=folder), jtorch.errors.DataError, ": damaged")
+assert whole(new) == kept
+reading.Reading._checked = checked
+
+# parts that differ between processes and are not marked as such are no tensor
+try:
+    dcp.save({"w": jtorch.zeros(RANK + 1)}, checkpoint_id=folder)
+except ValueError as error:
+    assert "w is float32[1] on rank 0, and float32[2] on rank 1" in str(error)
+else:
+    raise AssertionError("tensors of several shapes were saved as one")
+try:
+    part = old.weight.detach() if RANK else old.weight.to_local()
+    dcp.save({"w": part}, checkpoint_id=folder)
+except ValueError as error:
+    assert "w is float32" in str(error)
+else:
+    raise AssertionError("a part was saved as a whole")
+
+# a value that is no plain data, in one process alone
+value = object() if RANK == 1 else 1
+raises(lambda: dcp.save({"v": value}, checkpoint_id=folder), TypeError, "v: ", "object")
+
+# a later save wins, and one that is under way when the group is left is waited for
+works = [dcp.async_save({"model": m.state_dict()}, checkpoint_id=folder) for m in (old, new)]
+dist.destroy_process_group()
+assert all(work.done() for work in works)
+if RANK == 0:
+    again = nn.Linear(5, 7)
+    dcp.load({"model": again.state_dict()}, checkpoint_id=folder, no_dist=True)
+    assert again.weight.tolist() == kept
+print(f"rank {RANK}: all is well")
