@@ -86,7 +86,7 @@ def _without_key_bias(parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 
 # One gradient of the first step is -9.5e-8 here and -1.03e-7 in PyTorch, of numbers up to 0.035: Adam's step
-# for it differs by 7e-6, with as many threads as you like. The second step's gradients tell whether all is well.
+# for it differs by 7e-6, with any number of threads. The second step's gradients tell whether all is well.
 WORKLOAD = Workload(
     "transformer", "transformer 2x64, length 64, batch 8, Adam", torch_like,
     tolerance=Tolerance(parameters=math.inf),
