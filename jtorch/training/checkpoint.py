@@ -76,6 +76,9 @@ class ModelCheckpoint(Callback):
     def begin(self, trainer: Trainer, resumed: bool) -> None:
         """Raises FileExistsError for a new run over another one's checkpoints."""
         trainer.state_dict()  # a loader whose order can't be had again says so now
+        self._written_at = trainer.position if resumed else None
+        if not trainer.writes:
+            return
         self.dirpath.mkdir(parents=True, exist_ok=True)
         there = files.all_in(self.dirpath)
         if there and not resumed:
@@ -86,7 +89,6 @@ class ModelCheckpoint(Callback):
         files.check_writable(self.dirpath)
         sweep(self.dirpath)
         self._number = max([files.number(path) for path in there], default=0)
-        self._written_at = trainer.position if resumed else None
 
     def after_batch(self, trainer: Trainer, updated: bool) -> None:
         self._writer.check()
@@ -127,13 +129,16 @@ class ModelCheckpoint(Callback):
         path = self.dirpath / f"{self._number:05d}-{place}.ckpt"
         if best:
             self._best = path.name
-        state, kept = copy.deepcopy(trainer.state_dict()), [self._best]
+        content, kept = trainer.state_dict(), [self._best]
+        self._written_at = trainer.position
+        if not trainer.writes:
+            return
+        state = copy.deepcopy(content)
 
         def write() -> None:
             files.write(state, path)
             files.remove(self.dirpath, self.keep, kept)
 
         self._writer.start(write)
-        self._written_at = trainer.position
         if not self.asynchronous:
             self._writer.wait()

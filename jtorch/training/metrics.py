@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import jtorch
+from jtorch.training.processes import Alone
 from jtorch.training.steps import Outputs
 
 
@@ -32,8 +33,15 @@ class Means:
             self._sums[name] = self._sums.get(name, 0.0) + _mean(name, value, size) * size
             self._counts[name] = self._counts.get(name, 0) + size
 
-    def result(self) -> dict[str, float]:
-        return {name: total / self._counts[name] for name, total in self._sums.items()}
+    def result(self, processes: Alone) -> dict[str, float]:
+        """Over the samples of all processes."""
+        sums: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        for totals, numbers in processes.gathered([self._sums, self._counts]):
+            for name, total in totals.items():
+                sums[name] = sums.get(name, 0.0) + total
+                counts[name] = counts.get(name, 0) + numbers[name]
+        return {name: total / counts[name] for name, total in sums.items()}
 
 
 def _mean(name: str, value: Any, size: int) -> float:

@@ -15,6 +15,7 @@ from jtorch.amp import GradScaler, autocast
 from jtorch.nn import Module
 from jtorch.nn.utils import clip_grad_norm_, clip_grad_value_
 from jtorch.optim import LBFGS, Optimizer
+from jtorch.training.processes import Alone
 
 Outputs = dict[str, Any]
 _CLIP: dict[str, Callable[..., Any]] = {"norm": clip_grad_norm_, "value": clip_grad_value_}
@@ -74,8 +75,10 @@ class Steps:
     """
 
     def __init__(
-        self, task: Module, optimizers: Sequence[Optimizer], scaler: GradScaler, options: Options
-    ) -> None:
+        self, task: Module, optimizers: Sequence[Optimizer], scaler: GradScaler, options: Options,
+        processes: Alone,
+    ) -> None:  # fmt: skip
+        self._processes, self._training_step = processes, processes.step_of(task)
         self._task, self._optimizers, self._scaler, self._options = task, optimizers, scaler, options
         self._scaling = scaler.is_enabled()
         if any(isinstance(one, LBFGS) for one in optimizers):
@@ -84,14 +87,14 @@ class Steps:
             self._check_closure()
         else:
             self.batch = options.compiled(self._whole)
-        self.update = options.compiled(self._step)
+        self.update = options.compiled(self._late)
 
-    def _gradients(self, batch: Any, first: bool) -> tuple[Any, Outputs]:
+    def _gradients(self, batch: Any, first: bool, last: bool = True) -> tuple[Any, Outputs]:
         """The gradients of one batch, added to those that are there; the loss, and what is told outside."""
         if first:
             self._task.zero_grad()
         with self._options.autocasting():
-            returned = self._task.training_step(batch)  # type: ignore[operator]
+            returned = self._training_step(batch, last)
         outputs = outputs_of(returned, "training_step", "loss")
         loss = returned["loss"] if isinstance(returned, dict) else returned
         count = self._options.accumulate_grad_batches
@@ -106,6 +109,11 @@ class Steps:
         for one in self._optimizers:
             self._scaler.step(one)
 
+    def _late(self) -> None:
+        """A step with the gradients of fewer batches than make one, which nobody has averaged."""
+        self._processes.average_gradients(self._task)
+        self._step()
+
     def _clip(self, optimizer: Optimizer) -> None:
         limit = self._options.gradient_clip_val
         if limit is not None:
@@ -113,7 +121,7 @@ class Steps:
             _CLIP[self._options.gradient_clip_algorithm](parameters, limit)
 
     def _whole(self, batch: Any, first: bool, last: bool) -> Outputs:
-        _, outputs = self._gradients(batch, first)
+        _, outputs = self._gradients(batch, first, last)
         if last:
             self._step()
         return outputs

@@ -18,6 +18,7 @@ from jtorch.training.checkpoint import ModelCheckpoint
 from jtorch.training.interruption import Interruption
 from jtorch.training.loggers import Logger
 from jtorch.training.metrics import Means, scalars
+from jtorch.training.processes import Alone, Together
 from jtorch.training.setup import metric, optimizers_of
 from jtorch.training.steps import Options, Steps, evaluation
 
@@ -37,8 +38,12 @@ class Trainer:
     ``log_every_n_steps`` updates, means over the samples of a validation after each. The progress bar is
     shown on terminals.
 
-    Raises ValueError for options that make no sense, NotImplementedError for ``distributed`` and for a
-    precision that jtorch can't compute in.
+    ``distributed``: the processes of a launcher train together (``DistributedDataParallel``), each on its
+    part of the batches. Metrics are the means of all, a signal to one of them ends all, and the first one
+    writes logs and checkpoints; as many of them must go on from one.
+
+    Raises ValueError for options that make no sense, NotImplementedError for a precision that jtorch can't
+    compute in.
     Source: https://lightning.ai/docs/pytorch/stable/common/trainer.html
 
     >>> import jtorch
@@ -82,13 +87,7 @@ class Trainer:
         ):  # fmt: skip
             if every < 1:
                 raise ValueError(f"Trainer: {name} is 1 or more, got {every}")
-        if distributed:
-            raise NotImplementedError(
-                "Trainer(distributed=True): the Trainer does not use jtorch.distributed yet: the first rank "
-                "alone would write files, while each keeps its generators and place in the data. Leave it "
-                "out to train in one process, or write the loop around jtorch.nn.parallel."
-                "DistributedDataParallel yourself: examples/distributed_mnist.py"
-            )
+        self._processes = Together() if distributed else Alone()
         self.max_epochs, self.max_steps = max_epochs, max_steps
         self.options = Options(
             compile, accumulate_grad_batches, gradient_clip_val, gradient_clip_algorithm, precision
@@ -97,12 +96,13 @@ class Trainer:
         self.callbacks = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
         self.loggers = [logger] if isinstance(logger, Logger) else list(logger)
         self.log_every_n_steps, self.check_val_every_n_epoch = log_every_n_steps, check_val_every_n_epoch
-        if enable_progress_bar or (enable_progress_bar is None and ProgressBar.on_terminal()):
+        shown = ProgressBar.on_terminal() if enable_progress_bar is None else enable_progress_bar
+        if shown and self.writes:
             self.callbacks.append(ProgressBar())
         self._checkpoint = self._find_checkpoint()
         self._interruption = Interruption()
         self._asked_for: list[Path] = []  # files to write when a run can be gone on with
-        self._fitting = False
+        self._fitting = self._stops = False
         self._start_counting()
 
     def _find_checkpoint(self) -> ModelCheckpoint | None:
@@ -141,8 +141,13 @@ class Trainer:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM ended the last fit."""
-        return self._interruption.asked
+        """Whether Ctrl-C or SIGTERM ended the last fit, in any process."""
+        return self._stops if self._processes.count > 1 else self._interruption.asked
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes logs and checkpoints: the first one does."""
+        return self._processes.rank == 0
 
     @property
     def position(self) -> tuple[int, ...]:
@@ -171,22 +176,24 @@ class Trainer:
         self._task, self._loader, self._validation_loader = model, train_dataloaders, val_dataloaders
         self._optimizers, self._schedules = optimizers_of(model)
         self._hyper_parameters = {**vars(self.options), **state.options_of(self._optimizers)}
-        self._steps = Steps(model, self._optimizers, self.scaler, self.options)
+        self._processes.check_loader(train_dataloaders)
+        self._steps = Steps(model, self._optimizers, self.scaler, self.options, self._processes)
         self._evaluate = evaluation(model, self.options)
         self._start_counting()
         if loaded is not None:
             self.load_state_dict(loaded)
         if self._checkpoint is not None:
             self._checkpoint.begin(self, loaded is not None)
+        self._stops = False
         if loaded is None:
-            for logger in self.loggers:
+            for logger in self._writing_loggers():
                 logger.begin()
         with Interruption() as self._interruption:
             try:
                 self._fitting = True
                 self._tell("on_fit_start")
-                if loaded is not None:
-                    state.set_generators(loaded["generators"])  # last: whatever was before may have drawn
+                if loaded is not None:  # last: whatever was before may have drawn
+                    state.set_generators(self._processes.own(loaded)["generators"])
                 self._train()
             finally:
                 self._fitting, self._asked_for = False, []
@@ -216,7 +223,9 @@ class Trainer:
     def _write_asked_for(self) -> None:
         paths, self._asked_for = self._asked_for, []
         for path in paths:
-            files.write(self.state_dict(), path)
+            content = self.state_dict()
+            if self.writes:
+                files.write(content, path)
 
     # -- the loop ----------------------------------------------------------------------------------------
 
@@ -233,8 +242,10 @@ class Trainer:
 
     def _is_done(self) -> bool:
         enough = self.max_epochs is not None and self.current_epoch >= self.max_epochs
-        stopped = self.should_stop and self._batch == 0  # an epoch that has begun is brought to its end
-        return enough or stopped or self.interrupted or self._has_steps()
+        if enough or self.interrupted or self._has_steps():
+            return True
+        # an epoch that has begun is brought to its end
+        return self._batch == 0 and self._processes.agreed(self.should_stop, {})[0]
 
     def _has_steps(self) -> bool:
         return self.max_steps is not None and self.global_step >= self.max_steps
@@ -302,7 +313,8 @@ class Trainer:
         last = self._accumulated >= self.options.accumulate_grad_batches
         outputs = self._steps.batch(batch, first, last)
         self._batch += 1
-        self._batch_metrics = scalars(outputs)
+        asked, told = self._interruption.asked, scalars(outputs)
+        self._stops, self._batch_metrics = self._processes.agreed(asked, told)
         self.callback_metrics.update(self._batch_metrics)
         self._training_metrics.update(self._batch_metrics)
         if last:
@@ -382,7 +394,7 @@ class Trainer:
             task.eval()
             for batch in batches:
                 means.add(self._evaluate(batch), batch)
-        return means.result()
+        return means.result(self._processes)
 
     # -- others that are told ----------------------------------------------------------------------------
 
@@ -390,8 +402,11 @@ class Trainer:
         for one in self.callbacks:
             getattr(one, event)(self, self._task, *arguments)
 
+    def _writing_loggers(self) -> Sequence[Logger]:
+        return self.loggers if self.writes else ()
+
     def _log(self, metrics: dict[str, float]) -> None:
-        for logger in self.loggers:
+        for logger in self._writing_loggers():
             logger.log_metrics({"epoch": self.current_epoch, **metrics}, self.global_step)
 
     def _close(self) -> None:
@@ -403,7 +418,13 @@ class Trainer:
     # -- state -------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All there is to a run between two batches, as plain data that shares the task's memory."""
+        """All there is to a run between two batches, as plain data that shares the task's memory.
+
+        Of several processes all ask for it at the same time, and that of the first is the whole.
+        """
+        return self._processes.state_dict(self._own_state())
+
+    def _own_state(self) -> dict[str, Any]:
         return {
             "epoch": self.current_epoch,
             "global_step": self.global_step,
@@ -430,7 +451,7 @@ class Trainer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take back all of it but the generators of the program."""
-        given = state_dict
+        given = self._processes.own(state_dict)
         self.current_epoch, self.global_step = given["epoch"], given["global_step"]
         self._batch, self._drained = given["batch"], given["drained"]
         self._accumulated, self._asked_to_stop = given["accumulated"], given["should_stop"]
@@ -446,7 +467,7 @@ class Trainer:
         for one in self.callbacks:
             if one.state_key in given["callbacks"]:
                 one.load_state_dict(given["callbacks"][one.state_key])
-        for logger, kept in zip(self.loggers, given["loggers"], strict=False):
+        for logger, kept in zip(self._writing_loggers(), given["loggers"], strict=False):
             logger.load_state_dict(kept)
 
     def _load_optimizers(self, given: dict[str, Any]) -> None:
@@ -476,5 +497,11 @@ class Trainer:
             return files.read(Path(ckpt_path))
         if self._checkpoint is None:
             raise ValueError('fit(ckpt_path="last"): no ModelCheckpoint in callbacks says where')
-        found = files.newest(self._checkpoint.dirpath)
-        return None if found is None else found[1]
+        read: list[Any] = []  # the first process looks, the others read what it says
+
+        def name(folder: Path = self._checkpoint.dirpath) -> str | None:
+            read.extend(files.newest(folder) or ())
+            return read[0].name if read else None
+
+        found = self._processes.from_first(name)
+        return read[1] if read else found and files.read(self._checkpoint.dirpath / found)

@@ -25,7 +25,7 @@ from jtorch.training import (
     Trainer,
     seed_everything,
 )
-from jtorch.utils.data import DataLoader, Dataset
+from jtorch.utils.data import DataLoader, Dataset, DistributedSampler
 
 WIDTH, CLASSES, ITEMS = 6, 3, 22
 
@@ -112,6 +112,7 @@ class Run:
     every: int = 1
     patience: int = 8
     pause: float = 0.0  # seconds that an item takes
+    distributed: bool = False
 
     def go(self, stop_after=0, seed=0, stop_in_validation=False):
         """From the beginning or the newest checkpoint; gives the trainer."""
@@ -119,19 +120,23 @@ class Run:
         task = Classifier(self.mixed)
         if stop_in_validation:
             task.validation_step = lambda batch: _terminated(Classifier.validation_step(task, batch))
-        loader = self._loader(shuffle=True, workers=self.workers)
         trainer = self._trainer([StopAfter(stop_after)] if stop_after else [])
+        loader = self._loader(shuffle=True, workers=self.workers)
         trainer.fit(task, loader, self._loader(shuffle=True), ckpt_path="last")
         return trainer
 
     def _loader(self, shuffle, workers=0):
         generator = jtorch.Generator().manual_seed(3) if self.own_generator else None
-        return DataLoader(Noisy(self.pause), 4, shuffle=shuffle, num_workers=workers, generator=generator)
+        data = Noisy(self.pause)
+        if self.distributed:
+            return DataLoader(data, 4, sampler=DistributedSampler(data, shuffle=shuffle), num_workers=workers)
+        return DataLoader(data, 4, shuffle=shuffle, num_workers=workers, generator=generator)
 
     def _trainer(self, callbacks):
         scaler = jtorch.amp.GradScaler("cpu", init_scale=2.0**120, growth_interval=3) if self.mixed else None
         return Trainer(
             max_epochs=self.epochs, compile=self.compile, accumulate_grad_batches=self.accumulate,
+            distributed=self.distributed,
             gradient_clip_val=0.5, scaler=scaler, log_every_n_steps=1, enable_progress_bar=False,
             logger=[CSVLogger(self.folder), JSONLogger(self.folder)],
             callbacks=[
@@ -169,12 +174,26 @@ def differences(a, b, where=""):
 def assert_same(folder, other):
     (state, logs), (other_state, other_logs) = result(folder), result(other)
     for one in (state, other_state):
-        one["callbacks"].pop("StopAfter", None)
-        one["callbacks"]["ModelCheckpoint"].pop("best")  # names of files count those that were written
+        for part in (one, *one.get("processes", ())):
+            part["callbacks"].pop("StopAfter", None)
+            part["callbacks"]["ModelCheckpoint"].pop("best")  # names of files count those that were written
     found = differences(state, other_state)
     assert not found, found
     assert logs == other_logs
 
 
+def go_together(run):
+    """One of several processes, which tells its number in a file: who kills it must know."""
+    here = Path(run.folder) / f"process-{os.environ['RANK']}"
+    here.parent.mkdir(parents=True, exist_ok=True)
+    here.write_text(str(os.getpid()))
+    seed = 100 * int(os.environ["RANK"])  # each draws its own noise
+    run.go(seed=seed)
+
+
 if __name__ == "__main__":
-    Run(**json.loads(sys.argv[1])).go()
+    asked = Run(**json.loads(sys.argv[1]))
+    if asked.distributed:
+        go_together(asked)
+    else:
+        asked.go()

@@ -474,7 +474,6 @@ def test_a_generator_is_gone_through_once():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"distributed": True}, NotImplementedError, r"does not use jtorch\.distributed yet"),
         ({"log_every_n_steps": 0}, ValueError, "log_every_n_steps is 1 or more, got 0"),
         ({"check_val_every_n_epoch": 0}, ValueError, "check_val_every_n_epoch is 1 or more, got 0"),
         ({"precision": "16"}, ValueError, "precision is one of"),
