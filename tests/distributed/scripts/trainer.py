@@ -83,7 +83,7 @@ def check_numbers():
         found = [None] * COUNT
         dist.all_gather_object(found, [*task.state_dict().values()])
         for other in found:
-            assert all(a.numpy().tobytes() == b.numpy().tobytes() for a, b in zip(found[0], other, strict=True))
+            assert [t.numpy().tobytes() for t in other] == [t.numpy().tobytes() for t in found[0]]
 
 
 class Stop(Callback):
@@ -129,7 +129,8 @@ def check_refused():
     dist.barrier()
     path = sorted((folder / "checkpoints").iterdir())[-1]
     alone = Trainer(max_epochs=2, enable_progress_bar=False)
-    refused(lambda: alone.fit(Task(), loaded(data, False), ckpt_path=path), f"a run of {COUNT} processes, and here")
+    sentence = f"a run of {COUNT} processes, and here"
+    refused(lambda: alone.fit(Task(), loaded(data, False), ckpt_path=path), sentence)
 
 
 def refused(function, sentence):
