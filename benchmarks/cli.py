@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
 SOUNDNESS, GUARDS, BUSY, ACCURACY = "soundness", "guards", "busy", "accuracy"
-MODELS = "compiled"
+MODELS, DDP = "compiled", "ddp"
 EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
@@ -37,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
         f"'{GUARDS}' gives what the checks before a compiled call cost, by reads and by parameters. "
         f"'{BUSY}' times a training step alone, and beside two busy processes a core. "
         f"'{MODELS} [NETWORK...]' times training steps of fifteen networks of ordinary size. "
-        f"'{ACCURACY} [CASE...]' gives how far sums are off in both modes, beside PyTorch.",
+        f"'{ACCURACY} [CASE...]' gives how far sums are off in both modes, beside PyTorch. "
+        f"'{DDP} [NETWORK...]' gives what averaging gradients costs in two processes, what a model says of "
+        "it, and, for root on Linux, both over networks of 1 and 10 Gbit/s made of namespaces.",
     )
     p.add_argument(
         "workloads",
@@ -83,6 +85,8 @@ def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
         return _run_accuracy(p, options)
     if options.workloads[:1] == [MODELS]:
         return _run_models(p, options)
+    if options.workloads[:1] == [DDP]:
+        return _run_ddp(p, options)
     options.eager = options.workloads[:1] == [EAGER]
     known = EAGER_GROUPS if options.eager else NAMES
     unknown = [name for name in options.workloads[options.eager :] if name not in known]
@@ -154,6 +158,25 @@ def _run_models(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         peers = [name for name in peers if name not in absent]
         return run(
             options.workloads[1:], peers, options.threads, options.quick, options.markdown, options.json
+        )
+
+
+def _run_ddp(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    _needs_rich(p)
+    if options.threads not in (None, 1):
+        p.error(f"{DDP} gives each process one thread, so that two have no more cores each than one")
+    peers = _peer_names(p, options.peers)
+    if options.peers is not None and set(peers) - {"torch"}:
+        p.error(f"{DDP} is measured against PyTorch alone: --peers torch")
+    with _environment(thread_variables(1)):
+        from benchmarks.ddp.section import run
+        from benchmarks.models.rows import MODELS
+
+        unknown = [name for name in options.workloads[1:] if name not in MODELS]
+        if unknown:
+            p.error(f"no network named {', '.join(unknown)}; there are {', '.join(MODELS)}")
+        return run(
+            options.workloads[1:], "torch" in peers, options.quick, options.markdown, options.json
         )
 
 

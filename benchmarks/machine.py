@@ -17,6 +17,8 @@ _PACKAGES = (
     "scikit-learn",
     "torch",
     "jax",
+    "mpi4py",
+    "openmpi",
 )
 _VARIABLES = ("JTORCH_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

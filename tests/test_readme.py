@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cli import ACCURACY, BUSY, EAGER, MODELS, NAMES, parser
+from benchmarks.cli import ACCURACY, BUSY, DDP, EAGER, MODELS, NAMES, parser
 from jtorch.core.config import SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +48,8 @@ def test_settings_and_workloads_exist(document):
     settings = set(re.findall(r"JTORCH_([A-Z]+)", text))
     assert settings <= set(SETTINGS)
     for command in re.findall(r"python -m benchmarks((?: [\w.,-]+)*)", text):
-        assert set(parser().parse_args(command.split()).workloads) <= {*NAMES, EAGER, BUSY, ACCURACY, MODELS}
+        found = set(parser().parse_args(command.split()).workloads)
+        assert found <= {*NAMES, EAGER, BUSY, ACCURACY, MODELS, DDP}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -12,6 +12,9 @@ from benchmarks.program import Program, torch_program
 how: str = ""
 """What is done to a peer's model: "compile" or "channels_last"; set in the peer's own process."""
 
+wrap: Callable[[Any], Any] | None = None
+"""What the model is put into before it is called: DistributedDataParallel; set in a process of several."""
+
 
 def initial(model: Any) -> dict[str, np.ndarray]:
     """The same for every library: uniform within 1/sqrt(inputs of a neuron), norms 1, biases 0."""
@@ -45,6 +48,8 @@ def training(
         run = torch.compile(model)
     elif how == "channels_last":
         model.to(memory_format=torch.channels_last)
+    if wrap is not None:
+        run = wrap(model)
     cross_entropy = torch.nn.functional.cross_entropy
 
     def forward(x: Any, y: Any) -> Any:

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     count = _count(asked.nproc_per_node)
-    command = [*_mpiexec(asked.mpiexec, count), sys.executable, "-u", "-m", "jtorch.distributed.worker"]
+    command = [*mpiexec(asked.mpiexec, count), sys.executable, "-u", "-m", "jtorch.distributed.worker"]
     command += ["-m"] * asked.module + [asked.script, *asked.arguments]
     for restart in range(asked.max_restarts + 1):
         status, stopped = _run(command, _environment(asked, count, restart))
@@ -124,7 +124,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _mpiexec(chosen: str, count: int) -> list[str]:
+def mpiexec(chosen: str, count: int) -> list[str]:
     """The command that starts ``count`` processes, with what Open MPI asks for in containers."""
     beside = Path(sys.executable).parent / "mpiexec"
     found = chosen or (str(beside) if beside.exists() else shutil.which("mpiexec"))

@@ -117,7 +117,7 @@ def test_mpiexec_alone_is_enough(launch, tmp_path):
         "assert os.environ['LOCAL_RANK'] == os.environ['RANK'] == str(r) and os.environ['WORLD_SIZE'] == '2';"
         "d.barrier(); print('came to the end')"
     )
-    command = run._mpiexec("", 2)
+    command = run.mpiexec("", 2)
     ended = subprocess.run([*command, sys.executable, "-c", program], capture_output=True, text=True,
                            timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
     assert ended.returncode == 0, ended.stderr

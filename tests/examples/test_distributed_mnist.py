@@ -25,6 +25,7 @@ def run(count, *options):
     )
     assert ended.returncode == 0, ended.stderr
     line = r"loss ([\d.]+), test accuracy ([\d.]+) %, \d+ samples/s, processes: (\d)"
+    assert len(re.findall(r"parameters of all processes: [0-9a-f]{16}\n", ended.stdout)) == 1
     lines = re.findall(line, ended.stdout)
     return [(float(loss), float(accuracy), int(n)) for loss, accuracy, n in lines]
 
