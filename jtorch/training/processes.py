@@ -77,6 +77,8 @@ class Together(Alone):
         model = jtorch.nn.parallel.DistributedDataParallel(_Step(task))
 
         def step(batch: Any, last: bool) -> Any:
+            # buffers, too: not as the forward before it had it, of which a run that goes on knows nothing
+            model.require_forward_param_sync = last
             with nullcontext() if last else model.no_sync():
                 return model(batch)
 

@@ -25,9 +25,10 @@ Y = jtorch.from_numpy(GENERATOR.integers(0, 3, ROWS))
 
 
 class Task(nn.Module):
-    def __init__(self):
+    def __init__(self, norm=False):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+        inside = nn.BatchNorm1d(8) if norm else nn.Tanh()
+        self.layers = nn.Sequential(nn.Linear(6, 8), inside, nn.Linear(8, 3))
 
     def training_step(self, batch):
         x, y = batch
@@ -43,16 +44,16 @@ class Task(nn.Module):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": "loss"}}
 
 
-def fitted(together, folder=None, loader=None, callbacks=(), **options):
+def fitted(together, folder=None, loader=None, callbacks=(), norm=False, **options):
     seed_everything(0)
-    task, data = Task(), TensorDataset(X, Y)
+    task, data = Task(norm), TensorDataset(X, Y)
     loader = loader or loaded(data, together)
     if folder:
         callbacks = [*callbacks, ModelCheckpoint(folder / "checkpoints")]
         options["logger"] = JSONLogger(folder)
     options = {"max_epochs": 3, "enable_progress_bar": False, "log_every_n_steps": 1, **options}
     trainer = Trainer(distributed=together, callbacks=callbacks, **options)
-    trainer.fit(task, loader, loaded(data, together))
+    trainer.fit(task, loader, loaded(data, together), ckpt_path="last" if folder else None)
     return task, trainer
 
 
@@ -120,6 +121,24 @@ def check_decisions():
     assert trainer.current_epoch == 3
 
 
+def check_goes_on():
+    """Stopped after any batch, with buffers of each process's own: logs and state are as if it never was."""
+    for compile in (False, True):
+        options = {"norm": True, "accumulate_grad_batches": 3, "compile": compile}
+        whole = Path(shared(tempfile.mkdtemp))
+        fitted(True, whole, **options)
+        for batches in (1, 2, 4, 8):
+            folder = Path(shared(tempfile.mkdtemp))
+            stop = Stop(lambda _: os.kill(os.getpid(), signal.SIGTERM))
+            stop.left = batches
+            _, trainer = fitted(True, folder, callbacks=[stop], **options)
+            assert trainer.interrupted
+            fitted(True, folder, **options)
+            dist.barrier()
+            a, b = ((f / "metrics.jsonl").read_text() for f in (whole, folder))
+            assert a == b, f"{compile=}, {batches=}: {a}{b}"
+
+
 def check_refused():
     data = TensorDataset(X, Y)
     refused(lambda: fitted(True, loader=DataLoader(data, BATCH)), "would train on all batches")
@@ -148,7 +167,7 @@ def shared(make):
     return found[0]
 
 
-for name in sys.argv[1:] or ["numbers", "decisions", "refused"]:
+for name in sys.argv[1:] or ["numbers", "decisions", "goes_on", "refused"]:
     globals()[f"check_{name}"]()
 print("all is well", flush=True)
 dist.destroy_process_group()
