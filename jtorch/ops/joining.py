@@ -56,10 +56,13 @@ def _cat_map(coordinates, shapes, axis):
         at[axis] = place - starts[k]
         return ix.Read(k, tuple(at))
 
-    choice = read(len(shapes) - 1)
-    for k in range(len(shapes) - 2, -1, -1):
-        choice = ix.Select(place < starts[k + 1], read(k), choice)
-    return choice
+    def choice(first, last):
+        if last - first == 1:
+            return read(first)
+        middle = (first + last) // 2
+        return ix.Select(place < starts[middle], choice(first, middle), choice(middle, last))
+
+    return choice(0, len(shapes))
 
 
 @view(shape=_cat_shape, index_map=_cat_map, joins="axis", aliases=False, methods=())

@@ -204,16 +204,22 @@ class _Planner:
     def _copy(self, var: Var, again: bool = True) -> Var:
         """Another variable with the elements of ``var``, and the step that makes it: from memory or, where
         ``again``, by what made ``var``, if that is no step of its own."""
+        out, step, fused = self._copied(var)
+        self.fused = fused
+        self._add(step, fused if again else replace(fused, made_by={out: fused.made_by[out]}))
+        return out
+
+    def _copied(self, var: Var) -> tuple[Var, Step, Fused]:
+        """Such a variable, its step, and the graph with both."""
         out = Var(var.type, var.hint)
         eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
         looped = runs_in_loops(eqn)  # but not float16, which NumPy copies
         step = Step(StepKind.LOOP, (eqn,), Group([eqn], var.shape)) if looped else Step(StepKind.HOST, (eqn,))
-        self.fused = replace(
+        fused = replace(
             self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
             made_by={**self.fused.made_by, out: eqn},
         )  # fmt: skip
-        self._add(step, self.fused if again else replace(self.fused, made_by={out: eqn}))
-        return out
+        return out, step, fused
 
     def _failures_first(self) -> None:
         """What the caller sees changes only after the last step that can fail. No such step waits for a
@@ -227,20 +233,31 @@ class _Planner:
         eqn = stacked(task)
         if eqn is None or not self._has_free_memory(eqn.outputs[0]):
             return
+        parts: list[Var | None] = []
+        for atom in eqn.inputs:
+            assert isinstance(atom, Var)
+            owner = owner_of(atom, self.fused.find)
+            alone = owner is not None and owner not in parts and self._has_free_memory(owner)
+            parts.append(owner if alone else None)
+            if not alone and not self._reads_no_more(atom, task):
+                return
         (whole,) = eqn.outputs
         begin = 0
         makers = self.makers[whole] = []
-        for atom in eqn.inputs:
-            assert isinstance(atom, Var)
-            part = owner_of(atom, self.fused.find)
-            if part is None or not self._has_free_memory(part):
-                part = self._copy(atom)
-            self.parts[part] = Part(whole, begin)
-            begin += part.type.nbytes
-            makers.append(self.writer[part])
+        for atom, part in zip(eqn.inputs, parts, strict=True):
+            var = self._copy(atom) if part is None else part  # type: ignore[arg-type]
+            self.parts[var] = Part(whole, begin)
+            begin += var.type.nbytes
+            makers.append(self.writer[var])
         for reader in self.before[task]:
             self._order(makers, reader)
         self._leave_out(task)
+
+    def _reads_no_more(self, var: Var, task: Task) -> bool:
+        """Whether a copy of ``var`` reads what ``task`` reads: only of that it is known that it is not
+        overwritten before. A copy of a number computes it again, from what may have changed by then."""
+        _, step, fused = self._copied(var)
+        return _task(step, fused).reads <= task.reads
 
     def _leave_out(self, task: Task) -> None:
         for var in task.reads:

@@ -92,6 +92,53 @@ def test_empty_parts():
     checked(function, floats(3, 5), floats(0, 5, seed=1))
 
 
+def twice(x):
+    return jtorch.stack([x, x])
+
+
+NUMBERS = {
+    "twice": lambda x: twice(x) * 1,
+    "expanded": lambda x: jtorch.cat([x.expand(4)]),
+    "below": lambda x: jtorch.cat([x[None], x[None]]).sum(),
+    "product": lambda x: jtorch.stack([x, x, x]) @ jtorch.ones(3, 3),
+    "rows": lambda x: jtorch.stack([x.expand(4)] * 2) * 1,
+}
+
+
+@pytest.mark.parametrize("form", NUMBERS)
+def test_numbers_whose_origin_is_overwritten(form):
+    """A copy of a number would compute it again, from what is there then."""
+
+    def function(a):
+        found = NUMBERS[form](a + 1)
+        a.add_(5)
+        return found
+
+    expected = function(jtorch.tensor(1.0))
+    np.testing.assert_array_equal(jtorch.compile(function)(jtorch.tensor(1.0)).numpy(), expected.numpy())
+
+
+def test_what_is_copied_is_what_it_was_before_it_is_overwritten():
+    def function(a, y):
+        found = jtorch.cat((a, y @ ONES, a[1:])) @ ONES
+        a.add_(5)
+        return found
+
+    for _ in range(2):
+        a, y = floats(3, 5), floats(4, 5, seed=1)
+        expected = function(a.clone(), y)
+        np.testing.assert_allclose(jtorch.compile(function)(a, y).numpy(), expected.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [200, 400])
+def test_many_parts(n):
+    def function(x):
+        return jtorch.stack([jtorch.tanh(x[k % 5] * (k + 1.0)) for k in range(n)])
+
+    x = floats(5, 3)
+    np.testing.assert_allclose(jtorch.compile(function)(x).numpy(), function(x).numpy(), rtol=1e-6)
+
+
 @pytest.mark.parametrize("layer", [nn.RNN, nn.LSTM, nn.GRU])
 def test_the_states_of_a_recurrence_are_not_copied(layer):
     jtorch.manual_seed(0)
