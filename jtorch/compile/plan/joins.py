@@ -8,7 +8,6 @@ all inputs it comes from takes ten times as long.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,12 +26,12 @@ class Part(NamedTuple):
 
 
 def is_stack(eqn: Eqn) -> bool:
-    """Whether it copies its inputs below each other."""
-    if eqn.op.joins is None:
+    """Whether it copies its inputs below each other: along the first axis, since whether others have one
+    position alone must decide nothing."""
+    if eqn.op.joins is None or eqn.statics[eqn.op.joins] != 0:
         return False
     (out,) = eqn.outputs
-    below = math.prod(out.shape[: eqn.statics[eqn.op.joins]]) == 1
-    return below and all(isinstance(atom, Var) and atom.dtype == out.dtype for atom in eqn.inputs)
+    return all(isinstance(atom, Var) and atom.dtype == out.dtype for atom in eqn.inputs)
 
 
 def stacked(task: Task) -> Eqn | None:
