@@ -1,6 +1,6 @@
 """A product of matrices as argument blocks, for BLAS or for our own kernel.
 
-Our own takes every layout, and is the faster one where matrices are large; BLAS starts sooner, and does less
+Our own take every layout, and are faster where matrices are large or many; BLAS starts sooner, and does less
 for a matrix that is thin. Both modes choose here, so a product has the same bits in both.
 """
 
@@ -159,7 +159,7 @@ def contract(axes: ContractionAxes, x: Array, y: Array, bias: Array | None = Non
 
     None where there is no kernel for it: for sizes that do not match, for other dtypes than those of KINDS,
     for a layout with too many axes or of elements that do not lie on multiples of their size, where a bias
-    does not lie in order or the product is none of our own kernel, and where machine code cannot be had or
+    does not lie in order or the product is none of ``Way.PACKED``, and where machine code cannot be had or
     kept. Raises MemoryError where there is none for the kernel's blocks.
     """
     if x.dtype not in KINDS or y.dtype is not x.dtype or not _has_kernel(KINDS[x.dtype]):

@@ -77,8 +77,10 @@ class ModelCheckpoint(Callback):
         """Raises FileExistsError for a new run over another one's checkpoints."""
         trainer.state_dict()  # a loader whose order can't be had again says so now
         self._written_at = trainer.position if resumed else None
-        if not trainer.writes:
-            return
+        self._number = trainer.from_first(lambda: self._prepare(resumed))
+
+    def _prepare(self, resumed: bool) -> int:
+        """The number of the newest file."""
         self.dirpath.mkdir(parents=True, exist_ok=True)
         there = files.all_in(self.dirpath)
         if there and not resumed:
@@ -88,7 +90,7 @@ class ModelCheckpoint(Callback):
             )
         files.check_writable(self.dirpath)
         sweep(self.dirpath)
-        self._number = max([files.number(path) for path in there], default=0)
+        return max([files.number(path) for path in there], default=0)
 
     def after_batch(self, trainer: Trainer, updated: bool) -> None:
         self._writer.check()

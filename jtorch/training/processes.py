@@ -7,7 +7,8 @@ data and its buffers, is kept for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,7 +17,8 @@ from jtorch.nn import Module
 from jtorch.training import state
 
 _OWN = (
-    "other_buffers", "gradients", "train_loader", "val_loader", "callbacks", "epoch_generators", "generators"
+    "other_buffers", "gradients", "train_loader", "val_loader", "callbacks", "epoch_generators", "generators",
+    "should_stop",
 )  # fmt: skip
 
 
@@ -36,12 +38,16 @@ class Alone:
         """Whether any was interrupted, and the means of the metrics that all of them have."""
         return interrupted, metrics
 
+    def any(self, *flags: bool) -> list[bool]:
+        """Of each whether it is set in any process."""
+        return list(flags)
+
     def gathered(self, thing: Any) -> list[Any]:
-        """That of all processes, in the order of ranks; plain data."""
+        """That of all processes, in the order of ranks; plain data. All wait for each other."""
         return [thing]
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """What the first process makes, for all."""
+        """What the first process makes, for all; where it raises, all do."""
         return make()
 
     def check_loader(self, loader: Any) -> None:
@@ -77,7 +83,7 @@ class Together(Alone):
         model = jtorch.nn.parallel.DistributedDataParallel(_Step(task))
 
         def step(batch: Any, last: bool) -> Any:
-            # buffers, too: not as the forward before it had it, of which a run that goes on knows nothing
+            # else it would hang on the forward before this one, which a run that goes on has not seen
             model.require_forward_param_sync = last
             with nullcontext() if last else model.no_sync():
                 return model(batch)
@@ -91,10 +97,28 @@ class Together(Alone):
 
     def agreed(self, interrupted: bool, metrics: dict[str, float]) -> tuple[bool, dict[str, float]]:
         names = sorted(metrics)
-        numbers = jtorch.tensor([float(interrupted), *(metrics[n] for n in names)], dtype=jtorch.float64)
-        self._dist.ordered_all_reduce(numbers)
-        flag, *sums = numbers.tolist()
-        return flag > 0, dict(zip(names, (s / self.count for s in sums), strict=True))
+        mark = zlib.crc32("\n".join(names).encode())
+        flag, highest, lowest = self._largest(interrupted, mark, -mark)
+        if highest != -lowest:  # a step gave other metrics in another process
+            everywhere = self.gathered(metrics)
+            names = sorted(set.intersection(*map(set, everywhere)))
+            sums = [sum(theirs[name] for theirs in everywhere) for name in names]
+        else:
+            sums = self._reduced(self._dist.ReduceOp.SUM, [metrics[name] for name in names])
+        return flag > 0, {name: total / self.count for name, total in zip(names, sums, strict=True)}
+
+    def any(self, *flags: bool) -> list[bool]:
+        return [flag > 0 for flag in self._largest(*flags)]
+
+    def _largest(self, *numbers: float) -> list[float]:
+        return self._reduced(self._dist.ReduceOp.MAX, numbers)
+
+    def _reduced(self, op: Any, numbers: Sequence[float]) -> list[float]:
+        """In the order of ranks: the same bits in all processes, and when the run is gone on with."""
+        tensor = jtorch.tensor([float(x) for x in numbers], dtype=jtorch.float64)
+        if numbers:
+            self._dist.ordered_all_reduce(tensor, op)
+        return tensor.tolist()
 
     def gathered(self, thing: Any) -> list[Any]:
         found = [None] * self.count
@@ -102,8 +126,18 @@ class Together(Alone):
         return found
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        found = [make() if self.rank == 0 else None]
+        raised: Exception | None = None
+        found: list[Any] = [None, ""]
+        if self.rank == 0:
+            try:
+                found[0] = make()
+            except Exception as error:
+                raised, found[1] = error, f"{type(error).__name__}: {error}"
         self._dist.broadcast_object_list(found, 0)
+        if raised is not None:
+            raise raised
+        if found[1]:
+            raise RuntimeError(f"the first process has met {found[1]}")
         return found[0]
 
     def check_loader(self, loader: Any) -> None:
@@ -113,9 +147,11 @@ class Together(Alone):
                 f"the processes have {lengths} batches an epoch, by rank: they would wait for each other. A "
                 "DistributedSampler gives all of them as many"
             )
-        sampler = getattr(loader, "sampler", None)
-        orders_all = sampler is not None and not hasattr(sampler, "num_replicas")
-        if self.count > 1 and orders_all and state.length(loader) is not None:
+        batches = getattr(loader, "batch_sampler", None)
+        samplers = [getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)]
+        shared_out = any(hasattr(one, "num_replicas") for one in samplers)
+        has_order = samplers[0] is not None and state.length(loader) is not None
+        if self.count > 1 and has_order and not shared_out:
             raise ValueError(
                 f"each of {self.count} processes would train on all batches of this "
                 f"{type(loader).__name__}: give it sampler=DistributedSampler(dataset) in place of shuffle"
@@ -124,7 +160,9 @@ class Together(Alone):
     def state_dict(self, whole: dict[str, Any]) -> dict[str, Any]:
         buffers = {name: b for name, b in whole["state_dict"].items() if name not in whole["requires_grad"]}
         own = {**{key: whole[key] for key in _OWN}, "buffers": buffers}
-        return {**whole, "processes": self.gathered(own)}
+        parts: list[Any] | None = [None] * self.count if self.rank == 0 else None
+        self._dist.gather_object(own, parts)
+        return {**whole, "processes": parts or [own]}
 
     def own(self, given: dict[str, Any]) -> dict[str, Any]:
         given = super().own(given)

@@ -129,6 +129,10 @@ class Steps:
     # -- LBFGS, which evaluates a step several times ------------------------------------------------------
 
     def _check_closure(self) -> None:
+        if self._processes.count > 1:
+            raise NotImplementedError(
+                "LBFGS in several processes: each would evaluate its own loss, as often as that takes"
+            )
         if len(self._optimizers) > 1 or self._scaling or self._options.accumulate_grad_batches > 1:
             raise ValueError(
                 "LBFGS evaluates each batch several times: it is the only optimizer of a task, with "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
@@ -200,7 +200,8 @@ class Trainer:
                 self._close()
 
     def validate(self, model: Module, dataloaders: Any) -> dict[str, float]:
-        """The metrics that ``model.validation_step`` gives, each the mean over the samples of its batches.
+        """The metrics that ``model.validation_step`` gives, each the mean over the samples of its batches, in
+        all processes, which all call it.
 
         A batch has as many samples as the first tensor in it is long. Raises TypeError for a metric that is
         neither a number nor a tensor with one for each sample.
@@ -209,7 +210,8 @@ class Trainer:
         return self._mean_metrics(model, self._begun(dataloaders))
 
     def save_checkpoint(self, filepath: str | os.PathLike) -> None:
-        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does.
+        """Write the state of the run that is going on, or has ended, as ModelCheckpoint does. Of several
+        processes all call it.
 
         Called while ``fit`` runs (in a callback) it is written when the batch, or the epoch, is through with
         all callbacks, schedulers and logs: only there a run can be gone on with exactly.
@@ -224,8 +226,11 @@ class Trainer:
         paths, self._asked_for = self._asked_for, []
         for path in paths:
             content = self.state_dict()
-            if self.writes:
-                files.write(content, path)
+            self.from_first(partial(files.write, content, path))
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """What ``make()`` gives in the first process, for all of them; where it raises, all do."""
+        return self._processes.from_first(make)
 
     # -- the loop ----------------------------------------------------------------------------------------
 
@@ -235,6 +240,7 @@ class Trainer:
             self._train_epoch()
         if self._checkpoint is not None:
             self._checkpoint.at_end(self)
+            self._processes.gathered(None)  # the file is there when fit ends in any process
         elif self.interrupted:
             warnings.warn("fit was interrupted, and without a ModelCheckpoint nothing is saved", stacklevel=3)
         self._tell("on_fit_end")
@@ -244,8 +250,10 @@ class Trainer:
         enough = self.max_epochs is not None and self.current_epoch >= self.max_epochs
         if enough or self.interrupted or self._has_steps():
             return True
-        # an epoch that has begun is brought to its end
-        return self._batch == 0 and self._processes.agreed(self.should_stop, {})[0]
+        if self._batch:  # an epoch that has begun is brought to its end
+            return False
+        self._stops, stopped = self._processes.any(self._interruption.asked, self.should_stop)
+        return stopped or self.interrupted
 
     def _has_steps(self) -> bool:
         return self.max_steps is not None and self.global_step >= self.max_steps
@@ -503,5 +511,5 @@ class Trainer:
             read.extend(files.newest(folder) or ())
             return read[0].name if read else None
 
-        found = self._processes.from_first(name)
+        found = self.from_first(name)
         return read[1] if read else found and files.read(self._checkpoint.dirpath / found)

@@ -244,6 +244,7 @@ class _Planner:
         (whole,) = eqn.outputs
         begin = 0
         makers = self.makers[whole] = []
+        others = len(self.tasks)
         for atom, part in zip(eqn.inputs, parts, strict=True):
             var = self._copy(atom) if part is None else part  # type: ignore[arg-type]
             self.parts[var] = Part(whole, begin)
@@ -251,7 +252,9 @@ class _Planner:
             makers.append(self.writer[var])
         for reader in self.before[task]:
             self._order(makers, reader)
-        self._leave_out(task)
+        copies = self.tasks[others:]
+        del self.tasks[others:]
+        self._replace(task, copies)
 
     def _reads_no_more(self, var: Var, task: Task) -> bool:
         """Whether a copy of ``var`` reads what ``task`` reads: only of that it is known that it is not
@@ -259,14 +262,16 @@ class _Planner:
         _, step, fused = self._copied(var)
         return _task(step, fused).reads <= task.reads
 
-    def _leave_out(self, task: Task) -> None:
+    def _replace(self, task: Task, copies: list[Task]) -> None:
+        """Put others in the place of a step: that in the program's order."""
         for var in task.reads:
             self.readers[var].discard(task)
         for other in self.after.pop(task):
             self.before[other].discard(task)
         for other in self.before.pop(task):
             self.after[other].discard(task)
-        self.tasks.remove(task)
+        place = self.tasks.index(task)
+        self.tasks[place : place + 1] = copies
 
     def _has_free_memory(self, var: Var) -> bool:
         """Whether a kernel of this plan or a product makes it, in memory that nobody has chosen yet."""

@@ -176,6 +176,24 @@ def check_a_tensor_outside_is_written():
     assert total.tolist() == [3 * 4 * WORLD] * 3
 
 
+def check_what_stands_below_a_result():
+    """It is copied there before the next collective, which needs it, begins."""
+    ones = jtorch.ones(5, 5)
+
+    def exchange(x, y):
+        x = x * 2
+        dist.all_reduce(x)
+        joined = jtorch.cat((x, y @ ones)) @ ones
+        dist.all_reduce(joined)
+        total = joined.sum(0) * 1.5
+        dist.all_reduce(total)
+        return joined, total
+
+    given = jtorch.ones(3, 5) * (RANK + 1), jtorch.ones(4, 5)
+    for got, wanted in zip(compile_(exchange)(*given), exchange(*given), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-6)
+
+
 def check_begins_before_it_is_waited_for():
     """Of two buckets the first is under way while the gradients of the second are computed."""
     from jtorch.compile.run.host_calls import Background, Wait

@@ -13,7 +13,7 @@ import jtorch.distributed as dist
 import jtorch.nn.functional as F
 from jtorch import nn
 from jtorch.training import Callback, EarlyStopping, JSONLogger, ModelCheckpoint, Trainer, seed_everything
-from jtorch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from jtorch.utils.data import BatchSampler, DataLoader, DistributedSampler, TensorDataset
 
 dist.init_process_group(timeout=20)
 RANK, COUNT = dist.get_rank(), dist.get_world_size()
@@ -44,7 +44,7 @@ class Task(nn.Module):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": plateau, "monitor": "loss"}}
 
 
-def fitted(together, folder=None, loader=None, callbacks=(), norm=False, **options):
+def fitted(together, folder=None, loader=None, callbacks=(), norm=False, path=None, **options):
     seed_everything(0)
     task, data = Task(norm), TensorDataset(X, Y)
     loader = loader or loaded(data, together)
@@ -53,7 +53,7 @@ def fitted(together, folder=None, loader=None, callbacks=(), norm=False, **optio
         options["logger"] = JSONLogger(folder)
     options = {"max_epochs": 3, "enable_progress_bar": False, "log_every_n_steps": 1, **options}
     trainer = Trainer(distributed=together, callbacks=callbacks, **options)
-    trainer.fit(task, loader, loaded(data, together), ckpt_path="last" if folder else None)
+    trainer.fit(task, loader, loaded(data, together), ckpt_path="last" if folder else path)
     return task, trainer
 
 
@@ -81,8 +81,7 @@ def check_numbers():
         assert np.isclose(trainer.callback_metrics["val_loss"], other.callback_metrics["val_loss"], rtol=1e-4)
         assert np.isclose(trainer.callback_metrics["loss"], other.callback_metrics["loss"], rtol=1e-4)
         assert np.isclose(trainer.callback_metrics["own"], (COUNT - 1) / 2)
-        found = [None] * COUNT
-        dist.all_gather_object(found, [*task.state_dict().values()])
+        found = everyones([*task.state_dict().values()])
         for other in found:
             assert [t.numpy().tobytes() for t in other] == [t.numpy().tobytes() for t in found[0]]
 
@@ -105,8 +104,10 @@ def check_decisions():
     def stop(trainer):
         trainer.should_stop = True
 
-    _, trainer = fitted(True, callbacks=[Stop(stop)])
-    assert trainer.current_epoch == 2
+    folder = Path(shared(tempfile.mkdtemp))
+    for epochs in (3, 6):  # and stays so when it is started again
+        _, trainer = fitted(True, folder, callbacks=[Stop(stop)], max_epochs=epochs)
+        assert trainer.current_epoch == 2
     folder = Path(shared(tempfile.mkdtemp))
     terminate = Stop(lambda _: os.kill(os.getpid(), signal.SIGTERM))
     _, trainer = fitted(True, folder, callbacks=[terminate])
@@ -119,6 +120,25 @@ def check_decisions():
     assert len(lines) == trainer.global_step + 1  # one of a validation; one process writes
     _, trainer = fitted(True, max_epochs=30, callbacks=[EarlyStopping("own", patience=2)])
     assert trainer.current_epoch == 3
+    folder = Path(shared(tempfile.mkdtemp))
+    for epochs in (1, 3):
+        best = ModelCheckpoint(folder, monitor="val_loss")
+        fitted(True, callbacks=[best], max_epochs=epochs, path="last")
+        for path in (best.best_model_path, best.last_model_path):
+            assert [path] * COUNT == everyones(path) and Path(path).exists()
+
+
+def check_metrics():
+    """The means of those that all processes gave."""
+
+    class Named(Task):
+        def training_step(self, batch):
+            return {"loss": super().training_step(batch), f"of {RANK}": 1.0, "rank": float(RANK)}
+
+    trainer = Trainer(distributed=True, max_epochs=1, enable_progress_bar=False)
+    trainer.fit(Named(), loaded(TensorDataset(X, Y), True))
+    found = trainer.callback_metrics
+    assert sorted(found) == ["loss", "rank"] and found["rank"] == (COUNT - 1) / 2
 
 
 def check_goes_on():
@@ -148,17 +168,34 @@ def check_refused():
     dist.barrier()
     path = sorted((folder / "checkpoints").iterdir())[-1]
     alone = Trainer(max_epochs=2, enable_progress_bar=False)
+    new = lambda: fitted(True, callbacks=[ModelCheckpoint(folder / "checkpoints")])  # noqa: E731
+    refused(new, "checkpoints of another run", (FileExistsError, RuntimeError))
+    sampler = BatchSampler(DistributedSampler(data, shuffle=False), BATCH, drop_last=False)
+    fitted(True, loader=DataLoader(data, batch_sampler=sampler))
+
+    class ByClosure(Task):
+        def configure_optimizers(self):
+            return jtorch.optim.LBFGS(self.parameters())
+
+    closed = Trainer(distributed=True, max_epochs=1, enable_progress_bar=False)
+    refused(lambda: closed.fit(ByClosure(), loaded(data, True)), "LBFGS", NotImplementedError)
     sentence = f"a run of {COUNT} processes, and here"
     refused(lambda: alone.fit(Task(), loaded(data, False), ckpt_path=path), sentence)
 
 
-def refused(function, sentence):
+def refused(function, sentence, kinds=ValueError):
     try:
         function()
-    except ValueError as error:
+    except kinds as error:
         assert sentence in str(error), error
     else:
         raise AssertionError(f"no error with {sentence!r}")
+
+
+def everyones(thing):
+    found = [None] * COUNT
+    dist.all_gather_object(found, thing)
+    return found
 
 
 def shared(make):
@@ -167,7 +204,7 @@ def shared(make):
     return found[0]
 
 
-for name in sys.argv[1:] or ["numbers", "decisions", "goes_on", "refused"]:
+for name in sys.argv[1:] or ["numbers", "decisions", "metrics", "goes_on", "refused"]:
     globals()[f"check_{name}"]()
 print("all is well", flush=True)
 dist.destroy_process_group()
