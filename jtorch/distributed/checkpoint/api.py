@@ -114,16 +114,21 @@ def load(
 
     Nothing is changed in any process unless all of them have read, and compared with its checksum, all that
     they need. Raises FileNotFoundError where there is no whole checkpoint, DataError, naming the file, for
-    one that is damaged, KeyError for a name that is not in it, ValueError for a tensor of another shape,
-    and in other processes CheckpointException. Reading runs no code.
+    one that is damaged, and for processes that found different ones, KeyError for a name that is not in it,
+    ValueError for a tensor of another shape, and in other processes CheckpointException. Reading runs no
+    code.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     refuse_recording("checkpoint.load")
-    folder = _folder("load", checkpoint_id, storage_reader)
     partial = bool(getattr(planner, "allow_partial_load", False))
     processes = Processes(process_group, no_dist)
-    target = _unfolded("load", state_dict)
-    found = processes.together("checkpoint.load", lambda: Reading(folder).read(target, partial))
+
+    def opened() -> tuple[dict[str, Any], Reading]:
+        return _unfolded("load", state_dict), Reading(_folder("load", checkpoint_id, storage_reader))
+
+    target, reading = processes.together("checkpoint.load", opened)
+    reading.check_same(processes.exchanged(reading.metadata.identity))
+    found = processes.together("checkpoint.load", lambda: reading.read(target, partial))
     with no_grad():
         for path, leaf, value in found:
             if isinstance(leaf, Tensor):

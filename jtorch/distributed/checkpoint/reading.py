@@ -31,6 +31,19 @@ class Reading:
         self._files: dict[str, dict[str, Any]] = {}
         self._chunks: dict[tuple[str, str], np.ndarray] = {}
 
+    def check_same(self, identities: list[str]) -> None:
+        """Raise DataError where processes have opened different checkpoints, by the identity that each found.
+
+        So it is where the folder is of each machine alone, or was written over between two looks at it.
+        """
+        groups = {found: [k for k, other in enumerate(identities) if other == found] for found in identities}
+        if len(groups) > 1:
+            told = "; ".join(f"{found} on rank {', '.join(map(str, of))}" for found, of in groups.items())
+            raise DataError(
+                f"{self.folder / meta.NAME}: the processes have found different checkpoints here: {told}. "
+                "All of them must see one folder, which nobody writes meanwhile"
+            )
+
     def read(self, state: dict[str, Any], partial: bool = False) -> list[tuple[tuple[Any, ...], Any, Any]]:
         """(path, leaf, what it is to become: an array for a tensor) of all that ``state`` holds; with
         ``partial`` of all that the checkpoint has of it, too.

@@ -80,6 +80,18 @@ raises(lambda: dcp.load(state, checkpoint_id=folder), jtorch.errors.DataError, "
 assert whole(new) == kept
 reading.Reading._checked = checked
 
+# each process finds another checkpoint, as where folders of one name are those of each machine
+own_folder = folder.parent / f"of rank {RANK}"
+dcp.save({"model": made(4 + RANK).weight.to_local()}, checkpoint_id=own_folder, no_dist=True)
+copied = {"model": jtorch.zeros_like(made(4).weight.to_local())}
+try:
+    dcp.load(copied, checkpoint_id=own_folder)
+except jtorch.errors.DataError as error:
+    assert "different checkpoints" in str(error) and str(own_folder) in str(error), error
+    assert not copied["model"].any()
+else:
+    raise AssertionError("parts of several checkpoints were loaded as one")
+
 # parts that differ between processes and are not marked as such are no tensor
 try:
     dcp.save({"w": jtorch.zeros(RANK + 1)}, checkpoint_id=folder)
