@@ -20,7 +20,8 @@ def state(seed=0):
     rng = np.random.default_rng(seed)
     return {
         "model": {"a.b": tensor(rng, 4, 3), "a": {"b": tensor(rng, 5)}, "scalar": tensor(rng)},
-        "empty": tensor(rng, 0, 2), "n": seed, 3: "three", "plain": [1, 2],
+        "empty": tensor(rng, 0, 2), "rows": tensor(rng, 5, 0), "planes": tensor(rng, 2, 0, 3),
+        "n": seed, 3: "three", "plain": [1, 2],
         "half": tensor(rng, 6).to(jtorch.bfloat16), "complex": tensor(rng, 2).to(jtorch.complex128),
         "list": [{"lr": 0.1 + seed, "betas": (0.9, 0.999)}, tensor(rng, 2)],
     }  # fmt: skip
@@ -31,8 +32,8 @@ def tensor(rng, *shape):
 
 
 def flat(given):
-    return {path: leaf.numpy().tobytes() if isinstance(leaf, jtorch.Tensor) else leaf
-            for path, leaf in flattening.leaves(given)}  # fmt: skip
+    return {path: (tuple(leaf.shape), leaf.dtype, leaf.numpy().tobytes()) if isinstance(leaf, jtorch.Tensor)
+            else leaf for path, leaf in flattening.leaves(given)}  # fmt: skip
 
 
 @pytest.fixture

@@ -68,8 +68,11 @@ class Reading:
                 f"{self.folder}: Size mismatch between saved {list(entry.shape)} and current: {list(shape)} "
                 f"for {entry.name}"
             )
-        begin, end = leaf.sharding.rows if isinstance(leaf, ShardedTensor) else (0, meta.rows_in(shape))
-        return self.rows(entry, begin, end)
+        return self.rows(entry, *leaf.sharding.rows) if isinstance(leaf, ShardedTensor) else self.whole(entry)
+
+    def whole(self, entry: meta.Entry) -> np.ndarray:
+        """All rows of a tensor, in memory of their own."""
+        return self.rows(entry, 0, entry.shape[0] if entry.shape else 1)
 
     def rows(self, entry: meta.Entry, begin: int, end: int) -> np.ndarray:
         """These rows of a tensor, in memory of their own."""
@@ -78,8 +81,8 @@ class Reading:
             for chunk in entry.chunks
             if chunk.begin < end and begin < chunk.end
         ]
-        if not pieces:
-            return np.empty((0, *entry.shape[1:]) if entry.shape else (), meta.numpy_dtype(entry.dtype))
+        if not pieces:  # rows without elements are in no file, and are rows still: (5, 0) has five
+            return np.empty((end - begin, *entry.shape[1:]), meta.numpy_dtype(entry.dtype))
         return np.concatenate(pieces) if entry.shape else pieces[0].copy()
 
     def _rows_of(self, entry: meta.Entry, chunk: meta.Chunk, begin: int, end: int) -> np.ndarray:

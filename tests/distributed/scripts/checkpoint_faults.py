@@ -9,6 +9,8 @@ import jtorch.distributed.checkpoint as dcp
 from jtorch import nn
 from jtorch.distributed.checkpoint import reading, writing
 from jtorch.distributed.fsdp import fully_shard
+from jtorch.distributed.layout import rows_of
+from jtorch.distributed.sharded import Sharding, mark
 
 dist.init_process_group("mpi", timeout=20)
 RANK, WORLD = dist.get_rank(), dist.get_world_size()
@@ -91,6 +93,14 @@ except jtorch.errors.DataError as error:
     assert not copied["model"].any()
 else:
     raise AssertionError("parts of several checkpoints were loaded as one")
+
+# rows without elements, in order between tensors that have some
+begin, end = rows_of(5, WORLD, RANK)
+hollow = mark(jtorch.zeros(end - begin, 0), Sharding((5, 0), old.weight.sharding.group))
+dcp.save({"hollow": hollow, "z": jtorch.ones(2)}, checkpoint_id=folder.parent / "hollow")
+found = {"hollow": hollow, "z": jtorch.zeros(2)}
+dcp.load(found, checkpoint_id=folder.parent / "hollow")
+assert found["z"].tolist() == [1, 1]
 
 # parts that differ between processes and are not marked as such are no tensor
 try:
