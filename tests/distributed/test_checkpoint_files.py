@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -83,6 +84,36 @@ def test_a_part_of_it_may_be_loaded_and_names_must_be_there(folder):
     assert flat(more)["model", "a.b"] == flat(state(1))["model", "a.b"] and more["m"] == 3
     other = {"model": {"a.b": jtorch.zeros(4, 2)}}
     refuses(folder, ValueError, "Size mismatch", "[4, 3]", "[4, 2]", given=other)
+
+
+def read_only(*shape):
+    array = np.zeros(shape, np.float32)
+    array.flags.writeable = False
+    return jtorch.from_numpy(array)
+
+
+UNFIT = {
+    "real of complex": ("complex", jtorch.zeros(2), ["complex128", "float32"]),
+    "whole numbers of floats": ("list", [{}, jtorch.zeros(2, dtype=jtorch.int64)], ["float32", "int64"]),
+    "another precision": ("half", jtorch.zeros(6), ["bfloat16", "float32"]),
+    "expanded": ("complex", jtorch.zeros(1, dtype=jtorch.complex128).expand(2), ["be loaded into"]),
+    "one place for all": ("list", [{}, jtorch.zeros(2).as_strided((2,), (0,))], ["can't be loaded into"]),
+    "an array that may not be written": ("list", [{}, read_only(2)], ["can't be loaded into"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*not writ.*")
+@pytest.mark.parametrize("how", UNFIT)
+def test_a_target_that_does_not_fit_leaves_all_as_it_was(folder, how):
+    name, target, words = UNFIT[how]
+    given = {"model": state(2)["model"], "n": 2, name: target}
+    refuses(folder, ValueError, folder, name, *words, given=given)
+
+
+def test_a_dict_that_can_not_be_changed(folder):
+    given = {"model": state(2)["model"], "list": [MappingProxyType({"lr": 0.5})]}
+    refuses(folder, TypeError, "list.0.lr", "mappingproxy", given=given)
+    refuses(folder, TypeError, "mappingproxy", given=MappingProxyType({"n": 5}))
 
 
 @pytest.mark.parametrize("position", [0.3, 0.6, 0.95])

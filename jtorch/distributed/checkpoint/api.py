@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from jtorch.distributed.checkpoint.flat import put
+from jtorch.distributed.checkpoint.flat import check_place, put
 from jtorch.distributed.checkpoint.processes import Processes
 from jtorch.distributed.checkpoint.reading import Reading
 from jtorch.distributed.checkpoint.writing import Saving
@@ -113,10 +113,11 @@ def load(
     checkpoint has beside them stays there; objects with ``load_state_dict`` get what ``state_dict`` gave.
 
     Nothing is changed in any process unless all of them have read, and compared with its checksum, all that
-    they need. Raises FileNotFoundError where there is no whole checkpoint, DataError, naming the file, for
-    one that is damaged, and for processes that found different ones, KeyError for a name that is not in it,
-    ValueError for a tensor of another shape, and in other processes CheckpointException. Reading runs no
-    code.
+    they need, and it fits: nothing is cast, unlike in PyTorch. An error of an object's ``load_state_dict``
+    comes after that. Raises FileNotFoundError where there is no whole checkpoint, DataError, naming the
+    file, for one that is damaged, and for processes that found different ones, KeyError for a name that is
+    not in it, ValueError for a tensor of another shape or dtype, or one that can't be written, and in other
+    processes CheckpointException. Reading runs no code.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     refuse_recording("checkpoint.load")
@@ -124,11 +125,13 @@ def load(
     processes = Processes(process_group, no_dist)
 
     def opened() -> tuple[dict[str, Any], Reading]:
+        if isinstance(state_dict, Mapping) and not isinstance(state_dict, MutableMapping):
+            raise TypeError(f"checkpoint.load: a {type(state_dict).__name__} can't be filled; pass a dict")
         return _unfolded("load", state_dict), Reading(_folder("load", checkpoint_id, storage_reader))
 
     target, reading = processes.together("checkpoint.load", opened)
     reading.check_same(processes.exchanged(reading.metadata.identity))
-    found = processes.together("checkpoint.load", lambda: reading.read(target, partial))
+    found = processes.together("checkpoint.load", lambda: _fitting(reading, target, partial))
     with no_grad():
         for path, leaf, value in found:
             if isinstance(leaf, Tensor):
@@ -142,6 +145,17 @@ def load(
             state_dict[name].load_state_dict(value)
         else:
             state_dict[name] = value
+
+
+def _fitting(
+    reading: Reading, target: dict[str, Any], partial: bool
+) -> list[tuple[tuple[Any, ...], Any, Any]]:
+    """What ``reading.read`` gives, when all of it can be put into ``target``."""
+    found = reading.read(target, partial)
+    for path, leaf, _ in found:
+        if not isinstance(leaf, Tensor):
+            check_place(target, path)
+    return found
 
 
 def _saving(

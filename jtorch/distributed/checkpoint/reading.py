@@ -48,7 +48,8 @@ class Reading:
         """(path, leaf, what it is to become: an array for a tensor) of all that ``state`` holds; with
         ``partial`` of all that the checkpoint has of it, too.
 
-        Raises KeyError for what it lacks, ValueError for other shapes, DataError for files that are damaged.
+        Raises KeyError for what it lacks, ValueError for other shapes and dtypes and what can't be written
+        into, DataError for files that are damaged.
         """
         found = []
         for path, leaf in leaves(state):
@@ -68,7 +69,23 @@ class Reading:
                 f"{self.folder}: Size mismatch between saved {list(entry.shape)} and current: {list(shape)} "
                 f"for {entry.name}"
             )
-        return self.rows(entry, *leaf.sharding.rows) if isinstance(leaf, ShardedTensor) else self.whole(entry)
+        if leaf.dtype.name != entry.dtype:
+            raise ValueError(
+                f"{self.folder}: {entry.name} was saved as {entry.dtype}, and is {leaf.dtype.name} here: "
+                "load casts nothing; load into a tensor of that dtype, and cast it then"
+            )
+        part = self.rows(entry, *leaf.sharding.rows) if isinstance(leaf, ShardedTensor) else self.whole(entry)
+        if tuple(leaf.shape) != part.shape:
+            raise ValueError(
+                f"{self.folder}: the part of {entry.name} has shape {list(leaf.shape)} here, and its rows of "
+                f"this process have {list(part.shape)}"
+            )
+        if part.size and not _is_writable(leaf):
+            raise ValueError(
+                f"{self.folder}: {entry.name} can't be loaded into: its memory is read-only, or several of "
+                "its elements share one place in it (an expanded tensor); clone() it before"
+            )
+        return part
 
     def whole(self, entry: meta.Entry) -> np.ndarray:
         """All rows of a tensor, in memory of their own."""
@@ -125,3 +142,10 @@ class Reading:
                 raise DataError(f"{path}: of another checkpoint")
             self._files[name] = facts
         return self._files[name]
+
+
+def _is_writable(tensor: Tensor) -> bool:
+    """Whether each element has a place of its own, that may be written."""
+    array = tensor.detach().numpy()
+    spread = any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
+    return array.flags.writeable and not spread
