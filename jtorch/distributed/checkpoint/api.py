@@ -162,9 +162,14 @@ def _saving(
     name: str, state_dict: Mapping[str, Any], folder: Any, writer: Any, planner: Any, group: Any, alone: bool
 ) -> Saving:
     refuse_recording(f"checkpoint.{name}")
-    if planner is not None:
-        raise NotImplementedError(f"checkpoint.{name}: a planner of its own is not implemented")
-    return Saving(_unfolded(name, state_dict), _folder(name, folder, writer), Processes(group, alone))
+    processes = Processes(group, alone)
+
+    def prepared() -> tuple[dict[str, Any], Path]:
+        if planner is not None:
+            raise NotImplementedError(f"checkpoint.{name}: a planner of its own is not implemented")
+        return _unfolded(name, state_dict), _folder(name, folder, writer)
+
+    return Saving(*processes.together(f"checkpoint.{name}", prepared), processes)
 
 
 def _folder(name: str, checkpoint_id: Any, storage: Any) -> Path:

@@ -1,5 +1,6 @@
 """One process fails to write or to read: the others hear of it, and nothing is done by halves."""
 
+import functools
 import sys
 from pathlib import Path
 
@@ -120,6 +121,23 @@ else:
 # a value that is no plain data, in one process alone
 value = object() if RANK == 1 else 1
 raises(lambda: dcp.save({"v": value}, checkpoint_id=folder), TypeError, "v: ", "object")
+
+
+
+class Broken:
+    def state_dict(self):
+        if RANK == 1:
+            raise LookupError("no state here")
+        return {}
+
+    def load_state_dict(self, state_dict):
+        pass
+
+
+# an error of an object's own state_dict, of which nothing has been told yet
+for function in (dcp.save, dcp.async_save, dcp.load):
+    call = functools.partial(function, {"broken": Broken()}, checkpoint_id=folder)
+    raises(call, LookupError, "no state here")
 
 # a later save wins, and one that is under way when the group is left is waited for
 works = [dcp.async_save({"model": m.state_dict()}, checkpoint_id=folder) for m in (old, new)]
