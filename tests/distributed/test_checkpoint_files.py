@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+import time
 from types import MappingProxyType
 
 import numpy as np
@@ -242,6 +244,26 @@ def test_a_copy_is_saved_later(tmp_path):
     target = state(2)
     dcp.load(target, storage_reader=dcp.FileSystemReader(tmp_path / "later"))
     assert flat(target) == expected
+
+
+def test_saving_and_loading_wait_for_what_is_saved_before(tmp_path, monkeypatch):
+    real = writing.write_atomically
+
+    def write(path, content):
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.2)
+        real(path, content)
+
+    monkeypatch.setattr(writing, "write_atomically", write)
+    target = state(5)
+    first = dcp.async_save(state(1), checkpoint_id=tmp_path)
+    dcp.load(target, checkpoint_id=tmp_path)
+    assert flat(target) == flat(state(1))
+    second = dcp.async_save(state(2), checkpoint_id=tmp_path)
+    dcp.save(state(3), checkpoint_id=tmp_path)
+    assert first.done() and second.done()
+    dcp.load(target, checkpoint_id=tmp_path)
+    assert flat(target) == flat(state(3))
 
 
 class Counter:

@@ -77,6 +77,7 @@ def save(
     where a file can't be written, and in other processes CheckpointException; the folder is as it was then.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
+    _settle()  # what it writes into the same folder would go with what this one replaces, or the reverse
     _saving("save", state_dict, checkpoint_id, storage_writer, planner, process_group, no_dist).finish()
 
 
@@ -87,8 +88,8 @@ def async_save(
 ) -> Future[None]:  # fmt: skip
     """``save`` of a copy that is taken now, written by a thread: its future, of which ``result()`` waits.
 
-    The copy takes as much memory as this process writes. One is written after the other; leaving the process
-    group waits for them.
+    The copy takes as much memory as this process writes. One is written after the other; ``save``, ``load``
+    and leaving the process group wait for them. So don't call those in a callback of the future.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     saving = _saving("async_save", state_dict, checkpoint_id, storage_writer, planner, process_group, no_dist)
@@ -121,6 +122,7 @@ def load(
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     refuse_recording("checkpoint.load")
+    _settle()
     partial = bool(getattr(planner, "allow_partial_load", False))
     processes = Processes(process_group, no_dist)
 
@@ -214,5 +216,5 @@ def _thread() -> ThreadPoolExecutor:
 
 
 def _settle() -> None:
-    """Wait until all is written: the processes can't talk about it afterwards."""
+    """Wait until all that ``async_save`` was given is written, or failed, which its future tells."""
     wait(_Thread.futures)
