@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import threading
 import time
+import zlib
 from types import MappingProxyType
 
 import numpy as np
@@ -17,6 +19,7 @@ from jtorch.distributed.checkpoint import flat as flattening
 from jtorch.distributed.checkpoint import metadata, writing
 from jtorch.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 from jtorch.errors import DataError
+from jtorch.serialization import tensors as safetensors
 
 
 def state(seed=0):
@@ -163,8 +166,6 @@ HOSTILE = {
     "a name twice": lambda f: f["tensors"].append(f["tensors"][0]),
     "no tensors": lambda f: f.__setitem__("tensors", {"a": 1}),
     "a value alone": lambda f: f["values"].append(["n"]),
-    "a later version": lambda f: f.__setitem__("version", 2),
-    "another format": lambda f: f.__setitem__("format", "pickle"),
     "no identity": lambda f: f.__setitem__("identity", "../"),
 }
 
@@ -172,10 +173,38 @@ HOSTILE = {
 @pytest.mark.parametrize("how", HOSTILE)
 def test_a_hostile_list(folder, how):
     path = folder / ".metadata"
-    facts = jtorch.load(path)
+    outer = jtorch.load(path)
+    facts = jtorch.load(io.BytesIO(outer["list"].numpy().tobytes()))
     HOSTILE[how](facts)
-    jtorch.save(facts, path, format="safetensors")
+    content = safetensors.to_bytes(facts)
+    listed = jtorch.from_numpy(np.frombuffer(content, np.uint8).copy())
+    jtorch.save({**outer, "list": listed, "crc32": zlib.crc32(content)}, path, format="safetensors")
     refuses(folder, DataError, path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": 1}, {"version": 3}, {"format": "pickle"}, {"crc32": "1"}, {"list": [1]}]
+)
+def test_another_kind_of_list(folder, change):
+    path = folder / ".metadata"
+    jtorch.save({**jtorch.load(path), **change}, path, format="safetensors")
+    refuses(folder, DataError, path)
+
+
+def test_a_digit_of_a_value_that_changed(folder):
+    path = folder / ".metadata"
+    content = path.read_bytes()
+    assert content.count(b"1.1") == 1, "the learning rate"
+    path.write_bytes(content.replace(b"1.1", b"1.3"))
+    refuses(folder, DataError, path, "checksum")
+
+
+def test_each_byte_of_the_list_counts(folder):
+    path = folder / ".metadata"
+    content = path.read_bytes()
+    for k in range(7, len(content), 41):
+        path.write_bytes(content[:k] + bytes([content[k] ^ 1]) + content[k + 1 :])
+        refuses(folder, DataError, path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"{}", json.dumps({"a": 1}).encode(), b"\0" * 100])

@@ -7,7 +7,9 @@ are safetensors files of ``jtorch.save``: nothing in them is code.
 
 from __future__ import annotations
 
+import io
 import re
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -15,9 +17,12 @@ import numpy as np
 
 from jtorch.core.dtypes import ALL
 from jtorch.core.errors import DataError
+from jtorch.eager.public import Tensor, from_numpy
+from jtorch.serialization import load
+from jtorch.serialization import tensors as safetensors
 
 NAME = ".metadata"
-_FORMAT, _VERSION = "jtorch.distributed.checkpoint", 1
+_FORMAT, _VERSION = "jtorch.distributed.checkpoint", 2  # 1 had no checksum of the list
 PART = re.compile(r"[0-9a-f]{16}-\d{1,6}\.safetensors")
 _DTYPES = {dtype.name: dtype for dtype in ALL}
 
@@ -60,8 +65,35 @@ def numpy_dtype(name: str) -> np.dtype:
     return _DTYPES[name].numpy
 
 
-def plain(metadata: Metadata) -> dict[str, Any]:
-    """It as plain data, for a file."""
+def to_bytes(metadata: Metadata) -> bytes:
+    """The file ``.metadata``: the list as a safetensors file of its own, in the outer one with its checksum,
+    since one digit of a value that changed would make another value."""
+    content = safetensors.to_bytes(_plain(metadata), whole=True)
+    facts = {
+        "format": _FORMAT, "version": _VERSION, "crc32": zlib.crc32(content),
+        "list": from_numpy(np.frombuffer(content, np.uint8).copy()),
+    }  # fmt: skip
+    return safetensors.to_bytes(facts, whole=True)
+
+
+def read(path: Path) -> Metadata:
+    """What ``to_bytes`` made and ``path`` holds; DataError for what no writer of it made."""
+    check, facts = _Check(path), load(path)
+    check(isinstance(facts, dict) and facts.get("format") == _FORMAT, "not the list of a checkpoint")
+    check(facts.get("version") == _VERSION, f"of version {facts.get('version')!r}, expected {_VERSION}")
+    array = facts.get("list")
+    check(isinstance(array, Tensor) and array.dtype.name == "uint8" and array.dim() == 1, "there is no list")
+    content = array.numpy().tobytes()
+    crc = facts.get("crc32")
+    check(type(crc) is int and crc == zlib.crc32(content), "the checksum of the list is wrong")
+    try:
+        inner = load(io.BytesIO(content))
+    except DataError as error:
+        check.fail(str(error))
+    return _parsed(inner, check)
+
+
+def _plain(metadata: Metadata) -> dict[str, Any]:
     tensors = [
         {
             **entry._asdict(), "path": list(entry.path), "shape": list(entry.shape),
@@ -70,17 +102,11 @@ def plain(metadata: Metadata) -> dict[str, Any]:
         for entry in metadata.tensors.values()
     ]  # fmt: skip
     values = [[list(path), value] for path, value in metadata.values.items()]
-    return {
-        "format": _FORMAT, "version": _VERSION, "identity": metadata.identity, "tensors": tensors,
-        "values": values,
-    }  # fmt: skip
+    return {"identity": metadata.identity, "tensors": tensors, "values": values}
 
 
-def parsed(facts: Any, where: Path) -> Metadata:
-    """Metadata of what was read from the file ``where``; DataError for what no writer of it made."""
-    check = _Check(where)
-    check(isinstance(facts, dict) and facts.get("format") == _FORMAT, "not the list of a checkpoint")
-    check(facts.get("version") == _VERSION, f"of version {facts.get('version')!r}, expected {_VERSION}")
+def _parsed(facts: Any, check: _Check) -> Metadata:
+    check(isinstance(facts, dict), "its list is no dict")
     identity = facts.get("identity")
     check(isinstance(identity, str) and re.fullmatch("[0-9a-f]{16}", identity), "it has no identity")
     for name in ("tensors", "values"):
@@ -94,7 +120,7 @@ def parsed(facts: Any, where: Path) -> Metadata:
 
 
 class _Check:
-    """Refuses what is not as ``plain`` makes it, by a DataError that names the file."""
+    """Refuses what is not as ``_plain`` makes it, by a DataError that names the file."""
 
     def __init__(self, where: Path) -> None:
         self.where = where

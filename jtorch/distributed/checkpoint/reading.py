@@ -27,7 +27,7 @@ class Reading:
                 f"no checkpoint at {folder}: there is no file {path}, which is written last; where a save "
                 "was interrupted there is none"
             )
-        self.metadata = meta.parsed(load(path), path)
+        self.metadata = meta.read(path)
         self._files: dict[str, dict[str, Any]] = {}
         self._chunks: dict[tuple[str, str], np.ndarray] = {}
 

@@ -77,10 +77,10 @@ def get_optimizer_state_dict(
     state: dict[str, Any] = {}
     groups: list[dict[str, Any]] = []
     for optimizer in _many(optimizers):
-        kept = {names.of(p): facts for p, facts in _state(optimizer)}
+        own = {names.of(p): facts for p, facts in _state(optimizer)}
         if options.full_state_dict and isinstance(optimizer, ZeroRedundancyOptimizer):
-            kept = _of_all(kept, [names.of(p) for p in optimizer._all_params()], optimizer.process_group)
-        state.update({name: facts for name, facts in kept.items() if name not in frozen})
+            own = _of_all(own, [names.of(p) for p in optimizer._all_params()], optimizer.process_group)
+        state.update({name: facts for name, facts in own.items() if name not in frozen})
         for group in optimizer.param_groups:
             kept = [name for name in map(names.of, group["params"]) if name not in frozen]
             groups.append({**_options(group), "params": kept})

@@ -53,7 +53,7 @@ class Saving:
         arrays = {name: _local(tensor) for name, tensor in own.items()}
         checksums = {name: checksum(t.numpy()) for name, t in arrays.items()}
         if self.processes.rank == 0:
-            self._list = safetensors.to_bytes(meta.plain(self.metadata), whole=True)
+            self._list = meta.to_bytes(self.metadata)
         facts = {"identity": self.metadata.identity, "crc32": checksums, "tensors": arrays}
         return safetensors.to_bytes(facts, whole=True)
 
