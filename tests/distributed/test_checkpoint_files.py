@@ -163,6 +163,13 @@ HOSTILE = {
     "rows twice": lambda f: f["tensors"][0]["chunks"].append(f["tensors"][0]["chunks"][0]),
     "an unknown dtype": lambda f: f["tensors"][0].__setitem__("dtype", "object"),
     "a path of lists": lambda f: f["tensors"][0].__setitem__("path", [["model"]]),
+    "a dtype that is a list": lambda f: f["tensors"][0].__setitem__("dtype", []),
+    "a path without steps": lambda f: f["tensors"][0].__setitem__("path", []),
+    "a value's path without steps": lambda f: f["values"].append([[], 1]),
+    "a path in that of a tensor": lambda f: f["values"].append([[*f["tensors"][0]["path"], "b"], 1]),
+    "a path in that of a value": lambda f: f["values"].append([["n", "b"], 1]),
+    "a value twice": lambda f: f["values"].append(f["values"][0]),
+    "a tensor that is a value, too": lambda f: f["values"].append([f["tensors"][0]["path"], 1]),
     "a name twice": lambda f: f["tensors"].append(f["tensors"][0]),
     "no tensors": lambda f: f.__setitem__("tensors", {"a": 1}),
     "a value alone": lambda f: f["values"].append(["n"]),
@@ -224,6 +231,9 @@ def test_parts_that_are_not_what_the_list_says(folder):
         tensors = {**facts["tensors"], "model.a.b": change(facts["tensors"]["model.a.b"])}
         jtorch.save({**facts, "tensors": tensors}, path, format="safetensors")
         refuses(folder, DataError, path, word)
+    for change in ({"identity": jtorch.zeros(2)}, {"crc32": dict.fromkeys(facts["crc32"], jtorch.zeros(2))}):
+        jtorch.save({**facts, **change}, path, format="safetensors")
+        refuses(folder, DataError, path)
     jtorch.save({"x": jtorch.zeros(1)}, path, format="safetensors")
     refuses(folder, DataError, path, "no file of a checkpoint's parts")
 

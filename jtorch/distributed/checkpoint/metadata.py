@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -116,7 +117,17 @@ def _parsed(facts: Any, check: _Check) -> Metadata:
     tensors = {entry.path: entry for entry in entries}
     names = {entry.name for entry in entries}
     check(len(tensors) == len(entries) == len(names), "a tensor is listed twice")
+    paths = [*tensors, *(path for path, _ in values)]
+    check(len(set(paths)) == len(paths), "a value is listed twice")
+    check(not inner_paths(paths), "a tensor or value has others in it")
     return Metadata(identity, tensors, dict(values))
+
+
+def inner_paths(paths: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Those under which other paths lie, which no one dict can have."""
+    ends = set(paths)
+    above = {path[:k] for path in ends for k in range(1, len(path))}
+    return [path for path in ends if path in above]
 
 
 class _Check:
@@ -139,14 +150,15 @@ class _Check:
         shape = facts["shape"]
         sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
         self(sizes, f"the shape of {name}")
-        self(facts["dtype"] in _DTYPES, f"the dtype of {name}")
+        self(isinstance(facts["dtype"], str) and facts["dtype"] in _DTYPES, f"the dtype of {name}")
         self(isinstance(facts["chunks"], list), f"the chunks of {name}")
         chunks = [self.chunk(each, name, identity) for each in facts["chunks"]]
         self.cover(chunks, rows_in(tuple(shape)), name)
         return Entry(path, name, tuple(shape), facts["dtype"], chunks)
 
     def path(self, steps: Any) -> tuple[Any, ...]:
-        self(isinstance(steps, list) and all(type(s) in (str, int) for s in steps), "a path of other steps")
+        own = isinstance(steps, list) and steps and all(type(s) in (str, int) for s in steps)
+        self(own, "a path without steps, or of other ones than strings and ints")
         return tuple(steps)
 
     def chunk(self, facts: Any, name: str, identity: str) -> Chunk:

@@ -124,7 +124,8 @@ class Reading:
                 f"{entry.dtype}{list(shape)} is listed"
             )
         array = tensor.detach().numpy()
-        if facts["crc32"].get(entry.name) != checksum(array):
+        crc = facts["crc32"].get(entry.name)
+        if type(crc) is not int or crc != checksum(array):
             raise DataError(f"{where}: damaged: the checksum of {entry.name} is wrong")
         return array
 
@@ -138,7 +139,7 @@ class Reading:
             parts = isinstance(facts, dict) and facts.keys() == {"identity", "crc32", "tensors"}
             if not parts or not all(isinstance(facts[n], dict) for n in ("crc32", "tensors")):
                 raise DataError(f"{path}: no file of a checkpoint's parts")
-            if facts["identity"] != self.metadata.identity:
+            if type(facts["identity"]) is not str or facts["identity"] != self.metadata.identity:
                 raise DataError(f"{path}: of another checkpoint")
             self._files[name] = facts
         return self._files[name]

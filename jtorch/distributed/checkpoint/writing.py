@@ -144,6 +144,12 @@ def _planned(everyone: list[dict[str, Any]]) -> meta.Metadata:
     for facts in everyone:
         for path, value in facts["values"]:
             values.setdefault(tuple(path), value)
+    both = [*(found.keys() & values.keys()), *meta.inner_paths([*found, *values])]
+    if both:
+        raise ValueError(
+            f"checkpoint.save: {told(both[0])} is a tensor or a value in one process, and something else, "
+            "or a dict or list of others, in another"
+        )
     return meta.Metadata(identity, entries, values)
 
 

@@ -122,6 +122,13 @@ else:
 value = object() if RANK == 1 else 1
 raises(lambda: dcp.save({"v": value}, checkpoint_id=folder), TypeError, "v: ", "object")
 
+# one name for a value and for a dict
+try:
+    dcp.save({"v": {"a": 1} if RANK == 1 else 1}, checkpoint_id=folder)
+except ValueError as error:
+    assert "v is a tensor or a value in one process" in str(error), error
+else:
+    raise AssertionError("a value was saved as a dict, too")
 
 
 class Broken:
