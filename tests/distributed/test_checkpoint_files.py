@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 import zlib
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -258,6 +259,19 @@ def test_the_old_checkpoint_stays_until_the_new_one_is_whole(folder, fails, monk
     dcp.load(target, checkpoint_id=folder)
     assert flat(target) == flat(state(9))
     assert len(list(folder.iterdir())) == 2, "what is of no use was removed"
+
+
+def test_old_files_that_can_not_be_removed_are_no_error(folder, monkeypatch):
+    def unlink(path, missing_ok=False):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        dcp.save(state(9), checkpoint_id=folder)
+    assert len(list(folder.iterdir())) == 3
+    target = state(2)
+    dcp.load(target, checkpoint_id=folder)
+    assert flat(target) == flat(state(9))
 
 
 def test_what_is_no_plain_data_is_refused(tmp_path):

@@ -71,10 +71,13 @@ def save(
     ``state_dict`` and ``load_state_dict``. Of what several processes have alike the first writes its own:
     plain values and ordinary tensors must not differ between them. Names that one process alone has are
     kept, too. The file that lists all others is written last, by a rename, when all of them are on the
-    disk; so a folder holds the old checkpoint, or the new one, at each moment. There is no pickle in it.
+    disk; so whoever opens the folder finds the old checkpoint whole, or the new one. Then the files of the
+    old one are removed: another job that is still reading them gets a DataError. Two jobs must not write
+    into one folder at a time. There is no pickle in it.
 
     Raises TypeError for what is no plain data, ValueError for parts that don't make up a tensor, OSError
-    where a file can't be written, and in other processes CheckpointException; the folder is as it was then.
+    where a file can't be written, and in other processes CheckpointException; the old checkpoint still
+    counts then. Only if the disk fails just after that rename the new one may count.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     _settle()  # what it writes into the same folder would go with what this one replaces, or the reverse

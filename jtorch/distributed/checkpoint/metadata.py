@@ -1,7 +1,7 @@
 """What a checkpoint is made of: a folder with one file of parts for each process, and a file that lists them.
 
 That file, ``.metadata``, comes last and at once, by a rename. A folder without it is no checkpoint, and while
-one is replaced it names the files of the old one, so there is a whole checkpoint at each moment. All files
+one is replaced it names the files of the old one, which are removed after the rename. All files
 are safetensors files of ``jtorch.save``: nothing in them is code.
 """
 

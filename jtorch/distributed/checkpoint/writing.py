@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import zlib
 from collections.abc import Iterator
@@ -77,9 +78,10 @@ class Saving:
         if rank != 0:
             return
         write_atomically(self.folder / meta.NAME, self._list)
-        for path in self.folder.iterdir():
+        for path in list(self.folder.iterdir()):
             if meta.PART.fullmatch(path.name) and not path.name.startswith(self.metadata.identity):
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # the new one counts already; the next save tries again
+                    path.unlink()
         sweep(self.folder)
 
 
