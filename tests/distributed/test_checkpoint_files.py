@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import threading
+import time
+import zlib
+from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -14,13 +20,15 @@ from jtorch.distributed.checkpoint import flat as flattening
 from jtorch.distributed.checkpoint import metadata, writing
 from jtorch.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 from jtorch.errors import DataError
+from jtorch.serialization import tensors as safetensors
 
 
 def state(seed=0):
     rng = np.random.default_rng(seed)
     return {
         "model": {"a.b": tensor(rng, 4, 3), "a": {"b": tensor(rng, 5)}, "scalar": tensor(rng)},
-        "empty": tensor(rng, 0, 2), "n": seed, 3: "three", "plain": [1, 2],
+        "empty": tensor(rng, 0, 2), "rows": tensor(rng, 5, 0), "planes": tensor(rng, 2, 0, 3),
+        "n": seed, 3: "three", "plain": [1, 2],
         "half": tensor(rng, 6).to(jtorch.bfloat16), "complex": tensor(rng, 2).to(jtorch.complex128),
         "list": [{"lr": 0.1 + seed, "betas": (0.9, 0.999)}, tensor(rng, 2)],
     }  # fmt: skip
@@ -31,8 +39,8 @@ def tensor(rng, *shape):
 
 
 def flat(given):
-    return {path: leaf.numpy().tobytes() if isinstance(leaf, jtorch.Tensor) else leaf
-            for path, leaf in flattening.leaves(given)}  # fmt: skip
+    return {path: (tuple(leaf.shape), leaf.dtype, leaf.numpy().tobytes()) if isinstance(leaf, jtorch.Tensor)
+            else leaf for path, leaf in flattening.leaves(given)}  # fmt: skip
 
 
 @pytest.fixture
@@ -84,6 +92,36 @@ def test_a_part_of_it_may_be_loaded_and_names_must_be_there(folder):
     refuses(folder, ValueError, "Size mismatch", "[4, 3]", "[4, 2]", given=other)
 
 
+def read_only(*shape):
+    array = np.zeros(shape, np.float32)
+    array.flags.writeable = False
+    return jtorch.from_numpy(array)
+
+
+UNFIT = {
+    "real of complex": ("complex", jtorch.zeros(2), ["complex128", "float32"]),
+    "whole numbers of floats": ("list", [{}, jtorch.zeros(2, dtype=jtorch.int64)], ["float32", "int64"]),
+    "another precision": ("half", jtorch.zeros(6), ["bfloat16", "float32"]),
+    "expanded": ("complex", jtorch.zeros(1, dtype=jtorch.complex128).expand(2), ["be loaded into"]),
+    "one place for all": ("list", [{}, jtorch.zeros(2).as_strided((2,), (0,))], ["can't be loaded into"]),
+    "an array that may not be written": ("list", [{}, read_only(2)], ["can't be loaded into"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*not writ.*")
+@pytest.mark.parametrize("how", UNFIT)
+def test_a_target_that_does_not_fit_leaves_all_as_it_was(folder, how):
+    name, target, words = UNFIT[how]
+    given = {"model": state(2)["model"], "n": 2, name: target}
+    refuses(folder, ValueError, folder, name, *words, given=given)
+
+
+def test_a_dict_that_can_not_be_changed(folder):
+    given = {"model": state(2)["model"], "list": [MappingProxyType({"lr": 0.5})]}
+    refuses(folder, TypeError, "list.0.lr", "mappingproxy", given=given)
+    refuses(folder, TypeError, "mappingproxy", given=MappingProxyType({"n": 5}))
+
+
 @pytest.mark.parametrize("position", [0.3, 0.6, 0.95])
 @pytest.mark.parametrize("name", ["part", "metadata"])
 def test_a_file_that_is_cut_off(folder, name, position):
@@ -126,11 +164,16 @@ HOSTILE = {
     "rows twice": lambda f: f["tensors"][0]["chunks"].append(f["tensors"][0]["chunks"][0]),
     "an unknown dtype": lambda f: f["tensors"][0].__setitem__("dtype", "object"),
     "a path of lists": lambda f: f["tensors"][0].__setitem__("path", [["model"]]),
+    "a dtype that is a list": lambda f: f["tensors"][0].__setitem__("dtype", []),
+    "a path without steps": lambda f: f["tensors"][0].__setitem__("path", []),
+    "a value's path without steps": lambda f: f["values"].append([[], 1]),
+    "a path in that of a tensor": lambda f: f["values"].append([[*f["tensors"][0]["path"], "b"], 1]),
+    "a path in that of a value": lambda f: f["values"].append([["n", "b"], 1]),
+    "a value twice": lambda f: f["values"].append(f["values"][0]),
+    "a tensor that is a value, too": lambda f: f["values"].append([f["tensors"][0]["path"], 1]),
     "a name twice": lambda f: f["tensors"].append(f["tensors"][0]),
     "no tensors": lambda f: f.__setitem__("tensors", {"a": 1}),
     "a value alone": lambda f: f["values"].append(["n"]),
-    "a later version": lambda f: f.__setitem__("version", 2),
-    "another format": lambda f: f.__setitem__("format", "pickle"),
     "no identity": lambda f: f.__setitem__("identity", "../"),
 }
 
@@ -138,10 +181,38 @@ HOSTILE = {
 @pytest.mark.parametrize("how", HOSTILE)
 def test_a_hostile_list(folder, how):
     path = folder / ".metadata"
-    facts = jtorch.load(path)
+    outer = jtorch.load(path)
+    facts = jtorch.load(io.BytesIO(outer["list"].numpy().tobytes()))
     HOSTILE[how](facts)
-    jtorch.save(facts, path, format="safetensors")
+    content = safetensors.to_bytes(facts)
+    listed = jtorch.from_numpy(np.frombuffer(content, np.uint8).copy())
+    jtorch.save({**outer, "list": listed, "crc32": zlib.crc32(content)}, path, format="safetensors")
     refuses(folder, DataError, path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": 1}, {"version": 3}, {"format": "pickle"}, {"crc32": "1"}, {"list": [1]}]
+)
+def test_another_kind_of_list(folder, change):
+    path = folder / ".metadata"
+    jtorch.save({**jtorch.load(path), **change}, path, format="safetensors")
+    refuses(folder, DataError, path)
+
+
+def test_a_digit_of_a_value_that_changed(folder):
+    path = folder / ".metadata"
+    content = path.read_bytes()
+    assert content.count(b"1.1") == 1, "the learning rate"
+    path.write_bytes(content.replace(b"1.1", b"1.3"))
+    refuses(folder, DataError, path, "checksum")
+
+
+def test_each_byte_of_the_list_counts(folder):
+    path = folder / ".metadata"
+    content = path.read_bytes()
+    for k in range(7, len(content), 41):
+        path.write_bytes(content[:k] + bytes([content[k] ^ 1]) + content[k + 1 :])
+        refuses(folder, DataError, path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"{}", json.dumps({"a": 1}).encode(), b"\0" * 100])
@@ -161,6 +232,9 @@ def test_parts_that_are_not_what_the_list_says(folder):
         tensors = {**facts["tensors"], "model.a.b": change(facts["tensors"]["model.a.b"])}
         jtorch.save({**facts, "tensors": tensors}, path, format="safetensors")
         refuses(folder, DataError, path, word)
+    for change in ({"identity": jtorch.zeros(2)}, {"crc32": dict.fromkeys(facts["crc32"], jtorch.zeros(2))}):
+        jtorch.save({**facts, **change}, path, format="safetensors")
+        refuses(folder, DataError, path)
     jtorch.save({"x": jtorch.zeros(1)}, path, format="safetensors")
     refuses(folder, DataError, path, "no file of a checkpoint's parts")
 
@@ -187,6 +261,19 @@ def test_the_old_checkpoint_stays_until_the_new_one_is_whole(folder, fails, monk
     assert len(list(folder.iterdir())) == 2, "what is of no use was removed"
 
 
+def test_old_files_that_can_not_be_removed_are_no_error(folder, monkeypatch):
+    def unlink(path, missing_ok=False):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        dcp.save(state(9), checkpoint_id=folder)
+    assert len(list(folder.iterdir())) == 3
+    target = state(2)
+    dcp.load(target, checkpoint_id=folder)
+    assert flat(target) == flat(state(9))
+
+
 def test_what_is_no_plain_data_is_refused(tmp_path):
     for thing, word in (
         ({"a": object()}, "object can't be saved"), ({"a": (jtorch.ones(1),)}, "a tuple with tensors"),
@@ -210,6 +297,26 @@ def test_a_copy_is_saved_later(tmp_path):
     target = state(2)
     dcp.load(target, storage_reader=dcp.FileSystemReader(tmp_path / "later"))
     assert flat(target) == expected
+
+
+def test_saving_and_loading_wait_for_what_is_saved_before(tmp_path, monkeypatch):
+    real = writing.write_atomically
+
+    def write(path, content):
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.2)
+        real(path, content)
+
+    monkeypatch.setattr(writing, "write_atomically", write)
+    target = state(5)
+    first = dcp.async_save(state(1), checkpoint_id=tmp_path)
+    dcp.load(target, checkpoint_id=tmp_path)
+    assert flat(target) == flat(state(1))
+    second = dcp.async_save(state(2), checkpoint_id=tmp_path)
+    dcp.save(state(3), checkpoint_id=tmp_path)
+    assert first.done() and second.done()
+    dcp.load(target, checkpoint_id=tmp_path)
+    assert flat(target) == flat(state(3))
 
 
 class Counter:

@@ -67,7 +67,7 @@ def test_a_checkpoint_is_read_by_any_number_of_processes(launch, tmp_path, write
         run("load", *reader)
 
 
-@pytest.mark.parametrize("kind", ["sharded", slow("ddp")])
+@pytest.mark.parametrize("kind", ["sharded", "zero", slow("ddp")])
 def test_whole_state_dicts(launch, tmp_path, kind):
     assert launch(2, "sharded_checkpoint.py", "whole", kind, str(tmp_path)).text.count("all is well") == 2
 

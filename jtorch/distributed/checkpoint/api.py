@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from jtorch.distributed.checkpoint.flat import put
+from jtorch.distributed.checkpoint.flat import check_place, put
 from jtorch.distributed.checkpoint.processes import Processes
 from jtorch.distributed.checkpoint.reading import Reading
 from jtorch.distributed.checkpoint.writing import Saving
@@ -71,12 +71,16 @@ def save(
     ``state_dict`` and ``load_state_dict``. Of what several processes have alike the first writes its own:
     plain values and ordinary tensors must not differ between them. Names that one process alone has are
     kept, too. The file that lists all others is written last, by a rename, when all of them are on the
-    disk; so a folder holds the old checkpoint, or the new one, at each moment. There is no pickle in it.
+    disk; so whoever opens the folder finds the old checkpoint whole, or the new one. Then the files of the
+    old one are removed: another job that is still reading them gets a DataError. Two jobs must not write
+    into one folder at a time. There is no pickle in it.
 
     Raises TypeError for what is no plain data, ValueError for parts that don't make up a tensor, OSError
-    where a file can't be written, and in other processes CheckpointException; the folder is as it was then.
+    where a file can't be written, and in other processes CheckpointException; the old checkpoint still
+    counts then. Only if the disk fails just after that rename the new one may count.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
+    _settle()  # what it writes into the same folder would go with what this one replaces, or the reverse
     _saving("save", state_dict, checkpoint_id, storage_writer, planner, process_group, no_dist).finish()
 
 
@@ -87,8 +91,8 @@ def async_save(
 ) -> Future[None]:  # fmt: skip
     """``save`` of a copy that is taken now, written by a thread: its future, of which ``result()`` waits.
 
-    The copy takes as much memory as this process writes. One is written after the other; leaving the process
-    group waits for them.
+    The copy takes as much memory as this process writes. One is written after the other; ``save``, ``load``
+    and leaving the process group wait for them. So don't call those in a callback of the future.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     saving = _saving("async_save", state_dict, checkpoint_id, storage_writer, planner, process_group, no_dist)
@@ -113,17 +117,26 @@ def load(
     checkpoint has beside them stays there; objects with ``load_state_dict`` get what ``state_dict`` gave.
 
     Nothing is changed in any process unless all of them have read, and compared with its checksum, all that
-    they need. Raises FileNotFoundError where there is no whole checkpoint, DataError, naming the file, for
-    one that is damaged, KeyError for a name that is not in it, ValueError for a tensor of another shape,
-    and in other processes CheckpointException. Reading runs no code.
+    they need, and it fits: nothing is cast, unlike in PyTorch. An error of an object's ``load_state_dict``
+    comes after that. Raises FileNotFoundError where there is no whole checkpoint, DataError, naming the
+    file, for one that is damaged, and for processes that found different ones, KeyError for a name that is
+    not in it, ValueError for a tensor of another shape or dtype, or one that can't be written, and in other
+    processes CheckpointException. Reading runs no code.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     refuse_recording("checkpoint.load")
-    folder = _folder("load", checkpoint_id, storage_reader)
+    _settle()
     partial = bool(getattr(planner, "allow_partial_load", False))
     processes = Processes(process_group, no_dist)
-    target = _unfolded("load", state_dict)
-    found = processes.together("checkpoint.load", lambda: Reading(folder).read(target, partial))
+
+    def opened() -> tuple[dict[str, Any], Reading]:
+        if isinstance(state_dict, Mapping) and not isinstance(state_dict, MutableMapping):
+            raise TypeError(f"checkpoint.load: a {type(state_dict).__name__} can't be filled; pass a dict")
+        return _unfolded("load", state_dict), Reading(_folder("load", checkpoint_id, storage_reader))
+
+    target, reading = processes.together("checkpoint.load", opened)
+    reading.check_same(processes.exchanged(reading.metadata.identity))
+    found = processes.together("checkpoint.load", lambda: _fitting(reading, target, partial))
     with no_grad():
         for path, leaf, value in found:
             if isinstance(leaf, Tensor):
@@ -139,13 +152,29 @@ def load(
             state_dict[name] = value
 
 
+def _fitting(
+    reading: Reading, target: dict[str, Any], partial: bool
+) -> list[tuple[tuple[Any, ...], Any, Any]]:
+    """What ``reading.read`` gives, when all of it can be put into ``target``."""
+    found = reading.read(target, partial)
+    for path, leaf, _ in found:
+        if not isinstance(leaf, Tensor):
+            check_place(target, path)
+    return found
+
+
 def _saving(
     name: str, state_dict: Mapping[str, Any], folder: Any, writer: Any, planner: Any, group: Any, alone: bool
 ) -> Saving:
     refuse_recording(f"checkpoint.{name}")
-    if planner is not None:
-        raise NotImplementedError(f"checkpoint.{name}: a planner of its own is not implemented")
-    return Saving(_unfolded(name, state_dict), _folder(name, folder, writer), Processes(group, alone))
+    processes = Processes(group, alone)
+
+    def prepared() -> tuple[dict[str, Any], Path]:
+        if planner is not None:
+            raise NotImplementedError(f"checkpoint.{name}: a planner of its own is not implemented")
+        return _unfolded(name, state_dict), _folder(name, folder, writer)
+
+    return Saving(*processes.together(f"checkpoint.{name}", prepared), processes)
 
 
 def _folder(name: str, checkpoint_id: Any, storage: Any) -> Path:
@@ -190,5 +219,5 @@ def _thread() -> ThreadPoolExecutor:
 
 
 def _settle() -> None:
-    """Wait until all is written: the processes can't talk about it afterwards."""
+    """Wait until all that ``async_save`` was given is written, or failed, which its future tells."""
     wait(_Thread.futures)

@@ -6,7 +6,7 @@ path is the keys and numbers that lead to a leaf.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from jtorch.eager.public import Tensor
@@ -39,10 +39,20 @@ def _is_nested(value: Any) -> bool:
 
 def put(root: Any, path: Path, value: Any) -> None:
     """Let ``value`` be the leaf at ``path``."""
-    *way, last = path
-    for step in way:
+    _place(root, path)[path[-1]] = value
+
+
+def check_place(root: Any, path: Path) -> None:
+    """Raise TypeError where ``put`` can't write."""
+    place = _place(root, path)
+    if not isinstance(place, (MutableMapping, list)):
+        raise TypeError(f"{told(path)}: the {type(place).__name__} that it stands in can't be changed")
+
+
+def _place(root: Any, path: Path) -> Any:
+    for step in path[:-1]:
         root = root[step]
-    root[last] = value
+    return root
 
 
 def told(path: Path) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from jtorch.distributed.checkpoint.api import save
-from jtorch.distributed.checkpoint.metadata import rows_in
 from jtorch.distributed.checkpoint.reading import Reading
 from jtorch.eager.public import from_numpy
 from jtorch.serialization import load
@@ -28,7 +27,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir: str | os.PathLike, torch_save_path: st
     for path, value in reading.metadata.values.items():
         _grow(whole, path, value)
     for path, entry in reading.metadata.tensors.items():
-        _grow(whole, path, from_numpy(reading.rows(entry, 0, rows_in(entry.shape))))
+        _grow(whole, path, from_numpy(reading.whole(entry)))
     save_file(whole, torch_save_path)
 
 

@@ -1,13 +1,16 @@
 """What a checkpoint is made of: a folder with one file of parts for each process, and a file that lists them.
 
 That file, ``.metadata``, comes last and at once, by a rename. A folder without it is no checkpoint, and while
-one is replaced it names the files of the old one, so there is a whole checkpoint at each moment. All files
+one is replaced it names the files of the old one, which are removed after the rename. All files
 are safetensors files of ``jtorch.save``: nothing in them is code.
 """
 
 from __future__ import annotations
 
+import io
 import re
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -15,9 +18,12 @@ import numpy as np
 
 from jtorch.core.dtypes import ALL
 from jtorch.core.errors import DataError
+from jtorch.eager.public import Tensor, from_numpy
+from jtorch.serialization import load
+from jtorch.serialization import tensors as safetensors
 
 NAME = ".metadata"
-_FORMAT, _VERSION = "jtorch.distributed.checkpoint", 1
+_FORMAT, _VERSION = "jtorch.distributed.checkpoint", 2  # 1 had no checksum of the list
 PART = re.compile(r"[0-9a-f]{16}-\d{1,6}\.safetensors")
 _DTYPES = {dtype.name: dtype for dtype in ALL}
 
@@ -60,8 +66,35 @@ def numpy_dtype(name: str) -> np.dtype:
     return _DTYPES[name].numpy
 
 
-def plain(metadata: Metadata) -> dict[str, Any]:
-    """It as plain data, for a file."""
+def to_bytes(metadata: Metadata) -> bytes:
+    """The file ``.metadata``: the list as a safetensors file of its own, in the outer one with its checksum,
+    since one digit of a value that changed would make another value."""
+    content = safetensors.to_bytes(_plain(metadata), whole=True)
+    facts = {
+        "format": _FORMAT, "version": _VERSION, "crc32": zlib.crc32(content),
+        "list": from_numpy(np.frombuffer(content, np.uint8).copy()),
+    }  # fmt: skip
+    return safetensors.to_bytes(facts, whole=True)
+
+
+def read(path: Path) -> Metadata:
+    """What ``to_bytes`` made and ``path`` holds; DataError for what no writer of it made."""
+    check, facts = _Check(path), load(path)
+    check(isinstance(facts, dict) and facts.get("format") == _FORMAT, "not the list of a checkpoint")
+    check(facts.get("version") == _VERSION, f"of version {facts.get('version')!r}, expected {_VERSION}")
+    array = facts.get("list")
+    check(isinstance(array, Tensor) and array.dtype.name == "uint8" and array.dim() == 1, "there is no list")
+    content = array.numpy().tobytes()
+    crc = facts.get("crc32")
+    check(type(crc) is int and crc == zlib.crc32(content), "the checksum of the list is wrong")
+    try:
+        inner = load(io.BytesIO(content))
+    except DataError as error:
+        check.fail(str(error))
+    return _parsed(inner, check)
+
+
+def _plain(metadata: Metadata) -> dict[str, Any]:
     tensors = [
         {
             **entry._asdict(), "path": list(entry.path), "shape": list(entry.shape),
@@ -70,17 +103,11 @@ def plain(metadata: Metadata) -> dict[str, Any]:
         for entry in metadata.tensors.values()
     ]  # fmt: skip
     values = [[list(path), value] for path, value in metadata.values.items()]
-    return {
-        "format": _FORMAT, "version": _VERSION, "identity": metadata.identity, "tensors": tensors,
-        "values": values,
-    }  # fmt: skip
+    return {"identity": metadata.identity, "tensors": tensors, "values": values}
 
 
-def parsed(facts: Any, where: Path) -> Metadata:
-    """Metadata of what was read from the file ``where``; DataError for what no writer of it made."""
-    check = _Check(where)
-    check(isinstance(facts, dict) and facts.get("format") == _FORMAT, "not the list of a checkpoint")
-    check(facts.get("version") == _VERSION, f"of version {facts.get('version')!r}, expected {_VERSION}")
+def _parsed(facts: Any, check: _Check) -> Metadata:
+    check(isinstance(facts, dict), "its list is no dict")
     identity = facts.get("identity")
     check(isinstance(identity, str) and re.fullmatch("[0-9a-f]{16}", identity), "it has no identity")
     for name in ("tensors", "values"):
@@ -90,11 +117,21 @@ def parsed(facts: Any, where: Path) -> Metadata:
     tensors = {entry.path: entry for entry in entries}
     names = {entry.name for entry in entries}
     check(len(tensors) == len(entries) == len(names), "a tensor is listed twice")
+    paths = [*tensors, *(path for path, _ in values)]
+    check(len(set(paths)) == len(paths), "a value is listed twice")
+    check(not inner_paths(paths), "a tensor or value has others in it")
     return Metadata(identity, tensors, dict(values))
 
 
+def inner_paths(paths: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Those under which other paths lie, which no one dict can have."""
+    ends = set(paths)
+    above = {path[:k] for path in ends for k in range(1, len(path))}
+    return [path for path in ends if path in above]
+
+
 class _Check:
-    """Refuses what is not as ``plain`` makes it, by a DataError that names the file."""
+    """Refuses what is not as ``_plain`` makes it, by a DataError that names the file."""
 
     def __init__(self, where: Path) -> None:
         self.where = where
@@ -113,14 +150,15 @@ class _Check:
         shape = facts["shape"]
         sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
         self(sizes, f"the shape of {name}")
-        self(facts["dtype"] in _DTYPES, f"the dtype of {name}")
+        self(isinstance(facts["dtype"], str) and facts["dtype"] in _DTYPES, f"the dtype of {name}")
         self(isinstance(facts["chunks"], list), f"the chunks of {name}")
         chunks = [self.chunk(each, name, identity) for each in facts["chunks"]]
         self.cover(chunks, rows_in(tuple(shape)), name)
         return Entry(path, name, tuple(shape), facts["dtype"], chunks)
 
     def path(self, steps: Any) -> tuple[Any, ...]:
-        self(isinstance(steps, list) and all(type(s) in (str, int) for s in steps), "a path of other steps")
+        own = isinstance(steps, list) and steps and all(type(s) in (str, int) for s in steps)
+        self(own, "a path without steps, or of other ones than strings and ints")
         return tuple(steps)
 
     def chunk(self, facts: Any, name: str, identity: str) -> Chunk:

@@ -12,7 +12,8 @@ _T = TypeVar("_T")
 
 
 class CheckpointException(RuntimeError):  # noqa: N818 - PyTorch's name
-    """Other processes failed; ``failures`` says how, by rank. Nothing was written or loaded then.
+    """Other processes failed; ``failures`` says how, by rank. Nothing was loaded then, and on the disk
+    the checkpoint from before still counts.
 
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """

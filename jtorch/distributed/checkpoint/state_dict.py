@@ -67,7 +67,8 @@ def get_optimizer_state_dict(
     """``{"state": {name: {...}}, "param_groups": [...]}``, parameters by their names in the model.
 
     State that is made at the first step is made now, so that a checkpoint can be loaded into it. Of a
-    ZeroRedundancyOptimizer it is what this process keeps.
+    ZeroRedundancyOptimizer it is what this process keeps; with ``full_state_dict`` that of all processes,
+    each of which calls this.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     _refuse_submodules(submodules)
@@ -76,9 +77,10 @@ def get_optimizer_state_dict(
     state: dict[str, Any] = {}
     groups: list[dict[str, Any]] = []
     for optimizer in _many(optimizers):
-        for p, facts in _state(optimizer):
-            if names.of(p) not in frozen:
-                state[names.of(p)] = facts
+        own = {names.of(p): facts for p, facts in _state(optimizer)}
+        if options.full_state_dict and isinstance(optimizer, ZeroRedundancyOptimizer):
+            own = _of_all(own, [names.of(p) for p in optimizer._all_params()], optimizer.process_group)
+        state.update({name: facts for name, facts in own.items() if name not in frozen})
         for group in optimizer.param_groups:
             kept = [name for name in map(names.of, group["params"]) if name not in frozen]
             groups.append({**_options(group), "params": kept})
@@ -118,14 +120,20 @@ def set_optimizer_state_dict(
 ) -> None:  # fmt: skip
     """Load what ``get_optimizer_state_dict`` gave: state and options of the parameters, found by name.
 
-    Raises ValueError for a parameter that no group names, or a group of parameters that were in several.
+    All that a process needs must be there: the state of each parameter that requires grad, and that it
+    updates. Raises ValueError for one that has none, or is in no group, or a group of parameters that were
+    in several, before any optimizer is changed.
     Source: https://docs.pytorch.org/docs/stable/distributed.checkpoint.html
     """
     options, names = options or StateDictOptions(), Names(model)
     if options.broadcast_from_rank0:
         optim_state_dict = from_rank0(optim_state_dict, lambda path: names.sharding(path[1]))
-    for optimizer in _many(optimizers):
-        optimizer.load_state_dict(_by_number(optimizer, names, optim_state_dict))
+    many = _many(optimizers)
+    for optimizer in many:
+        _check_state(optimizer, names, optim_state_dict["state"])
+    found = [_by_number(optimizer, names, optim_state_dict) for optimizer in many]
+    for optimizer, state in zip(many, found, strict=True):
+        optimizer.load_state_dict(state)
 
 
 def set_state_dict(
@@ -156,10 +164,7 @@ def _options(group: Mapping[str, Any]) -> dict[str, Any]:
 
 def _state(optimizer: Optimizer) -> list[tuple[Tensor, dict[str, Any]]]:
     """(parameter, its state) of those that this process keeps any of."""
-    kept = optimizer.optim if isinstance(optimizer, ZeroRedundancyOptimizer) else optimizer
-    assert kept is not None
-    if type(kept)._new_state is not Optimizer._new_state:
-        kept.init_state()
+    kept = _kept(optimizer)
     found = []
     for p in kept._all_params():
         facts = dict(kept.state[p]) if p in kept.state else {}
@@ -167,6 +172,35 @@ def _state(optimizer: Optimizer) -> list[tuple[Tensor, dict[str, Any]]]:
         if facts:
             found.append((p, facts if sharding is None else sharding.state(facts, p)))
     return found
+
+
+def _kept(optimizer: Optimizer) -> Optimizer:
+    """The optimizer that has this process's state, which is made where it was not yet."""
+    kept = optimizer.optim if isinstance(optimizer, ZeroRedundancyOptimizer) else optimizer
+    assert kept is not None
+    if type(kept)._new_state is not Optimizer._new_state:
+        kept.init_state()
+    return kept
+
+
+def _of_all(mine: dict[str, Any], order: list[str], group: Any) -> dict[str, Any]:
+    """The state of all parameters, of what each process of ``group`` keeps; their names in ``order``."""
+    everyone: list[Any] = [None] * group.size()
+    dist.all_gather_object(everyone, mine, group)
+    found = {name: facts for part in everyone for name, facts in part.items()}
+    return {name: found[name] for name in order if name in found}
+
+
+def _check_state(optimizer: Optimizer, names: Names, given: Mapping[str, Any]) -> None:
+    """Raise ValueError where a parameter that this process updates would go on without its state."""
+    kept = _kept(optimizer)
+    needing = [p for p in kept._all_params() if p.requires_grad and kept.state.get(p)]
+    missing = [name for name in map(names.of, needing) if not given.get(name)]
+    if missing:
+        raise ValueError(
+            f"the state dict has no optimizer state of {', '.join(missing)}: it may be that of one process "
+            "of a ZeroRedundancyOptimizer, which keeps a part; full_state_dict=True gives the whole"
+        )
 
 
 def _given(found: dict[str, Any], options: StateDictOptions) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import zlib
 from collections.abc import Iterator
@@ -53,7 +54,7 @@ class Saving:
         arrays = {name: _local(tensor) for name, tensor in own.items()}
         checksums = {name: checksum(t.numpy()) for name, t in arrays.items()}
         if self.processes.rank == 0:
-            self._list = safetensors.to_bytes(meta.plain(self.metadata), whole=True)
+            self._list = meta.to_bytes(self.metadata)
         facts = {"identity": self.metadata.identity, "crc32": checksums, "tensors": arrays}
         return safetensors.to_bytes(facts, whole=True)
 
@@ -77,9 +78,10 @@ class Saving:
         if rank != 0:
             return
         write_atomically(self.folder / meta.NAME, self._list)
-        for path in self.folder.iterdir():
+        for path in list(self.folder.iterdir()):
             if meta.PART.fullmatch(path.name) and not path.name.startswith(self.metadata.identity):
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # the new one counts already; the next save tries again
+                    path.unlink()
         sweep(self.folder)
 
 
@@ -144,6 +146,12 @@ def _planned(everyone: list[dict[str, Any]]) -> meta.Metadata:
     for facts in everyone:
         for path, value in facts["values"]:
             values.setdefault(tuple(path), value)
+    both = [*(found.keys() & values.keys()), *meta.inner_paths([*found, *values])]
+    if both:
+        raise ValueError(
+            f"checkpoint.save: {told(both[0])} is a tensor or a value in one process, and something else, "
+            "or a dict or list of others, in another"
+        )
     return meta.Metadata(identity, entries, values)
 
 
