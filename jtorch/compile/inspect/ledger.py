@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jtorch.compile.inspect.facts import Facts, differences
-from jtorch.compile.observe.guards import PLAIN, told
+from jtorch.compile.observe.guards import PLAIN, ArrayRead
 from jtorch.core.errors import Source
 
 _SHOWN = 4  # changes of one retrace that its text names
@@ -118,13 +118,16 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
     for read in plan.capture.plain:
         if not read.holds():
             advice = _FOR_CLASSES if isinstance(read.value, type) else _PASS
+            if isinstance(read, ArrayRead):
+                advice = "jtorch.from_numpy(array) in its place: its elements are read at each call"
             if (id(read.container), read.key if isinstance(read.key, PLAIN) else None) in written:
                 advice = (
                     "the function counts on it and needs its digits: keep it in a tensor and change that in "
                     "place, or count outside and pass in what is computed from it"
                 )
             at = f", read at {_place(read.source)}" if read.source is not None else ", outside the function"
-            yield Change(f"{read.label()}{at}", told(read.value), told(read.now()), advice)
+            before, now = read.change()
+            yield Change(f"{read.label()}{at}", before, now, advice)
 
 
 def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:

@@ -16,6 +16,7 @@ from jtorch.compile.observe.guards import (
     AttributeRead,
     CellRead,
     ContentsRead,
+    FlagsRead,
     ItemRead,
     OwnRead,
     contents,
@@ -72,9 +73,12 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         read_method(observer, frame, type(owner), name)
     elif kind is Kind.TYPE:
         _read_class(observer, frame, owner, name)
-    elif kind is Kind.ARRAY and name in ("shape", "dtype", "ndim", "size", "nbytes"):
+    elif kind is Kind.ARRAY and name in ("shape", "dtype", "ndim", "size", "nbytes", "strides"):
         if id(owner) in observer.outside:
             observer.read(AttributeRead, frame, owner, name, getattr(owner, name))
+    elif kind is Kind.ARRAY and name == "flags":
+        if id(owner) in observer.outside:
+            observer.facts(FlagsRead, frame, owner)
     elif kind is Kind.ARRAY:
         observer.array(frame, owner)
     elif kind is Kind.MODULE:

@@ -131,6 +131,10 @@ class Read:
     def holds(self) -> bool:
         return same(self.now(), self.value)
 
+    def change(self) -> tuple[str, str]:
+        """What it was and what it is now, as messages say it."""
+        return told(self.value), told(self.now())
+
     def restore(self) -> None:
         """Put the value back, where that can be done."""
 
@@ -439,18 +443,47 @@ class FactsRead(Read):
     def facts(self) -> tuple:
         return type(self), id(self.container), self.value
 
+    def change(self) -> tuple[str, str]:
+        pairs = zip(self.value, self.now(), strict=False)
+        before, now = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+        return told(before), told(now)
+
 
 class ArrayRead(FactsRead):
-    """The elements of a small NumPy array, compared bytewise: 200 ns."""
+    """The elements of a small NumPy array, compared bytewise, and how they lie, which what is made of it
+    shows: 250 ns."""
 
     __slots__ = ()
 
     @staticmethod
     def facts_of(array: np.ndarray) -> tuple:
-        return array.shape, array.dtype.str, array.tobytes()
+        return array.shape, array.strides, array.flags.num, array.dtype.str, array.tobytes()
+
+    def change(self) -> tuple[str, str]:
+        before, now = self.value, self.now()
+        if before[:-1] != now[:-1]:
+            return super().change()
+        old, new = (np.frombuffer(facts[-1], self.container.dtype) for facts in (before, now))
+        at = int(np.argmax(old != new))
+        place = ", ".join(map(str, np.unravel_index(at, self.container.shape)))
+        return f"[{place}]: {old[at]}", f"[{place}]: {new[at]}"
 
     def label(self) -> str:
         return f"the elements of an array of shape {self.container.shape}"
+
+
+class FlagsRead(FactsRead):
+    """The flags of a NumPy array: whether it may be written, and in which order it lies."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def facts_of(array: np.ndarray) -> tuple:
+        flags = array.flags
+        return flags.writeable, flags.c_contiguous, flags.f_contiguous, flags.num
+
+    def label(self) -> str:
+        return f"the flags of an array of shape {self.container.shape}"
 
 
 class MemoryRead(FactsRead):

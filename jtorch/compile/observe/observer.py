@@ -344,9 +344,7 @@ class Observer:
         cls = type(owner)
         kind = kind_of(cls)
         if kind in _WITH_A_CLASS and is_users(cls) and self.is_outside(owner):
-            identity = (ClassRead, id(owner))
-            if identity not in self.reads:
-                self.reads[identity] = ClassRead(owner, source_of(frame))
+            self.facts(ClassRead, frame, owner)
 
     def ask(self, identity: tuple, test: Question) -> None:
         """The function depends on what ``test`` says of its arguments."""
@@ -382,15 +380,16 @@ class Observer:
                 "which a recording would keep",
                 "Use jtorch.from_numpy(array), whose elements are read at each call.",
             )
-        identity = (ArrayRead, id(array))
-        if identity not in self.reads:
-            self.reads[identity] = ArrayRead(array, source_of(frame))
+        self.facts(ArrayRead, frame, array)
 
     def memory(self, frame: types.FrameType | None, owner: Any) -> None:
         """The memory of an outside object that lends it was read."""
-        identity = (MemoryRead, id(owner))
-        if identity not in self.reads:
-            self.reads[identity] = MemoryRead(owner, source_of(frame))
+        self.facts(MemoryRead, frame, owner)
+
+    def facts(self, kind: Callable[..., Read], frame: types.FrameType | None, owner: Any) -> None:
+        """What ``kind`` compares of an outside object was read."""
+        if (kind, id(owner)) not in self.reads:
+            self.reads[kind, id(owner)] = kind(owner, source_of(frame))
 
     def deep(self, frame: types.FrameType | None, value: Any, objects: bool = True) -> None:
         """``value`` was handed to code that is not watched: all of it counts as read. What was made inside

@@ -4,6 +4,7 @@ import logging
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -277,3 +278,25 @@ def test_many_recordings_are_told_once_with_what_they_took():
     assert issubclass(warning.category, RetraceWarning)
     assert re.search(r"recorded 6 times, which took \d+\.\d\d s; .*shape.*on_retrace", str(warning.message))
     assert warning.filename == __file__
+
+
+def test_an_array_that_changed_shows_which_element():
+    table = np.ones((2, 3))
+    f = jtorch.compile(lambda x: x * table[1, 2])
+    f(jtorch.ones(2))
+    table[1, 2] = 5.0
+    f(jtorch.ones(2))
+    (change,) = f.retraces[-1].changes
+    assert (change.before, change.after) == ("[1, 2]: 1.0", "[1, 2]: 5.0")
+    assert "jtorch.from_numpy(array)" in change.advice
+
+
+def test_flags_that_changed_show_how():
+    table = np.ones(3)
+    f = jtorch.compile(lambda x: x * (2 if table.flags.writeable else 1))
+    f(jtorch.ones(2))
+    table.flags.writeable = False
+    f(jtorch.ones(2))
+    (change,) = f.retraces[-1].changes
+    assert change.what.startswith("the flags of an array of shape (3,)")
+    assert (change.before, change.after) == ("True", "False")

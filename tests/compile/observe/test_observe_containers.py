@@ -5,6 +5,7 @@ import collections
 import contextvars
 import functools
 import math
+import operator
 import os
 import types
 
@@ -445,6 +446,83 @@ def a_returned_list_from_outside():
         return x * 1, table
 
     return (lambda x: x * jtorch.compile(f)(x)[1][0] + f(x)[1][0]), setting(table, 0, 5.0)
+
+
+@read
+def a_flag_of_an_array():
+    table = np.ones(3)
+    return lambda x: x * (2 if table.flags.writeable else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def a_flag_of_an_array_by_its_name():
+    table = np.ones(3)
+    return lambda x: x * (2 if table.flags["WRITEABLE"] else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def a_flag_of_a_large_array():
+    table = np.ones(10_000)
+    return lambda x: x * (2 if table.flags.writeable else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def the_flags_of_an_array_in_a_loop():
+    tables = [np.ones(3), np.ones(2)]
+    change = setting(tables[1].flags, "writeable", False)
+    return lambda x: x * sum(table.flags.writeable for table in tables), change
+
+
+@read
+def the_flags_of_an_array_that_came_back():
+    table = np.ones((2, 2))
+    change = setting(table.flags, "writeable", False)
+    return lambda x: x * (2 if np.asarray(table).flags.writeable else 1), change
+
+
+@read
+def the_memory_of_an_array():
+    table = np.ones((2, 2))
+    return lambda x: x * (2 if memoryview(table).readonly else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def the_flags_of_a_view():
+    table = np.ones((2, 2))
+    return lambda x: x * (2 if table.view().flags.writeable else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def the_flags_of_a_row():
+    table = np.ones((2, 2))
+    return lambda x: x * (2 if table[0].flags.writeable else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def the_flags_of_rows_in_a_loop():
+    table = np.ones((2, 2))
+    change = setting(table.flags, "writeable", False)
+    return lambda x: x * sum(2 if row.flags.writeable else 1 for row in table), change
+
+
+@read
+def the_flags_of_a_transpose():
+    table = np.ones((2, 2))
+    return lambda x: x * (2 if table.T.flags.writeable else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def an_array_got_by_an_attrgetter():
+    table, get = np.ones(3), operator.attrgetter("flags.writeable")
+    return lambda x: x * (2 if get(table) else 1), setting(table.flags, "writeable", False)
+
+
+@read
+def an_array_got_by_getattr():
+    table = np.ones(3)
+    return lambda x: x * (2 if getattr(table, "flags").writeable else 1), setting(  # noqa: B009
+        table.flags, "writeable", False
+    )
 
 
 @pytest.mark.parametrize("name", READS)
