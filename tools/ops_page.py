@@ -78,7 +78,7 @@ def _cells(op: Op) -> tuple[str, ...]:
 
 def pytorch_name(op: Op) -> str | None:
     """The name under which PyTorch documents it; None for what is no function there."""
-    if op.public is None:
+    if op.public is None or op.public in _NOT_THERE:
         return None
     if op.public in _METHODS_THERE:
         return f"torch.Tensor.{op.public}"
@@ -87,6 +87,7 @@ def pytorch_name(op: Op) -> str | None:
 
 
 _METHODS_THERE = {"expand"}  # a function here, only a method in PyTorch
+_NOT_THERE: frozenset[str] = frozenset()  # ours alone
 
 
 def methods_of(op: Op) -> list[str]:
