@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 import jtorch
 from jtorch.compile.graph import access, passes, rules
 from jtorch.compile.graph.ir import Eqn, Literal
-from jtorch.compile.plan import fuse, loops, memory
+from jtorch.compile.plan import arena, fuse, loops, memory
 from jtorch.compile.record.trace import Tracer
 from jtorch.core.op import BY_NAME
 from jtorch.core.products import BlasMatrices
@@ -109,13 +110,15 @@ def _the_wrong_value_is_stored(patch):
 def _memory_is_reused_too_soon(patch):
     """The arena gives memory away while it is still read."""
 
-    def stale(self, order):
-        for task in order:
-            for var in task.writes:
-                self.places.setdefault(var, memory.Place(memory.Where.ARENA, 0))
-        return 8192
+    def stale(order, elsewhere, parts):
+        return {var: 0 for task in order for var in task.writes if var not in elsewhere}, 8192
 
-    patch.setattr(memory._Planner, "_allocate", stale)
+    patch.setattr(memory, "allocate", stale)
+
+
+def _scratch_is_overwritten_at_will(patch):
+    """A loop writes over whatever it reads for the last time."""
+    patch.setattr(arena, "candidates", lambda task: itertools.product(task.writes, task.reads))
 
 
 def _in_place_hazards_are_ignored(patch):
@@ -258,6 +261,7 @@ PLANTED = {
     "third step forgotten": _a_third_step_is_forgotten,
     "wrong value stored": _the_wrong_value_is_stored,
     "arena reused too soon": _memory_is_reused_too_soon,
+    "scratch is overwritten at will": _scratch_is_overwritten_at_will,
     "in-place hazards ignored": _in_place_hazards_are_ignored,
     "sharing forgets statics": _sharing_forgets_statics,
     "a write is dropped": _pruning_drops_writes,

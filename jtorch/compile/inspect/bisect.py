@@ -23,9 +23,10 @@ from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.inspect.repro import Recorder, first_difference
 from jtorch.compile.inspect.stages import BUDGET, Machine, equation_text
 from jtorch.compile.inspect.tolerance import Tolerance
+from jtorch.compile.plan.arena import padded
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.joins import placed
-from jtorch.compile.plan.memory import ALIGNMENT, Place, Plan, Where, plan_memory
+from jtorch.compile.plan.memory import Place, Plan, Where, plan_memory
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.target import Target
 
@@ -144,7 +145,7 @@ def spread(plan: Plan) -> Plan:
     for var, place in plan.places.items():
         if place.kind is Where.ARENA and var not in plan.parts:
             places[var], begins[var] = Place(Where.ARENA, end), end
-            end += -(-var.type.nbytes // ALIGNMENT) * ALIGNMENT
+            end += padded(var.type.nbytes)
     places.update((var, Place(Where.ARENA, at)) for var, at in placed(plan.parts, begins))
     return replace(plan, places=places, arena_bytes=end)
 

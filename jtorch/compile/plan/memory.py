@@ -11,19 +11,20 @@ from __future__ import annotations
 import enum
 import heapq
 import itertools
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Eqn, Graph, Var
-from jtorch.compile.graph.reads import is_checked, runs_in_loops
+from jtorch.compile.graph.reads import checks_of, is_checked, runs_in_loops
+from jtorch.compile.plan.arena import allocate
 from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
-from jtorch.compile.plan.joins import Part, memory_of, owner_of, placed, stacked
-from jtorch.compile.plan.loops import Gather, Load, Nest, Store, build_nest
+from jtorch.compile.plan.in_place import overwrites_safely
+from jtorch.compile.plan.joins import Part, owner_of, stacked
+from jtorch.compile.plan.loops import Gather, Load, Nest, build_nest
 from jtorch.core.op import BY_NAME
 
-_BACKGROUND = "background"  # the queue of what runs there
-ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+_BACKGROUND, _ANY = "background", "any"  # the queues of what runs there, and of everything else
 
 
 class Where(enum.StrEnum):
@@ -88,6 +89,13 @@ class Task:
         """Whether it only begins at its turn, and is waited for by who reads what it gives."""
         return self.step.kind is StepKind.HOST and self.step.eqns[0].op.start is not None
 
+    @property
+    def checks(self) -> frozenset[tuple]:
+        """What its kernel makes sure of, for all elements; nothing where that is not known or not all."""
+        if self.nest is None or 0 in self.nest.sizes:  # x[ids] checks nothing where x has no columns
+            return frozenset()
+        return frozenset().union(*map(checks_of, self.step.eqns))
+
     def __post_init__(self) -> None:
         """A library call, a checked index or an integer division may fail."""
         if self.nest is None:
@@ -133,7 +141,7 @@ class _Planner:
         self.makers: dict[Var, list[Task]] = {}  # of what is made in parts
         for step in fused.steps:
             self._add(step, fused)
-        self.failing = {t for t in self.tasks if t.can_fail}
+        self.failing = set(self._failing())
         self.before_failing = _closure(self.failing, self.after)
 
     def plan(self) -> Plan:
@@ -143,7 +151,8 @@ class _Planner:
             self._join_in_place(task)
         self._background_first()
         order = self._ordered()
-        arena = self._allocate(order)
+        begins, arena = allocate(order, self.places, self.parts)
+        self.places.update({var: Place(Where.ARENA, at) for var, at in begins.items()})
         return Plan(self.fused, tuple(self.destinations), tuple(order), self.places, arena, self.parts)
 
     # -- tasks -------------------------------------------------------------------------------------------
@@ -163,6 +172,18 @@ class _Planner:
         for task in first:
             self.after[second].add(task)
             self.before[task].add(second)
+
+    def _failing(self) -> Iterator[Task]:
+        """The steps that may stop with an error. One that only checks what others have checked may not: it
+        comes after them. So a gradient is added up where an index says by which the forward pass has read."""
+        made: dict[tuple, Task] = {}
+        for task in self.tasks:
+            checks = task.checks
+            if checks and checks <= made.keys():
+                self._order({made[check] for check in checks}, task)
+            elif task.can_fail:
+                yield task
+                made |= {check: task for check in checks if check not in made}
 
     # -- outputs -----------------------------------------------------------------------------------------
 
@@ -293,7 +314,7 @@ class _Planner:
                 self._order([t for t in begun if place[t] < place[reader]], reader)
 
     def _ordered(self) -> list[Task]:
-        """Topological; hidden work first, then visible writes, nests that are alike side by side."""
+        """Topological, in the program's order but that nests that are alike stand side by side."""
         waiting = {t: len(self.after[t]) for t in self.tasks}
         ready = _Ready(self.tasks)
         for free in self.tasks:
@@ -308,33 +329,6 @@ class _Planner:
                     ready.add(follower)
         assert len(order) == len(self.tasks), "the schedule has a cycle"
         return order
-
-    # -- the arena -----------------------------------------------------------------------------------------
-
-    def _allocate(self, order: list[Task]) -> int:
-        """Offsets for everything that has no place yet, reusing memory nobody reads any more."""
-        born: dict[Var, int] = {}
-        dies: dict[Var, int] = {}
-        for k, task in enumerate(order):
-            for var in (memory_of(v, self.parts) for v in task.writes):
-                if var not in self.places:
-                    born.setdefault(var, k)
-                    dies[var] = k
-            for var in (memory_of(v, self.parts) for v in task.reads):
-                if var in born:
-                    dies[var] = k
-        taken: list[tuple[int, int, int, int]] = []  # (offset, end, born, dies)
-        top = 0
-        for var in sorted(born, key=lambda v: (-v.type.nbytes, born[v])):
-            size = _padded(var.type.nbytes)
-            clashes = sorted(t for t in taken if t[2] <= dies[var] and born[var] <= t[3])
-            offset = _first_gap(clashes, size)
-            taken.append((offset, offset + size, born[var], dies[var]))
-            self.places[var] = Place(Where.ARENA, offset)
-            top = max(top, offset + size)
-        for var, offset in placed(self.parts, {v: self.places[v].at for v in born}):
-            self.places[var] = Place(Where.ARENA, offset)
-        return top
 
 
 def _task(step: Step, fused: Fused) -> Task:
@@ -368,19 +362,18 @@ class _Ready:
         self.place = {t: k for k, t in enumerate(tasks)}
         self.tasks = tasks
         self.likeness = {t: t.nest.likeness for t in tasks if t.nest is not None}
-        self.queues: dict[Hashable, list[int]] = {True: [], False: [], _BACKGROUND: []}
+        self.queues: dict[Hashable, list[int]] = {_BACKGROUND: [], _ANY: []}
         self.taken: set[int] = set()
 
     def add(self, task: Task) -> None:
-        queue = _BACKGROUND if task.in_background else task.visible
-        heapq.heappush(self.queues[queue], self.place[task])
+        heapq.heappush(self.queues[_BACKGROUND if task.in_background else _ANY], self.place[task])
         if task in self.likeness:
             heapq.heappush(self.queues.setdefault(self.likeness[task], []), self.place[task])
 
     def next(self, last: Task | None) -> Task | None:
-        """One that goes on in the background, else one like ``last``, a hidden one, any; the earliest."""
+        """One that goes on in the background, else one like ``last``, any; the earliest."""
         same = [self.likeness[last]] if last in self.likeness else []
-        names: list[Hashable] = [_BACKGROUND, *same, False, True]
+        names: list[Hashable] = [_BACKGROUND, *same, _ANY]
         for name in names:
             queue = self.queues[name]
             while queue:
@@ -389,33 +382,3 @@ class _Ready:
                     self.taken.add(place)
                     return self.tasks[place]
         return None
-
-
-def _padded(nbytes: int) -> int:
-    return max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
-
-
-def _first_gap(clashes: list[tuple[int, int, int, int]], size: int) -> int:
-    offset = 0
-    for start, end, _, _ in clashes:
-        if start - offset >= size:
-            break
-        offset = max(offset, end)
-    return offset
-
-
-def overwrites_safely(task: Task, var: Var, old: Var) -> bool:
-    """Whether a loop step may store ``var`` over ``old``, which it reads: each element is read only where it
-    is written, and not again in a later pass."""
-    nest = task.nest
-    if nest is None or nest.style in (Style.COLUMN, Style.SCATTER):
-        return False
-    store: Store | None = next((s for s in nest.stores if s.var is var), None)
-    if store is None or (nest.style is Style.ROW and store.value.stage != nest.last_stage):
-        return False
-    for value in nest.values():
-        if isinstance(value, Gather) and value.var is old:
-            return False
-        if isinstance(value, Load) and value.var is old and value.at != store.at:
-            return False
-    return True

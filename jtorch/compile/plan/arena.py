@@ -1,0 +1,86 @@
+"""Where scratch values lie: how long each is needed, and what lies there before and after.
+
+A value has its memory from the step that writes it to the last one that reads it. A loop that may write over
+what it reads for the last time does: that memory is in the cache already, and no more of it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+from jtorch.compile.graph.ir import Var
+from jtorch.compile.plan.in_place import candidates
+from jtorch.compile.plan.joins import Part, memory_of, placed
+
+if TYPE_CHECKING:
+    from jtorch.compile.plan.memory import Task
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+def allocate(
+    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]
+) -> tuple[dict[Var, int], int]:
+    """Where in the arena each variable begins that tasks write and that is not ``elsewhere``, and the arena's
+    size, both in bytes."""
+    born, dies = _lifetimes(order, elsewhere, parts)
+    lies_in = _overwriting(order, born, dies)
+    for var, old in reversed(lies_in.items()):  # the last ones first: each may have others behind it
+        dies[old] = dies[var]
+    begins: dict[Var, int] = {}
+    taken: list[tuple[int, int, int, int]] = []  # (offset, end, born, dies)
+    owners = born.keys() - lies_in.keys()
+    for var in sorted(owners, key=lambda v: (-v.type.nbytes, born[v])):
+        clashes = sorted(t for t in taken if t[2] <= dies[var] and born[var] <= t[3])
+        size = padded(var.type.nbytes)
+        begins[var] = _first_gap(clashes, size)
+        taken.append((begins[var], begins[var] + size, born[var], dies[var]))
+    for var, old in lies_in.items():
+        begins[var] = begins[old]
+    begins.update(placed(parts, begins))
+    return begins, max((end for _, end, _, _ in taken), default=0)
+
+
+def _lifetimes(
+    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]
+) -> tuple[dict[Var, int], dict[Var, int]]:
+    """The turns of the first step that writes each variable and of the last one that needs it."""
+    born: dict[Var, int] = {}
+    dies: dict[Var, int] = {}
+    for k, task in enumerate(order):
+        for var in (memory_of(v, parts) for v in task.writes):
+            if var not in elsewhere:
+                born.setdefault(var, k)
+                dies[var] = k
+        for var in (memory_of(v, parts) for v in task.reads):
+            if var in born:
+                dies[var] = k
+    return born, dies
+
+
+def _overwriting(order: Sequence[Task], born: dict[Var, int], dies: dict[Var, int]) -> dict[Var, Var]:
+    """For what is written over something that is needed no more: over what. In the order of the steps."""
+    lies_in: dict[Var, Var] = {}
+    gone: set[Var] = set()
+    for k, task in enumerate(order):
+        for var, old in candidates(task):
+            is_free = dies.get(old) == k and old not in gone and var.type.nbytes == old.type.nbytes
+            if is_free and born.get(var) == k and var not in lies_in:
+                lies_in[var] = old
+                gone.add(old)
+    return lies_in
+
+
+def padded(nbytes: int) -> int:
+    """So many bytes and those up to the next boundary."""
+    return max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+
+
+def _first_gap(clashes: list[tuple[int, int, int, int]], size: int) -> int:
+    offset = 0
+    for start, end, _, _ in clashes:
+        if start - offset >= size:
+            break
+        offset = max(offset, end)
+    return offset
