@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.codegen.code import Same
+from jtorch.compile.codegen.parts import chosen, parts_of
 from jtorch.compile.codegen.writer import Writer
 from jtorch.compile.graph.access import Affine
 from jtorch.compile.graph.ir import Literal, Var, eqn_text, short
@@ -85,6 +86,7 @@ class Emitter(ABC):
     fillers: dict[str, Any] = field(default_factory=dict)  # parameter name -> Pointer, Number...
     errors: dict[Value, Failure] = field(default_factory=dict)  # what may fail -> how
     counter: int = 0
+    known: dict[Value, bool] = field(default_factory=dict)  # comparisons that are, in this part of a loop
 
     def __post_init__(self) -> None:
         self.loops = loops_of(self.nest)
@@ -148,7 +150,7 @@ class Emitter(ABC):
             if value in seen:
                 return
             seen.add(value)
-            for part in value.parts():
+            for part in parts_of(value, self.known):
                 visit(part)
             order.append(value)
 
@@ -210,12 +212,15 @@ class Emitter(ABC):
         return self._choose(value, scope)
 
     def _choose(self, value: Choose, scope: dict[Value, str]) -> str:
+        branch = chosen(value, self.known)
+        if branch is not None:
+            return self._branch(branch, scope)
         condition = self._name(value.condition, scope)
-        then, otherwise = (
-            self._text(v, scope) if self._is_lazy(v) else self._name(v, scope)
-            for v in (value.then, value.otherwise)
-        )
+        then, otherwise = (self._branch(v, scope) for v in (value.then, value.otherwise))
         return f"({then} if {condition} else {otherwise})"
+
+    def _branch(self, value: Value, scope: dict[Value, str]) -> str:
+        return self._text(value, scope) if self._is_lazy(value) else self._name(value, scope)
 
     def _compute(self, value: Compute, scope: dict[Value, str]) -> str:
         op = value.op

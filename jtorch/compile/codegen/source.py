@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jtorch.compile.codegen import parts
 from jtorch.compile.codegen.code import Code, Same, written
 from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
 from jtorch.compile.codegen.emitter import I64, Edge, Failure, Number, Pointer
 from jtorch.compile.plan.fuse import Style
-from jtorch.compile.plan.loops import Nest, Scatter, Value
+from jtorch.compile.plan.loops import Arithmetic, Constant, Nest, Position, Scatter, Value
 from jtorch.compile.plan.memory import Plan
-from jtorch.compile.plan.order import Loop
+from jtorch.compile.plan.order import Loop, stride_along
 from jtorch.compile.plan.pieces import divided
 
 __all__ = ["Kernel", "Number", "Pointer", "emit", "write_kernel"]
@@ -88,7 +89,41 @@ class _CpuEmitter(ReductionEmitter):
     def _map(self) -> None:
         scope: dict[Value, str] = {}
         self._emit(self._outside(self.nest.values()), scope)
-        self._loops(self.loops, lambda: self._stores(self.nest.stores, dict(scope)))
+        if not self.loops or parts.count(self.nest.stores, self._is_cut) > parts.MOST:
+            self._loops(self.loops, lambda: self._stores(self.nest.stores, dict(scope)))
+        else:
+            k = len(self.loops) - 1
+            self._loops(self.loops[:-1], lambda: self._in_parts(self._start_of(k), self.sizes[k], scope))
+
+    def _in_parts(self, start: str, end: str, scope: dict[Value, str]) -> None:
+        """The innermost loop from ``start`` to ``end``, cut wherever a choice depends on its position."""
+        comparison = parts.next_comparison(self.nest.stores, self.known, self._is_cut)
+        if comparison is None:
+            along = end if start == "0" else f"{start}, {end}"
+            with self.writer.block(f"for i{len(self.loops) - 1} in range({along}):"):
+                self._stores(self.nest.stores, dict(scope))
+            return
+        middle = self._assign(f"min(max({self._cut_at(comparison)}, {start}), {end})")
+        below = comparison.sign == "<"
+        for holds, edges in ((below, (start, middle)), (not below, (middle, end))):
+            self.known[comparison] = holds
+            self._in_parts(*edges, scope)
+            del self.known[comparison]
+
+    def _is_cut(self, value: Value) -> bool:
+        """Whether it compares the position in the innermost loop with a number."""
+        if not isinstance(value, Arithmetic) or value.sign not in ("<", ">="):
+            return False
+        position, *numbers = _flat(value)
+        if not isinstance(position, Position) or position.at.offset:
+            return False
+        *outer, inner = (stride_along(position.at, loop) for loop in self.loops)
+        return inner == 1 and not any(outer) and all(isinstance(n, Constant) for n in numbers)
+
+    def _cut_at(self, comparison: Arithmetic) -> str:
+        """The first position on the other side."""
+        _, *shifts, number = (self._name(v, {}) for v in _flat(comparison))
+        return " + ".join([number, *shifts])
 
     def _scatter(self) -> None:
         (target,) = self.nest.scatters
@@ -107,3 +142,11 @@ class _CpuEmitter(ReductionEmitter):
         self._emit(self._needed([target.value, *(v for _, v in target.terms)]), scope)
         place = self._address_of(target.terms, scope)
         self.writer(f"{out}[{place}] = {out}[{place}] + {scope[target.value]}")
+
+
+def _flat(comparison: Arithmetic) -> tuple[Value, ...]:
+    """x, a, b of x - a < b; x, b of x < b."""
+    left = comparison.left
+    if isinstance(left, Arithmetic) and left.sign == "-":
+        return left.left, left.right, comparison.right
+    return left, comparison.right

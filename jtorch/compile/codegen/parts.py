@@ -1,0 +1,80 @@
+"""A loop in parts: where a choice depends on the position alone, as at the joints of a ``cat``, one loop
+after the other instead of a choice at each position, which no vector can make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from jtorch.compile.plan.loops import Arithmetic, Choose, Store, Value
+
+Known = Mapping[Value, bool]
+"""Comparisons of which it is known, in a part of a loop, whether they hold."""
+
+MOST = 8
+"""Parts of a loop; each has the whole body. With more there are none."""
+
+
+def chosen(value: Value, known: Known) -> Value | None:
+    """The branch that a choice takes for sure, if it is one and that is known."""
+    holds = _holds(value.condition, known) if isinstance(value, Choose) else None
+    if holds is None:
+        return None
+    assert isinstance(value, Choose)
+    return value.then if holds else value.otherwise
+
+
+def parts_of(value: Value, known: Known) -> tuple[Value, ...]:
+    """The values that ``value`` is computed from, of a choice that is known the branch alone."""
+    branch = chosen(value, known)
+    return value.parts() if branch is None else (branch,)
+
+
+def next_comparison(
+    stores: Iterable[Store], known: Known, is_cut: Callable[[Value], bool]
+) -> Arithmetic | None:
+    """The first one that a choice depends on, is not known, and can be where a loop is cut."""
+    seen: set[Value] = set()
+    stack = [s.value for s in stores][::-1]
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, Choose) and chosen(value, known) is None:
+            for comparison in _comparisons(value.condition):
+                if comparison not in known and is_cut(comparison):
+                    return comparison
+        stack += parts_of(value, known)[::-1]
+    return None
+
+
+def count(stores: Iterable[Store], is_cut: Callable[[Value], bool]) -> int:
+    """In how many parts the loop would be, up to one more than MOST."""
+
+    def below(known: dict[Value, bool], room: int) -> int:
+        comparison = next_comparison(stores, known, is_cut)
+        if comparison is None or room < 1:
+            return 1
+        first = below({**known, comparison: True}, room - 1)
+        return first + below({**known, comparison: False}, room - first)
+
+    stores = list(stores)
+    return below({}, MOST)
+
+
+def _holds(condition: Value, known: Known) -> bool | None:
+    if condition in known:
+        return known[condition]
+    if isinstance(condition, Arithmetic) and condition.sign == "and":
+        both = [_holds(part, known) for part in (condition.left, condition.right)]
+        return False if False in both else None if None in both else True
+    return None
+
+
+def _comparisons(condition: Value) -> Iterator[Arithmetic]:
+    if isinstance(condition, Arithmetic):
+        if condition.sign == "and":
+            yield from _comparisons(condition.left)
+            yield from _comparisons(condition.right)
+        else:
+            yield condition
