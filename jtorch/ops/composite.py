@@ -116,10 +116,10 @@ def _(xp, g, x_shape, target, reduction, ignore_index):
 
 @composite(dtype="as_is", grad_name="NllLossBackward0", methods=())
 def cross_entropy(xp, x, target, *, reduction, ignore_index):
-    z = x - xp.max(x, axis=(1,), keepdims=True)
-    log_sum = xp.log(xp.sum(xp.exp(z), axis=(1,), keepdims=False))
-    picked, counts = _pick(xp, z, target, ignore_index)
-    return _reduce_rows(xp, log_sum - picked, counts, reduction)
+    largest = xp.max(x, axis=(1,), keepdims=True)
+    log_sum = xp.log(xp.sum(xp.exp(x - largest), axis=(1,), keepdims=False))
+    picked, counts = _pick(xp, x, target, ignore_index)  # of x, which is in memory, as x - largest is not
+    return _reduce_rows(xp, log_sum - (picked - xp.squeeze(largest, axes=(1,))), counts, reduction)
 
 
 @cross_entropy.vjp
