@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import threading
 import types
 from collections.abc import Iterable
@@ -137,7 +138,7 @@ def _read_property(
             observer.deep(frame, owner)
     elif kind is Kind.FOREIGN or type(descriptor).__module__ in ("_ctypes", "ctypes"):
         value = getattr(owner, name, MISSING)
-        if isinstance(value, PLAIN):
+        if isinstance(value, PLAIN) or (type(value) is tuple and all(isinstance(v, PLAIN) for v in value)):
             observer.read(AttributeRead, frame, owner, name, value)
 
 
@@ -179,6 +180,8 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
         return
     if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
         _read_class(observer, frame, type(cls), name)
+    if isinstance(found, functools.singledispatchmethod):
+        observer.contents(frame, observer.met(found.dispatcher.registry))
     bound = isinstance(found, (classmethod, staticmethod)) or not is_users(cls) or id(cls) in observer.inside
     stable = isinstance(found, _STABLE) or not hasattr(type(found), "__get__")
     if found is not MISSING and stable and not bound:

@@ -403,6 +403,9 @@ class Observer:
             seen.add(id(value))
             if objects:
                 self.see_class(frame, value)
+            if isinstance(value, BaseException) and self.is_outside(value):  # its text is made of them
+                self.read(AttributeRead, frame, value, "args", value.args)
+                stack.append(value.args)
             if kind is Kind.FUNCTION:
                 if isinstance(value, functools.partial):
                     stack += (value.func, *value.args, *value.keywords.values())

@@ -449,6 +449,47 @@ def a_returned_list_from_outside():
 
 
 @read
+def a_method_by_the_class_of_its_argument():
+    class Scales:
+        @functools.singledispatchmethod
+        def of(self, value):
+            return 1
+
+    def change():
+        vars(Scales)["of"].register(int, lambda self, value: 5)
+
+    scales = Scales()
+    return lambda x: x * scales.of(3), change
+
+
+@read
+def the_args_of_an_exception():
+    error = ValueError(2.0, "b")
+    return lambda x: x * error.args[0], setting(error, "args", (5.0, "b"))
+
+
+@read
+def the_text_of_an_exception():
+    error = ValueError("2.0")
+    return lambda x: x * float(str(error)), setting(error, "args", ("5.0",))
+
+
+@read
+def an_exception_in_a_text():
+    error = ValueError([1.0])
+    return lambda x: x * len(f"{error!r}"), setting(error, "args", (5.0, 6.0))
+
+
+@read
+def an_exception_of_a_users_class():
+    class MyError(Exception):
+        pass
+
+    error = MyError("ab")
+    return lambda x: x * len(str(error)), setting(error, "args", ("abc",))
+
+
+@read
 def a_flag_of_an_array():
     table = np.ones(3)
     return lambda x: x * (2 if table.flags.writeable else 1), setting(table.flags, "writeable", False)
