@@ -19,7 +19,7 @@ import pytest
 import jtorch
 from jtorch.compile.graph import access, passes, rules
 from jtorch.compile.graph.ir import Eqn, Literal
-from jtorch.compile.plan import arena, fuse, loops, memory
+from jtorch.compile.plan import fuse, loops, memory, scratch
 from jtorch.compile.record.trace import Tracer
 from jtorch.core.op import BY_NAME
 from jtorch.core.products import BlasMatrices
@@ -113,12 +113,12 @@ def _memory_is_reused_too_soon(patch):
     def stale(order, elsewhere, parts):
         return {var: 0 for task in order for var in task.writes if var not in elsewhere}, 8192
 
-    patch.setattr(memory, "allocate", stale)
+    patch.setattr(memory, "lay_out", stale)
 
 
 def _scratch_is_overwritten_at_will(patch):
     """A loop writes over whatever it reads for the last time."""
-    patch.setattr(arena, "candidates", lambda task: itertools.product(task.writes, task.reads))
+    patch.setattr(scratch, "written_over", lambda task: itertools.product(task.writes, task.reads))
 
 
 def _in_place_hazards_are_ignored(patch):

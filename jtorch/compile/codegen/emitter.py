@@ -375,7 +375,9 @@ class Emitter(ABC):
             letter = "y" if written or var in self._written else "x"
             count = sum(1 for n in self.types if n[0] == letter)
             self._add(key, f"{letter}{count}", f"{short(var.dtype)}*", Pointer(var, offset))
-        return self.names[key]
+        name = self.names[key]
+        assert self.types[name] == f"{short(var.dtype)}*", f"{var} lies where another dtype is read"
+        return name
 
     @property
     def _written(self) -> set[Var]:

@@ -89,7 +89,7 @@ class _CpuEmitter(ReductionEmitter):
     def _map(self) -> None:
         scope: dict[Value, str] = {}
         self._emit(self._outside(self.nest.values()), scope)
-        if not self.loops or parts.count(self.nest.stores, self._is_cut) > parts.MOST:
+        if not self.loops or not parts.pay(self.nest, self._is_cut):
             self._loops(self.loops, lambda: self._stores(self.nest.stores, dict(scope)))
         else:
             k = len(self.loops) - 1

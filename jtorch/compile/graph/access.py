@@ -118,3 +118,19 @@ def layout_of(var: Var, find: Find) -> Layout | None:
         return None
     found = eqn.op.affine(source.shape, below.strides, **eqn.statics)
     return None if found is None else Layout(below.owner, below.offset + found[0], tuple(found[1]))
+
+
+def keeps_all(var: Var, find: Find) -> bool:
+    """Whether ``var`` surely is all elements of the variable that owns its memory, each once: a slice may
+    happen to be, for some sizes."""
+    eqn = find(var)
+    while eqn is not None and is_alias(eqn):
+        if eqn.op.name not in _ALL_OF_IT:
+            return False
+        source = eqn.inputs[0]
+        assert isinstance(source, Var)
+        eqn = find(source)
+    return True
+
+
+_ALL_OF_IT = ("reshape", "permute", "unsqueeze", "squeeze")

@@ -23,10 +23,10 @@ from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.inspect.repro import Recorder, first_difference
 from jtorch.compile.inspect.stages import BUDGET, Machine, equation_text
 from jtorch.compile.inspect.tolerance import Tolerance
-from jtorch.compile.plan.arena import padded
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.joins import placed
 from jtorch.compile.plan.memory import Place, Plan, Where, plan_memory
+from jtorch.compile.plan.scratch import padded
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.target import Target
 

@@ -118,7 +118,8 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
     for read in plan.capture.plain:
         if not read.holds():
             advice = _FOR_CLASSES if isinstance(read.value, type) else _PASS
-            if isinstance(read, ArrayRead):
+            before, now = read.change()
+            if isinstance(read, ArrayRead) and before.startswith("["):
                 advice = "jtorch.from_numpy(array) in its place: its elements are read at each call"
             if (id(read.container), read.key if isinstance(read.key, PLAIN) else None) in written:
                 advice = (
@@ -126,7 +127,6 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
                     "place, or count outside and pass in what is computed from it"
                 )
             at = f", read at {_place(read.source)}" if read.source is not None else ", outside the function"
-            before, now = read.change()
             yield Change(f"{read.label()}{at}", before, now, advice)
 
 

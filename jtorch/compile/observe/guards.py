@@ -422,6 +422,11 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
     return names["reads_hold"]
 
 
+def _shown(value: Any) -> str:
+    is_short = isinstance(value, tuple) and all(isinstance(v, PLAIN) for v in value) and len(value) < 10
+    return str(value) if is_short else told(value)
+
+
 class FactsRead(Read):
     """What ``facts_of(container)`` gives, a tuple that compares by value."""
 
@@ -446,7 +451,7 @@ class FactsRead(Read):
     def change(self) -> tuple[str, str]:
         pairs = zip(self.value, self.now(), strict=False)
         before, now = next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
-        return told(before), told(now)
+        return _shown(before), _shown(now)
 
 
 class ArrayRead(FactsRead):
@@ -457,19 +462,26 @@ class ArrayRead(FactsRead):
 
     @staticmethod
     def facts_of(array: np.ndarray) -> tuple:
-        return array.shape, array.strides, array.flags.num, array.dtype.str, array.tobytes()
+        flags = array.flags
+        return array.shape, array.strides, flags.writeable, flags.num, array.dtype.str, array.tobytes()
 
     def change(self) -> tuple[str, str]:
         before, now = self.value, self.now()
         if before[:-1] != now[:-1]:
-            return super().change()
-        old, new = (np.frombuffer(facts[-1], self.container.dtype) for facts in (before, now))
-        at = int(np.argmax(old != new))
-        place = ", ".join(map(str, np.unravel_index(at, self.container.shape)))
-        return f"[{place}]: {old[at]}", f"[{place}]: {new[at]}"
+            names = ("shape", "strides", "writeable", "flags", "dtype")
+            found = next(f for f in zip(names, before, now, strict=False) if f[1] != f[2])
+            return f"{found[0]} {_shown(found[1])}", f"{found[0]} {_shown(found[2])}"
+        dtype, shape = self.container.dtype, self.container.shape
+        old, new = (np.frombuffer(facts[-1], np.uint8).reshape(-1, dtype.itemsize) for facts in (before, now))
+        at = int(np.argmax((old != new).any(axis=1)))  # by bytes, as they are compared: NaN and -0.0
+        place = ", ".join(map(str, np.unravel_index(at, shape)))
+        return tuple(f"[{place}]: {facts[at].view(dtype)[0]}" for facts in (old, new))  # type: ignore
 
     def label(self) -> str:
         return f"the elements of an array of shape {self.container.shape}"
+
+
+_FLAGS = ("WRITEABLE", "C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "ALIGNED", "WRITEBACKIFCOPY")
 
 
 class FlagsRead(FactsRead):
@@ -479,8 +491,12 @@ class FlagsRead(FactsRead):
 
     @staticmethod
     def facts_of(array: np.ndarray) -> tuple:
-        flags = array.flags
-        return flags.writeable, flags.c_contiguous, flags.f_contiguous, flags.num
+        flags: Any = array.flags
+        return (flags.num, *(f"{name} {flags[name]}" for name in _FLAGS))
+
+    def change(self) -> tuple[str, str]:
+        pairs = zip(self.value[1:], self.now()[1:], strict=False)
+        return next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
 
     def label(self) -> str:
         return f"the flags of an array of shape {self.container.shape}"

@@ -17,6 +17,7 @@ from jtorch.compile.graph.access import (
     Affine,
     Coordinates,
     identity,
+    keeps_all,
     layout_of,
     linear,
     strides_of,
@@ -52,6 +53,7 @@ class Load(Value):
 
     var: Var  # the owner of the memory
     at: Affine
+    is_all: bool  # what is read is all of that memory, whatever the sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +324,7 @@ class _Builder:
             return self._computed(maker, root)
         if maker is not None and is_repeated(maker) and maker not in self.group.eqns:
             return self._once((root, at), lambda: self._elementwise(maker, root, at))
-        return self._load(root, at)
+        return self._load(root, at, keeps_all(atom, self.fused.find))
 
     def _place(self, var: Var) -> Coordinates | None:
         return coordinates_of(var.shape, self.group.domain, self.group.reduced)
@@ -332,13 +334,14 @@ class _Builder:
             self.memo[key] = make()
         return self.memo[key]
 
-    def _load(self, root: Var, at: Coordinates) -> Value:
+    def _load(self, root: Var, at: Coordinates, is_all: bool) -> Value:
         layout = layout_of(root, self.fused.find)
         assert layout is not None, f"{root} has no layout"
         address = linear(at, layout.strides, self.n)
         address = Affine(address.offset + layout.offset, address.strides)
         level = self._level(address)
-        return self._once((layout.owner, address), lambda: Load(root.dtype, level, 0, layout.owner, address))
+        load = Load(root.dtype, level, 0, layout.owner, address, is_all)
+        return self._once((layout.owner, address, is_all), lambda: load)
 
     def _computed(self, eqn: Eqn, var: Var) -> Value:
         place = place_of(eqn, self.group.domain, self.group.reduced)

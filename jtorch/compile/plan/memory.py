@@ -3,7 +3,8 @@
 Each variable gets a *place*: the memory of a graph input, a result that leaves the call, a gradient buffer of
 the plan, or an offset in the arena. Written-back outputs go straight into the memory they
 update where no reader of the old value comes later; otherwise they are computed aside and copied at the end.
-No memory that the caller sees is written before the last step that can fail.
+No memory that the caller sees is written before the last step that may stop with an error; a step that checks
+only what others have checked before is none.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.reads import checks_of, is_checked, runs_in_loops
-from jtorch.compile.plan.arena import allocate
 from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
 from jtorch.compile.plan.in_place import overwrites_safely
 from jtorch.compile.plan.joins import Part, owner_of, stacked
 from jtorch.compile.plan.loops import Gather, Load, Nest, build_nest
+from jtorch.compile.plan.scratch import lay_out
 from jtorch.core.op import BY_NAME
 
-_BACKGROUND, _ANY = "background", "any"  # the queues of what runs there, and of everything else
+_BACKGROUND = "background"  # the queue of what runs there
 
 
 class Where(enum.StrEnum):
@@ -77,7 +78,7 @@ class Task:
     writes: frozenset[Var]
     nest: Nest | None = None
     visible: bool = False  # writes memory the caller sees
-    can_fail: bool = field(init=False)  # may stop with an error
+    can_fail: bool = field(init=False)  # has a check of its own
 
     @property
     def name(self) -> str:
@@ -94,7 +95,10 @@ class Task:
         """What its kernel makes sure of, for all elements; nothing where that is not known or not all."""
         if self.nest is None or 0 in self.nest.sizes:  # x[ids] checks nothing where x has no columns
             return frozenset()
-        return frozenset().union(*map(checks_of, self.step.eqns))
+        found = [checks_of(eqn) for eqn in self.step.eqns]
+        if any(is_checked(e) and not c for e, c in zip(self.step.eqns, found, strict=True)):
+            return frozenset()
+        return frozenset().union(*found)
 
     def __post_init__(self) -> None:
         """A library call, a checked index or an integer division may fail."""
@@ -151,7 +155,7 @@ class _Planner:
             self._join_in_place(task)
         self._background_first()
         order = self._ordered()
-        begins, arena = allocate(order, self.places, self.parts)
+        begins, arena = lay_out(order, self.places, self.parts)
         self.places.update({var: Place(Where.ARENA, at) for var, at in begins.items()})
         return Plan(self.fused, tuple(self.destinations), tuple(order), self.places, arena, self.parts)
 
@@ -316,7 +320,7 @@ class _Planner:
     def _ordered(self) -> list[Task]:
         """Topological, in the program's order but that nests that are alike stand side by side."""
         waiting = {t: len(self.after[t]) for t in self.tasks}
-        ready = _Ready(self.tasks)
+        ready = _Ready(self.tasks, hidden_first=any(t.in_background for t in self.tasks))
         for free in self.tasks:
             if not waiting[free]:
                 ready.add(free)
@@ -358,22 +362,25 @@ def _closure(tasks: set[Task], edges: dict[Task, set[Task]]) -> set[Task]:
 class _Ready:
     """Tasks whose turn has come, asked for by what they are like and by place."""
 
-    def __init__(self, tasks: list[Task]) -> None:
+    def __init__(self, tasks: list[Task], hidden_first: bool) -> None:
+        self.hidden_first = hidden_first  # the first visible write waits for all that runs in the background
         self.place = {t: k for k, t in enumerate(tasks)}
         self.tasks = tasks
         self.likeness = {t: t.nest.likeness for t in tasks if t.nest is not None}
-        self.queues: dict[Hashable, list[int]] = {_BACKGROUND: [], _ANY: []}
+        self.queues: dict[Hashable, list[int]] = {_BACKGROUND: [], True: [], False: []}
         self.taken: set[int] = set()
 
     def add(self, task: Task) -> None:
-        heapq.heappush(self.queues[_BACKGROUND if task.in_background else _ANY], self.place[task])
+        queue = _BACKGROUND if task.in_background else self.hidden_first and task.visible
+        heapq.heappush(self.queues[queue], self.place[task])
         if task in self.likeness:
             heapq.heappush(self.queues.setdefault(self.likeness[task], []), self.place[task])
 
     def next(self, last: Task | None) -> Task | None:
-        """One that goes on in the background, else one like ``last``, any; the earliest."""
+        """One that goes on in the background, else one like ``last``, a hidden one where those come first,
+        any; the earliest."""
         same = [self.likeness[last]] if last in self.likeness else []
-        names: list[Hashable] = [_BACKGROUND, *same, _ANY]
+        names: list[Hashable] = [_BACKGROUND, *same, False, True]
         for name in names:
             queue = self.queues[name]
             while queue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-ALIGNMENT = 64
+from jtorch.compile.plan.scratch import ALIGNMENT
 
 
 def allocate(nbytes: int) -> tuple[np.ndarray, int]:

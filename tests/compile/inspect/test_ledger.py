@@ -280,23 +280,37 @@ def test_many_recordings_are_told_once_with_what_they_took():
     assert warning.filename == __file__
 
 
+def _array_change(change, function=lambda table, x: x * table[0, 0]):
+    """What the ledger says of a NumPy array from outside that changes between two calls."""
+    table = np.array([[np.nan, 0.0, 2.0], [1.0, 1.0, 1.0]])
+    f = jtorch.compile(lambda x: function(table, x))
+    f(jtorch.ones(2))
+    change(table)
+    f(jtorch.ones(2))
+    (found,) = f.retraces[-1].changes
+    return found
+
+
 def test_an_array_that_changed_shows_which_element():
-    table = np.ones((2, 3))
-    f = jtorch.compile(lambda x: x * table[1, 2])
-    f(jtorch.ones(2))
-    table[1, 2] = 5.0
-    f(jtorch.ones(2))
-    (change,) = f.retraces[-1].changes
+    change = _array_change(lambda table: table.__setitem__((1, 2), 5.0))
     assert (change.before, change.after) == ("[1, 2]: 1.0", "[1, 2]: 5.0")
     assert "jtorch.from_numpy(array)" in change.advice
 
 
-def test_flags_that_changed_show_how():
-    table = np.ones(3)
-    f = jtorch.compile(lambda x: x * (2 if table.flags.writeable else 1))
-    f(jtorch.ones(2))
-    table.flags.writeable = False
-    f(jtorch.ones(2))
-    (change,) = f.retraces[-1].changes
-    assert change.what.startswith("the flags of an array of shape (3,)")
-    assert (change.before, change.after) == ("True", "False")
+def test_an_element_counts_by_its_bytes():
+    change = _array_change(lambda table: table.__setitem__((0, 1), -0.0))
+    assert (change.before, change.after) == ("[0, 1]: 0.0", "[0, 1]: -0.0")
+
+
+def test_an_array_that_lies_otherwise_shows_how():
+    change = _array_change(lambda table: table.setflags(write=False))
+    assert (change.before, change.after) == ("writeable True", "writeable False")
+    assert "from_numpy" not in change.advice
+
+
+def test_flags_that_changed_show_which():
+    change = _array_change(
+        lambda table: table.setflags(write=False), lambda table, x: x * (2 if table.flags.writeable else 1)
+    )
+    assert change.what.startswith("the flags of an array of shape (2, 3)")
+    assert (change.before, change.after) == ("WRITEABLE True", "WRITEABLE False")

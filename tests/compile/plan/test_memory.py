@@ -10,9 +10,11 @@ from hypothesis import HealthCheck, given, settings
 
 import jtorch
 import jtorch.nn.functional as F
+from jtorch.compile.codegen.source import emit
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.plan.in_place import candidates
-from jtorch.compile.plan.memory import Place, Plan, Where
+from jtorch.compile.plan.fuse import Style
+from jtorch.compile.plan.loops import Gather, Load
+from jtorch.compile.plan.memory import Place, Plan, Task, Where
 from jtorch.compile.run.targets import PYTHON
 from tests.compile.chain import (
     arguments_of,
@@ -104,8 +106,25 @@ def _assert_nothing_shared(plan, turn, writer):
         in_time = b[2] <= a[3]
         if in_memory and in_time:  # then the loop that needs one for the last time writes the other over it
             assert a[:2] == b[:2] and a[3] == b[2], f"{a} and {b} share bytes while both live"
-            pairs = list(candidates(plan.tasks[b[2]]))
-            assert (b[4], a[4]) in pairs or (a[4], b[4]) in pairs, f"{b} overwrites what its loop needs"
+            _assert_overwritten_late(plan.tasks[b[2]].nest, a[4], b[4])
+
+
+def _assert_overwritten_late(nest, *pair):
+    """One of two variables of a loop is written over the other: for each position after all that is read
+    there, in the one pass that reads nothing else of it afterwards."""
+    first, second = pair
+    stores = {s.var: s for s in nest.stores}
+    if second not in stores or (first in stores and stores[first].value.stage > stores[second].value.stage):
+        first, second = second, first
+    store, kept = stores[second], stores.get(first)
+    assert nest.style in (Style.MAP, Style.ROW) and store.level == 2
+    assert (first.dtype, first.type.size) == (second.dtype, second.type.size)
+    assert nest.style is Style.MAP or store.value.stage == nest.last_stage
+    if kept is not None:
+        assert kept.at == store.at and kept.value.stage < store.value.stage
+    for value in nest.values():
+        assert not (isinstance(value, Gather) and value.var is first)
+        assert not (isinstance(value, Load) and value.var is first) or value.at == store.at
 
 
 @pytest.mark.slow
@@ -132,6 +151,102 @@ def test_memory_is_used_again():
     plan = plan_of(chain, floats(16, 16))
     assert_sound(plan)
     assert plan.arena_bytes <= 3 * 16 * 16 * 4
+
+
+def _of_other_dtypes(x, w):
+    h, ids = x @ w, jtorch.argsort(x, 1)
+    half = (h.reshape(-1)[:12].double() * 2).reshape(3, 4) @ jtorch.ones(4, 4, dtype=jtorch.float64)
+    ranks = F.layer_norm((ids + 1).double(), (8,)) @ jtorch.ones(8, 2, dtype=jtorch.float64)
+    scores = jtorch.cumsum((F.softmax(h, 1) * 255).to(jtorch.int32), 1)
+    rounded = jtorch.sort((h * 10).to(jtorch.int32), 1)[0]
+    counts = (jtorch.cumsum((h > 0).long(), 1).double() / 8) @ jtorch.ones(8, 2, dtype=jtorch.float64)
+    shares = jtorch.cumsum((F.softmax(x.double(), 1) * 100).long(), 1)
+    return half, ranks, scores, rounded, counts, shares
+
+
+@pytest.mark.parametrize("k", range(6))
+def test_nothing_is_written_over_another_dtype(k):
+    leaves = [floats(3, 8), floats(8, 8, seed=1)]
+    assert_sound(plan_of(lambda *a: _of_other_dtypes(*a)[k], *leaves))
+    with jtorch.no_grad():
+        assert_chain(lambda *a: _of_other_dtypes(*a)[k], leaves)
+
+
+ONE_ROW = {
+    "the first row": lambda x, w: (x @ w)[0] * 2 @ w,
+    "a slice of all": lambda x, w: (jtorch.cumsum(x, 0)[:1] * 2) @ w,
+    "all": lambda x, w: (jtorch.cumsum(x, 0) * 2) @ w,
+}
+
+
+@pytest.mark.parametrize("name", ONE_ROW)
+def test_a_size_of_one_does_not_decide_what_is_written_over(name):
+    found = {"\n".join(emit(plan_of(ONE_ROW[name], floats(n, 8), floats(8, 8))).texts()) for n in (1, 2, 5)}
+    assert len(found) == 1
+
+
+def _places_of(plan, name):
+    """The places that the loop of this name reads and writes in the arena."""
+    (task,) = [t for t in plan.tasks if t.name == name]
+    places = [{plan.places[v] for v in variables} for variables in (task.reads, task.writes)]
+    return [{p.at for p in found if p.kind is Where.ARENA} for found in places]
+
+
+def test_a_loop_writes_over_what_it_reads_last():
+    plan = plan_of(lambda x: (x @ x).exp() @ x, floats(8, 8))
+    read, written = _places_of(plan, "map_exp")
+    assert read == written
+
+
+def test_a_row_writes_over_what_it_kept_for_itself():
+    plan = plan_of(lambda x: F.softmax(x, 1) @ x, floats(8, 8))
+    (task,) = [t for t in plan.tasks if t.name.startswith("row")]
+    assert len(task.writes) == 2  # exp is kept for the second pass
+    assert len({plan.places[v] for v in task.writes}) == 1
+
+
+def test_gradients_do_not_wait_for_indices_that_are_checked_already():
+    """The embedding's gradient is added up last of all, by indices that the forward pass has read."""
+    table, w, ids = floats(5, 4, requires_grad=True), floats(4, 4, requires_grad=True), jtorch.tensor([1, 4])
+
+    def program(table, w, ids):
+        (table[ids] @ w).exp().sum().backward()
+
+    plan = plan_of(program, table, w, ids)
+    assert_sound(plan)
+    (scatter,) = [k for k, t in enumerate(plan.tasks) if t.name.startswith("scatter")]
+    assert [t.visible for t in plan.tasks[:scatter]].count(True) == 1  # the gradient of w
+    assert plan.tasks[scatter].visible
+
+
+def test_what_runs_in_the_background_has_the_time_of_all_that_is_hidden(monkeypatch):
+    """The first visible write waits for it: see ``run/replay.py``."""
+
+    def program(x, w, statistic):
+        s = jtorch.sort(x @ w, 0)[0]
+        statistic.mul_(0.9)
+        return ((x @ w).exp() @ w).sum() + s.sum()
+
+    leaves = floats(4, 4), floats(4, 4, seed=1), floats(4)
+    first = [t.visible for t in plan_of(program, *leaves).tasks].index(True)
+    monkeypatch.setattr(Task, "in_background", property(lambda task: task.name == "sort_order"))
+    plan = plan_of(program, *leaves)
+    assert [t.visible for t in plan.tasks] == [False] * (len(plan.tasks) - 1) + [True]
+    assert first < len(plan.tasks) - 1
+
+
+@pytest.mark.parametrize("other", [lambda i: i[:1], lambda i: i + 0, lambda i: i.flip(0)])
+def test_gradients_wait_for_indices_that_are_not(other):
+    table, small, w = floats(5, 4, requires_grad=True), floats(3, 4), floats(4, 4, requires_grad=True)
+
+    def program(table, small, w, ids):
+        (table[ids] @ w).exp().sum().backward()
+        return small[other(ids)]
+
+    plan = plan_of(program, table, small, w, jtorch.tensor([1, 2]))
+    assert_sound(plan)
+    first = min(k for k, t in enumerate(plan.tasks) if t.visible)
+    assert first > max(k for k, t in enumerate(plan.tasks) if t.name.endswith("index") and t.can_fail)
 
 
 # -- in place ----------------------------------------------------------------------------------------------

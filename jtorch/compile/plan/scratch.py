@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.in_place import candidates
+from jtorch.compile.plan.in_place import written_over
 from jtorch.compile.plan.joins import Part, memory_of, placed
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-def allocate(
+def lay_out(
     order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]
 ) -> tuple[dict[Var, int], int]:
     """Where in the arena each variable begins that tasks write and that is not ``elsewhere``, and the arena's
@@ -64,9 +64,8 @@ def _overwriting(order: Sequence[Task], born: dict[Var, int], dies: dict[Var, in
     lies_in: dict[Var, Var] = {}
     gone: set[Var] = set()
     for k, task in enumerate(order):
-        for var, old in candidates(task):
-            is_free = dies.get(old) == k and old not in gone and var.type.nbytes == old.type.nbytes
-            if is_free and born.get(var) == k and var not in lies_in:
+        for var, old in written_over(task):
+            if dies.get(old) == k and old not in gone and born.get(var) == k and var not in lies_in:
                 lies_in[var] = old
                 gone.add(old)
     return lies_in
