@@ -162,3 +162,17 @@ def test_casts(of, to):
         values = np.array([True, False]) if of == "bool" else _integers(of)
     with jtorch.no_grad():
         assert_chain(lambda t: t.to(getattr(jtorch, to)).clone(), _leaves([values]), signs=to in FLOATS)
+
+
+OF_TRUTH_VALUES = ("add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
+
+
+@pytest.mark.parametrize("name", OF_TRUTH_VALUES)
+def test_arithmetic_of_truth_values_gives_truth_values(name):
+    """Read in the kernel that computes it: True + True is True."""
+
+    def program(x, y):
+        found = getattr(jtorch, name)(x > 0, y > 0)
+        return found.int() * 3, jtorch.where(found > x, x, y)
+
+    assert_chain(program, [jtorch.tensor([1, 0, 1, 0]), jtorch.tensor([1, 1, 0, 0])])

@@ -236,6 +236,8 @@ class Emitter(ABC):
         out = short(value.dtype)
         names |= {"t": short(kind), "to": out, "out": _cast_name(value.dtype), "kind": kind.name}
         text = template.format(**names, convert=_conversion(kind, value.dtype))
+        if value.dtype.kind == kind.kind == "b" and op.dtype == "promote":  # True + True is 2 here
+            text = f"({text}) != 0"
         return f"{value.dtype.name}({text})" if value.dtype.name in _SMALL_INTS else text
 
     def _checked(self, value: Compute, names: dict[str, str]) -> dict[str, str]:

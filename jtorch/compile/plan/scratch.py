@@ -25,7 +25,7 @@ def lay_out(
     """Where in the arena each variable begins that tasks write and that is not ``elsewhere``, and the arena's
     size, both in bytes."""
     born, dies = _lifetimes(order, elsewhere, parts)
-    lies_in = _overwriting(order, born, dies)
+    lies_in = _overwriting(order, born, dies, parts)
     for var, old in reversed(lies_in.items()):  # the last ones first: each may have others behind it
         dies[old] = dies[var]
     begins: dict[Var, int] = {}
@@ -59,13 +59,17 @@ def _lifetimes(
     return born, dies
 
 
-def _overwriting(order: Sequence[Task], born: dict[Var, int], dies: dict[Var, int]) -> dict[Var, Var]:
+def _overwriting(
+    order: Sequence[Task], born: dict[Var, int], dies: dict[Var, int], parts: dict[Var, Part]
+) -> dict[Var, Var]:
     """For what is written over something that is needed no more: over what. In the order of the steps."""
     lies_in: dict[Var, Var] = {}
     gone: set[Var] = set()
     for k, task in enumerate(order):
+        by_parts = {parts[v].whole for v in task.reads if v in parts}  # read at other places, too
         for var, old in written_over(task):
-            if dies.get(old) == k and old not in gone and born.get(var) == k and var not in lies_in:
+            is_free = dies.get(old) == k and old not in gone and old not in by_parts
+            if is_free and born.get(var) == k and var not in lies_in:
                 lies_in[var] = old
                 gone.add(old)
     return lies_in

@@ -107,6 +107,7 @@ def _assert_nothing_shared(plan, turn, writer):
         if in_memory and in_time:  # then the loop that needs one for the last time writes the other over it
             assert a[:2] == b[:2] and a[3] == b[2], f"{a} and {b} share bytes while both live"
             _assert_overwritten_late(plan.tasks[b[2]].nest, a[4], b[4])
+            assert plan.tasks[b[2]].reads.isdisjoint(parts.get(a[4], [])), f"{b} overwrites a part"
 
 
 def _assert_overwritten_late(nest, *pair):
@@ -170,6 +171,33 @@ def test_nothing_is_written_over_another_dtype(k):
     assert_sound(plan_of(lambda *a: _of_other_dtypes(*a)[k], *leaves))
     with jtorch.no_grad():
         assert_chain(lambda *a: _of_other_dtypes(*a)[k], leaves)
+
+
+def _stacked_states(x, w):
+    states = [x.tanh()]
+    for _ in range(3):
+        states.append((states[-1] @ w).tanh())
+    both = jtorch.stack(states)
+    return (both * (both.reshape(-1, 4) @ w).sum() + states[3] - states[1].flip(1)) @ w
+
+
+STACKED = {
+    "and a part": lambda x, w: (
+        (s := jtorch.stack([a := x.exp(), x.sin()])) * (s.reshape(-1, 4) @ w).sum() + a
+    ) @ w,
+    "and a product": lambda x, w: (
+        (s := jtorch.cat([x @ w, b := w @ w])) * (s @ w).sum() + b.flip(0).sum(0)
+    ) @ w,
+    "states": _stacked_states,
+}
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_a_whole_is_not_written_over_where_a_part_is_read(name):
+    leaves = [floats(4, 4), floats(4, 4, seed=1)]
+    assert_sound(plan_of(STACKED[name], *leaves))
+    with jtorch.no_grad():
+        assert_chain(STACKED[name], leaves)
 
 
 ONE_ROW = {
