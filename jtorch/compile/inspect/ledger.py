@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jtorch.compile.inspect.facts import Facts, differences
-from jtorch.compile.observe.guards import PLAIN, ArrayRead
+from jtorch.compile.observe.fact_guards import ArrayRead
+from jtorch.compile.observe.guards import PLAIN
 from jtorch.core.errors import Source
 
 _SHOWN = 4  # changes of one retrace that its text names

@@ -11,13 +11,13 @@ from typing import Any
 
 from jtorch.compile.observe import user_attributes
 from jtorch.compile.observe.effects import Place, Slot
+from jtorch.compile.observe.fact_guards import FlagsRead
 from jtorch.compile.observe.guards import (
     MISSING,
     PLAIN,
     AttributeRead,
     CellRead,
     ContentsRead,
-    FlagsRead,
     ItemRead,
     OwnRead,
     contents,

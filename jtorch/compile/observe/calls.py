@@ -27,9 +27,9 @@ from jtorch.compile.observe.attributes import (
     write_attribute,
 )  # fmt: skip
 from jtorch.compile.observe.changes import is_changing
+from jtorch.compile.observe.fact_guards import AliveRead
 from jtorch.compile.observe.guards import (
     MISSING,
-    AliveRead,
     AnswerRead,
     AttributeRead,
     ContextRead,

@@ -39,17 +39,16 @@ import numpy as np
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.changes import Noted
 from jtorch.compile.observe.effects import Cell, Counting, Effects, End, Place, Slot, may_be_written
+from jtorch.compile.observe.fact_guards import ArrayRead, MemoryRead
 from jtorch.compile.observe.guards import (
     MISSING,
     PLAIN,
-    ArrayRead,
     AttributeRead,
     CellRead,
     ClassRead,
     ContentsRead,
     ItemRead,
     LengthRead,
-    MemoryRead,
     OwnRead,
     Read,
     contents,

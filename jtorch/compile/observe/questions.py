@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.guards import FactsRead, Read, contents
+from jtorch.compile.observe.fact_guards import FactsRead
+from jtorch.compile.observe.guards import Read, contents
 from jtorch.compile.observe.observer import Observer, Question, source_of
 from jtorch.core.errors import Restart
 from jtorch.eager.tensor import Tensor

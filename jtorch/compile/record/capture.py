@@ -14,7 +14,8 @@ from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe
 from jtorch.compile.observe.effects import STATIC, Counting, Place
-from jtorch.compile.observe.guards import ArrayRead, ItemRead, Read
+from jtorch.compile.observe.fact_guards import ArrayRead
+from jtorch.compile.observe.guards import ItemRead, Read
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
 from jtorch.compile.observe.questions import ArgumentReached, TensorRead

@@ -18,7 +18,8 @@ import numpy as np
 from jtorch.compile.graph.access import is_alias
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.observe.changes import facts_of
-from jtorch.compile.observe.guards import ArrayRead, AttributeRead, Read, test_of
+from jtorch.compile.observe.fact_guards import ArrayRead
+from jtorch.compile.observe.guards import AttributeRead, Read, test_of
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, became
 from jtorch.compile.record.tape import nodes_under
