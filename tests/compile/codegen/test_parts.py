@@ -35,6 +35,22 @@ def test_with_too_many_parts_each_position_chooses():
     assert " if " in texts(joined, *[numbers(5, 3)] * 9)
 
 
+@pytest.mark.parametrize("pad", [(1, 1), (0, 2), (1, 1, 1, 1)])
+def test_padding_is_not_cut(pad):
+    text = texts(lambda x: F.pad(x * 2.0, pad), numbers(3, 4, 5))
+    assert "min(max(" not in text
+
+
+def test_long_bodies_are_not_cut():
+    def program(x, y):
+        z = jtorch.cat([x, y], 1)
+        for _ in range(3):
+            z = jtorch.tanh(z).exp()
+        return z
+
+    assert "min(max(" not in texts(program, numbers(5, 3), numbers(5, 4))
+
+
 def test_where_it_is_cut_is_no_part_of_the_text():
     assert texts(joined, numbers(5, 3), numbers(5, 4)) == texts(joined, numbers(2, 8), numbers(2, 2))
 
