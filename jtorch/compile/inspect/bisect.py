@@ -131,7 +131,7 @@ class _Search:
     def _wrong(self, plan: Plan, target: Target) -> bool:
         try:
             return self._differs(Machine(plan, target, self.arguments).run())
-        except (RuntimeError, IndexError):  # a step that fails where the interpreter did not
+        except (RuntimeError, IndexError, AssertionError):  # a step that fails where the interpreter did not
             return True
 
     def _differs(self, outputs: Sequence[Any]) -> bool:

@@ -68,7 +68,8 @@ def test_hosts_reach_each_other_and_go():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_after_a_signal(number, tmp_path):
     program = (
-        "import subprocess, time\nfrom benchmarks.ddp.hosts import *\n"
+        "import signal, subprocess, time\nfrom benchmarks.ddp.hosts import *\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background ignores it
         "with Hosts(2, Link(1e9, 0)) as made:\n"
         "    left = subprocess.Popen(['ip', 'netns', 'exec', made._names[0], 'sleep', '60'])\n"
         "    print(left.pid, flush=True)\n    time.sleep(60)\n"
