@@ -85,6 +85,8 @@ class Op:
         # view: the static that names the axis along which its inputs lie one after the other
         self.joins: str | None = facts.pop("joins", None)
         self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
+        # view: all elements of its input, each once, whatever the sizes
+        self.keeps_all: bool = facts.pop("keeps_all", self.relabels)
         self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``
         self.scatter: Callable | None = facts.pop("scatter", None)  # reduction: where elements go
         self.commutes: bool = facts.pop("commutes", False)

@@ -13,6 +13,7 @@ def _inverse(axes):
 @view(
     shape=lambda x, axes: tuple(x[a] for a in axes),
     affine=lambda shape, strides, axes: (0, tuple(strides[a] for a in axes)),
+    keeps_all=True,
     put=lambda xp, base, value, axes: xp.permute(value, axes=_inverse(axes)),
 )
 def permute(xp, x, *, axes):

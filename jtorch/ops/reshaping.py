@@ -91,6 +91,7 @@ def _squeezed(shape, axes):
     shape=lambda x, axes: _inserted(x, axes, 1),
     affine=lambda shape, strides, axes: (0, _inserted(strides, axes, 0)),
     strides=lambda shape, strides, axes: _reshape_strides(shape, strides, shape=_inserted(shape, axes, 1))[1],
+    keeps_all=True,
     put=lambda xp, base, value, axes: xp.squeeze(value, axes=axes),
 )
 def unsqueeze(xp, x, *, axes):
@@ -110,6 +111,7 @@ def _(input, dim):
 @view(
     shape=lambda x, axes: _squeezed(x, axes),
     affine=lambda shape, strides, axes: (0, _squeezed(strides, axes)),
+    keeps_all=True,
     put=lambda xp, base, value, axes: xp.unsqueeze(value, axes=axes),
 )
 def squeeze(xp, x, *, axes):

@@ -26,11 +26,18 @@ def missing():
     return ""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items):
-    reason = missing()
+    """Starting processes takes seconds: of each file one such test is in the quick part."""
+    reason, met = missing(), set()
     for item in items:
-        if reason and "launch" in getattr(item, "fixturenames", ()):
+        if "launch" not in getattr(item, "fixturenames", ()):
+            continue
+        if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+        if item.path in met:
+            item.add_marker("slow")
+        met.add(item.path)
 
 
 @pytest.fixture

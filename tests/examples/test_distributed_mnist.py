@@ -30,7 +30,10 @@ def run(count, *options):
     return [(float(loss), float(accuracy), int(n)) for loss, accuracy, n in lines]
 
 
-@pytest.mark.parametrize("options", [[], ["--deterministic"], ["--compile"]])
+SLOW = (pytest.param(options, marks=pytest.mark.slow) for options in (["--deterministic"], ["--compile"]))
+
+
+@pytest.mark.parametrize("options", [[], *SLOW])
 def test_digits_are_learnt(options):
     if options == ["--compile"]:
         pytest.importorskip("numba", reason="Numba is not installed")
@@ -40,6 +43,7 @@ def test_digits_are_learnt(options):
     assert lines[-1][0] < 0.3 and lines[-1][1] > 85
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the MNIST files are not in shared/data/mnist")
 def test_two_processes_learn_as_one_does():
     options = ["--data", str(DATA), "--epochs", "1", "--max-steps", "60"]

@@ -22,6 +22,7 @@ COMPILED = pytest.param(True, marks=needs_kernels, id="compiled")
 EAGER = pytest.param(False, id="eager")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compile", [EAGER, COMPILED])
 def test_stopped_after_any_batch(compile, tmp_path):
     """Shuffled, with dropout, noise, a schedule of steps and one of epochs, accumulation and clipping."""

@@ -117,6 +117,7 @@ def test_fifty_kills(compile, tmp_path):
 
 
 @together
+@pytest.mark.slow
 @pytest.mark.parametrize("compile", MODES)
 def test_a_few_kills_of_one_of_two_processes(compile, tmp_path):
     survives(tmp_path, 2, seed=4, compile=compile, epochs=30, distributed=True)

@@ -125,12 +125,10 @@ def keeps_all(var: Var, find: Find) -> bool:
     happen to be, for some sizes."""
     eqn = find(var)
     while eqn is not None and is_alias(eqn):
-        if eqn.op.name not in _ALL_OF_IT:
+        if not eqn.op.keeps_all:
             return False
         source = eqn.inputs[0]
         assert isinstance(source, Var)
         eqn = find(source)
     return True
 
-
-_ALL_OF_IT = ("reshape", "permute", "unsqueeze", "squeeze")

@@ -78,7 +78,7 @@ class Task:
     writes: frozenset[Var]
     nest: Nest | None = None
     visible: bool = False  # writes memory the caller sees
-    can_fail: bool = field(init=False)  # has a check of its own
+    can_fail: bool = field(init=False)  # may stop with an error, unless another made its checks before
 
     @property
     def name(self) -> str:

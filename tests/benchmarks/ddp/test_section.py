@@ -28,6 +28,7 @@ needs_mpi = pytest.mark.skipif(not HERE, reason="mpi4py or mpiexec is not instal
 
 
 @needs_mpi
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     """All of it on this host, as a user gives it: in less than 20 seconds on two cores."""
     file, begin = tmp_path / "figures.json", time.monotonic()

@@ -58,6 +58,7 @@ def test_jax_computes_the_same(name):
     np.testing.assert_allclose(found.losses, expected.losses, rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_section_prints_a_table_and_keeps_all_samples(tmp_path, capsys):
     file = tmp_path / "figures.json"
     status = main(["compiled", "mlp-64", "lenet-64", "--quick", "--json", str(file)])
