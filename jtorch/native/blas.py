@@ -154,6 +154,15 @@ def is_private() -> bool:
     return _library().handle is not None
 
 
+SMALL_PRODUCT = 1_000_000
+"""Products of numbers in one of matrices up to which OpenBLAS copies no factor, if its kernels know how."""
+
+
+def reads_small_factors() -> bool:
+    """Whether it computes small products from factors where they lie: OpenBLAS's kernels for AVX-512 do."""
+    return is_private() and (preferred_core() or os.environ.get("OPENBLAS_CORETYPE", "")) == "SkylakeX"
+
+
 def most_threads() -> int | None:
     """For how many threads our private copy was built: it takes no more, whatever it is told."""
     try:

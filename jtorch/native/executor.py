@@ -34,6 +34,8 @@ import numpy as np
 from jtorch.native import cache, workers
 from jtorch.native.builtin import DATA_OFFSET, api, make_builtin
 
+ROW_WORDS = 5
+
 _HEADER_WORDS = 7
 _ENDED = 6  # a word that runs write: Ctrl-C may come before Python has their status
 _CODE_BITS = 16
@@ -102,6 +104,14 @@ fail:
 
 done:
   ret i64 0
+}
+
+define i64 @jtorch_walk(ptr %block) {
+  %count = load i64, ptr %block
+  %rows = getelementptr i64, ptr %block, i64 1
+  %status = call i64 @jtorch_run_rows(ptr %rows, i64 %count)
+  %code = and i64 %status, CODE_MASK
+  ret i64 %code
 }
 
 define ptr @jtorch_call(ptr %self, ptr %arguments, i64 %argument_count) {
@@ -191,6 +201,7 @@ class Patch(NamedTuple):
 
 class _Native(NamedTuple):
     call: int
+    walk: int
     run_rows: Any
     make_int: int
     save_thread: int
@@ -209,11 +220,18 @@ def _native() -> _Native:
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
     return _Native(
         addresses["jtorch_call"],
+        addresses["jtorch_walk"],
         prototype(addresses["jtorch_run_rows"]),
         api("PyLong_FromLongLong"),
         api("PyEval_SaveThread"),
         api("PyEval_RestoreThread"),
     )
+
+
+def walk_kernel() -> int:
+    """The address of a kernel that runs several ones, one after the other. Its block has their number, then a
+    row of ROW_WORDS for each, as a table has; its status is the code of the one that failed."""
+    return _native().walk
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """The links of the chain of equal results: one traced function, computed in every way there is.
 
-    eager -> interpreted as traced -> interpreted optimised -> generated source as plain Python -> Numba
+    eager -> interpreted as traced -> optimised -> with copies -> generated source as plain Python -> Numba
 
 ``links(function, leaves)`` gives the results of each; ``assert_chain`` compares neighbours and names the link
 that breaks. Outputs and scratch memory are filled with garbage before a run, so that what a kernel
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.finalise import finalise
+from jtorch.compile.graph.finalise import turned, with_copies
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
@@ -173,16 +173,19 @@ def links(
     yield "interpreted", _shown(made, interpret(graph, arguments))
     graph = optimised(graph, fuel)
     yield "optimised", _shown(made, interpret(graph, arguments))
-    graph = finalise(graph)
+    graph = with_copies(graph)
     check(graph)
-    yield "finalised", _shown(made, interpret(graph, arguments))
+    yield "copied", _shown(made, interpret(graph, arguments))
+    graph = turned(graph)
+    check(graph)
+    yield "turned", _shown(made, interpret(graph, arguments))
     plan = planned(graph, destinations_of(made), fuel)
     yield "unjitted", _shown(made, execute(plan, PYTHON, arguments))
     if jit:
         yield "numba", _shown(made, execute(plan, CPU, arguments))
 
 
-EXACT = {"interpreted", "optimised", "finalised"}  # the same NumPy calls in the same order
+EXACT = {"interpreted", "optimised", "copied"}  # the same NumPy calls in the same order
 TOLERANCE = {"float32": (1e-5, 1e-6), "float64": (1e-12, 1e-13), "float16": (2e-3, 1e-4)}
 
 

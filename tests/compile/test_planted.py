@@ -110,7 +110,7 @@ def _the_wrong_value_is_stored(patch):
 def _memory_is_reused_too_soon(patch):
     """The arena gives memory away while it is still read."""
 
-    def stale(order, elsewhere, parts):
+    def stale(order, elsewhere, *_):
         return {var: 0 for task in order for var in task.writes if var not in elsewhere}, 8192
 
     patch.setattr(memory, "lay_out", stale)

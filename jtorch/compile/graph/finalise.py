@@ -1,10 +1,13 @@
 """The last step before fusion: copies where memory needs them, made explicit.
 
 After it each output of the graph is a variable of its own with memory of its own, each reshape
-relabels memory in order, and each product of matrices has as many axes as a kernel takes.
+relabels memory in order, and each product of matrices has as many axes as a kernel takes. A factor that
+several short products share lies in the order in which they read it fastest.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from jtorch.compile.graph.access import is_alias, layout_of
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, repeated
@@ -12,10 +15,47 @@ from jtorch.compile.graph.products import product_of
 from jtorch.core.op import BY_NAME, Kind
 
 _CLONE = BY_NAME["clone"]
+_SEVERAL = 4
 
 
 def finalise(graph: Graph) -> Graph:
-    """``graph`` with the copies that memory needs as equations of their own."""
+    """``graph`` with the copies that memory needs, or that gain by it, as equations of their own."""
+    return turned(with_copies(graph))
+
+
+def turned(graph: Graph) -> Graph:
+    """The factor of several products of which the inner axis lies side by side, as the weights of a
+    recurrence do, copied into the other order once: 16 x 64 x 256 takes 8.5 us, and 4.8 then."""
+    made_by = {v: e for e in graph.eqns for v in e.outputs}
+    uses = Counter(e.inputs[1] for e in graph.eqns if e.op.kind is Kind.CONTRACTION)
+    copies: dict[Var, Var] = {}
+    eqns: list[Eqn] = []
+    for eqn in graph.eqns:
+        if eqn.op.kind is Kind.CONTRACTION and uses[eqn.inputs[1]] >= _SEVERAL:
+            x, y = map(_var, eqn.inputs)
+            if y not in copies and _lies_crosswise(eqn, made_by):
+                copies[y] = Var(y.type, y.hint)
+                eqns.append(Eqn(_CLONE, (y,), {}, (copies[y],), eqn.source))
+            eqn = eqn.replace(inputs=(x, copies.get(y, y)))
+        eqns.append(eqn)
+    return graph.replace(eqns=tuple(eqns))
+
+
+def _lies_crosswise(product: Eqn, made_by: dict[Var, Eqn]) -> bool:
+    """Whether the second factor is a matrix whose columns, not rows, lie side by side. That does not depend
+    on the batch."""
+    assert product.op.contracted is not None
+    x, y = map(_var, product.inputs)
+    layout = layout_of(y, made_by.get)
+    axes = product.op.contracted(len(x.shape), len(y.shape), **product.statics)
+    if layout is None or axes.batch or (len(axes.columns), len(axes.inner)) != (1, 1):
+        return False
+    inner, columns = axes.inner[0][1], axes.columns[0]
+    return layout.strides[inner] == 1 != layout.strides[columns]
+
+
+def with_copies(graph: Graph) -> Graph:
+    """``graph`` with the copies that memory needs."""
     made_by: dict[Var, Eqn] = {}
     eqns: list[Eqn] = []
 

@@ -105,6 +105,7 @@ class Gather(Value):
     var: Var
     offset: int
     terms: tuple[tuple[int, Value], ...]  # (stride in elements, coordinate)
+    sizes: tuple[int, ...]  # of the axes that the coordinates belong to
     bound: int | None = None
     error: str = ""
     source: Source | None = None  # the user's line, for the error
@@ -410,13 +411,17 @@ class _Builder:
             return self._pattern(maker, at, eqn, place, bound)
         layout = layout_of(atom, self.fused.find)
         assert layout is not None, f"{atom} has no layout"
-        terms = tuple(
-            (s, self._index_value(e, eqn, place))
-            for s, e in zip(layout.strides, at, strict=True)
+        axes = [
+            (n, s, e)
+            for n, s, e in zip(atom.shape, layout.strides, at, strict=True)
             if s or ix.is_loaded(e)  # along an expanded axis, too, an index has to be in range
-        )
+        ]
+        terms = tuple((s, self._index_value(e, eqn, place)) for _, s, e in axes)
+        sizes = tuple(n for n, _, _ in axes)
         level = max((v.level for _, v in terms), default=0)
-        return Gather(atom.dtype, level, 0, layout.owner, layout.offset, terms, bound, error, eqn.source)
+        return Gather(
+            atom.dtype, level, 0, layout.owner, layout.offset, terms, sizes, bound, error, eqn.source
+        )
 
     def _pattern(
         self, maker: Eqn, at: tuple[ix.Expr, ...], eqn: Eqn, place: Coordinates, bound: int | None

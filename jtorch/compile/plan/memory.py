@@ -20,9 +20,10 @@ from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.reads import checks_of, is_checked, runs_in_loops
 from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
 from jtorch.compile.plan.in_place import overwrites_safely
-from jtorch.compile.plan.joins import Part, owner_of, stacked
+from jtorch.compile.plan.joins import Part, memory_of, owner_of, stacked
 from jtorch.compile.plan.loops import Gather, Load, Nest, build_nest
-from jtorch.compile.plan.scratch import lay_out
+from jtorch.compile.plan.scratch import lay_out, overwriting
+from jtorch.compile.plan.tiles import Memory, Run, together
 from jtorch.core.op import BY_NAME
 
 _BACKGROUND = "background"  # the queue of what runs there
@@ -69,7 +70,7 @@ class Destination:
 _PLACE_OF = {Use.RESULT: Where.RESULT, Use.GRAD: Where.GRAD, Use.WRITE: Where.INPUT}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Task:
     """A step with everything known about it but its addresses."""
 
@@ -79,6 +80,9 @@ class Task:
     nest: Nest | None = None
     visible: bool = False  # writes memory the caller sees
     can_fail: bool = field(init=False)  # may stop with an error, unless another made its checks before
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
 
     @property
     def name(self) -> str:
@@ -112,7 +116,7 @@ class Task:
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """Tasks in order, a place for each variable in memory, and the size of the arena in bytes. ``parts`` lie
-    in the memory of others."""
+    in the memory of others. The tasks of a run follow each other."""
 
     fused: Fused
     destinations: tuple[Destination, ...]
@@ -120,6 +124,7 @@ class Plan:
     places: dict[Var, Place]
     arena_bytes: int
     parts: dict[Var, Part]
+    runs: tuple[Run, ...]
 
     def __repr__(self) -> str:  # that of its fields would print each value as often as others read it
         return f"Plan({', '.join(task.name for task in self.tasks)}; arena of {self.arena_bytes} bytes)"
@@ -155,9 +160,12 @@ class _Planner:
             self._join_in_place(task)
         self._background_first()
         order = self._ordered()
-        begins, arena = lay_out(order, self.places, self.parts)
+        over = overwriting(order, self.places, self.parts)
+        order, runs = self._in_runs(order, over)
+        begins, arena = lay_out(order, self.places, self.parts, over, runs)
         self.places.update({var: Place(Where.ARENA, at) for var, at in begins.items()})
-        return Plan(self.fused, tuple(self.destinations), tuple(order), self.places, arena, self.parts)
+        outs = tuple(self.destinations)
+        return Plan(self.fused, outs, tuple(order), self.places, arena, self.parts, tuple(runs))
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -333,6 +341,21 @@ class _Planner:
                     ready.add(follower)
         assert len(order) == len(self.tasks), "the schedule has a cycle"
         return order
+
+
+    def _in_runs(self, order: list[Task], over: dict[Var, Var]) -> tuple[list[Task], list[Run]]:
+        """The order with its runs in one piece, in which what is written over is read before as it was. While
+        something runs in the background, whoever waits for it ends what the executor does in one go."""
+        if any(t.in_background for t in order):
+            return order, []
+        memory = Memory(self.parts, over)
+        touching: dict[Var, list[Task]] = {}
+        for task in order:
+            for var in {memory_of(v, self.parts) for v in (*task.reads, *task.writes)}:
+                touching.setdefault(var, []).append(task)
+        for var, old in over.items():
+            self._order([t for t in touching[old] if t is not self.writer[var]], self.writer[var])
+        return together(order, self.after, self.fused.find, memory)
 
 
 def _task(step: Step, fused: Fused) -> Task:

@@ -15,31 +15,69 @@ from jtorch.compile.plan.joins import Part, memory_of, placed
 
 if TYPE_CHECKING:
     from jtorch.compile.plan.memory import Task
+    from jtorch.compile.plan.tiles import Run
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def lay_out(
-    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]
-) -> tuple[dict[Var, int], int]:
+    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part], over: dict[Var, Var],
+    runs: Sequence[Run] = (),
+) -> tuple[dict[Var, int], int]:  # fmt: skip
     """Where in the arena each variable begins that tasks write and that is not ``elsewhere``, and the arena's
-    size, both in bytes."""
+    size, both in bytes. ``over`` is what ``overwriting`` gave."""
     born, dies = _lifetimes(order, elsewhere, parts)
-    lies_in = _overwriting(order, born, dies, parts)
-    for var, old in reversed(lies_in.items()):  # the last ones first: each may have others behind it
+    for var, old in reversed(over.items()):  # the last ones first: each may have others behind it
         dies[old] = dies[var]
+        del born[var], dies[var]
+    shares: dict[Var, Var] = {}
+    turn = {task: k for k, task in enumerate(order)}
+    for run in runs:
+        turns = turn[run.tasks[0]], turn[run.tasks[-1]]
+        shares |= _shared_by_tiles(run, born, dies, turns)
+        _stretch(born, dies, turns)
     begins: dict[Var, int] = {}
     taken: list[tuple[int, int, int, int]] = []  # (offset, end, born, dies)
-    owners = born.keys() - lies_in.keys()
-    for var in sorted(owners, key=lambda v: (-v.type.nbytes, born[v])):
+    for var in sorted(born.keys() - shares.keys(), key=lambda v: (-v.type.nbytes, born[v])):
         clashes = sorted(t for t in taken if t[2] <= dies[var] and born[var] <= t[3])
         size = padded(var.type.nbytes)
         begins[var] = _first_gap(clashes, size)
         taken.append((begins[var], begins[var] + size, born[var], dies[var]))
-    for var, old in lies_in.items():
-        begins[var] = begins[old]
+    for there in (shares, over):
+        for var, other in there.items():
+            begins[var] = begins[other]
     begins.update(placed(parts, begins))
     return begins, max((end for _, end, _, _ in taken), default=0)
+
+
+def _shared_by_tiles(
+    run: Run, born: dict[Var, int], dies: dict[Var, int], turns: tuple[int, int]
+) -> dict[Var, Var]:
+    """Values that no other step needs, each with one before it in whose memory it lies. A tile may be any
+    number of steps behind another one, so this asks for the same share of it, of as many bytes."""
+    first, last = turns
+    inside = [v for v in born if v in run.local and first <= born[v] and dies[v] <= last]
+    shares: dict[Var, Var] = {}
+    free: dict[int, list[tuple[int, Var]]] = {}  # by size: (turn from which on, whose memory)
+    for var in sorted(inside, key=lambda v: born[v]):
+        places = free.setdefault(var.type.nbytes, [])
+        place = next((p for p in places if p[0] < born[var]), None)
+        if place is not None:
+            places.remove(place)
+            shares[var] = place[1]
+        places.append((dies[var], shares.get(var, var)))
+    return shares
+
+
+def _stretch(born: dict[Var, int], dies: dict[Var, int], turns: tuple[int, int]) -> None:
+    """Where tiles are at different steps, what is born or dies in a run is there from its beginning or to its
+    end."""
+    first, last = turns
+    for var in born:
+        if first < born[var] <= last:
+            born[var] = first
+        if first <= dies[var] < last:
+            dies[var] = last
 
 
 def _lifetimes(
@@ -59,10 +97,11 @@ def _lifetimes(
     return born, dies
 
 
-def _overwriting(
-    order: Sequence[Task], born: dict[Var, int], dies: dict[Var, int], parts: dict[Var, Part]
+def overwriting(
+    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]
 ) -> dict[Var, Var]:
     """For what is written over something that is needed no more: over what. In the order of the steps."""
+    born, dies = _lifetimes(order, elsewhere, parts)
     lies_in: dict[Var, Var] = {}
     gone: set[Var] = set()
     for k, task in enumerate(order):

@@ -1,15 +1,16 @@
 """A plan made executable: addresses, argument blocks, the instruction table, and the call.
 
-The table is a list of rows (kernel address, argument block address); runs of equal kernels are one
-row with a repeat count, and so are the pieces of a step that threads share. Everything of fixed
-address is filled in once; what changes from call to call (arguments, results, runtime scalars) is
-patched by the executor itself. Where a step has no kernel (a library call), the table ends and another
-one begins after a call to the host.
+The table is a list of rows (kernel address, argument block address); equal kernels one after the other
+are one row with a repeat count, and so are the pieces of a step that threads share, and the tiles of several
+steps (``plan/tiles.py``). Everything of fixed address is filled in once; what changes from call to call
+(arguments, results, runtime scalars) is patched by the executor itself. Where a step has no kernel (a library
+call), the table ends and another one begins after a call to the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from jtorch.compile.graph.products import Factors, product_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.memory import Place, Plan, Task, Where
 from jtorch.compile.plan.pieces import nest_time, pieces_of
+from jtorch.compile.plan.tiles import Run
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.host_calls import Background, HostCall, Progress, Wait
@@ -29,7 +31,7 @@ from jtorch.compile.target import Binding
 from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
 from jtorch.native import cache, workers
 from jtorch.native.contraction import FAILURES, Call, call_of
-from jtorch.native.executor import Executor, Patch, layout_is_known
+from jtorch.native.executor import ROW_WORDS, Executor, Patch, layout_is_known, walk_kernel
 
 _BETWEEN_LOOKS = 200  # microseconds of kernels between two looks at what is under way
 
@@ -50,6 +52,24 @@ class Addresses:
         if place.kind is Where.ARENA:
             return self.arena + place.at
         return self.fixed.get(place)
+
+
+class Blocks:
+    """Argument blocks, side by side, and what each call patches in them."""
+
+    def __init__(self, size: int, patches: Sequence[Patch]) -> None:
+        self.words = np.zeros(size, np.int64)
+        self.patches = list(patches)
+        self.used = 0
+        self._begin = self.words.__array_interface__["data"][0]
+
+    def take(self, count: int) -> int:
+        """So many more words: the index of the first."""
+        self.used += count
+        return self.used - count
+
+    def address(self, index: int) -> int:
+        return self._begin + index * 8
 
 
 class Replay(Runner):
@@ -111,30 +131,62 @@ class Replay(Runner):
             self.segments.append(self._native(tasks))
 
     def _native(self, tasks: list[Task]) -> Native:
-        pieces = [self._pieces(t) for t in tasks]
-        words = [self._n_words(t) for t in tasks]
-        block = np.zeros(sum(n * len(p) for n, p in zip(words, pieces, strict=True)), np.int64)
-        base = block.__array_interface__["data"][0]
+        groups = list(self._groups(tasks))
+        blocks = Blocks(sum(map(self._size, groups)), self.numbers)
         rows: list[list[int]] = []
         owners: list[Task] = []
-        patches: list[Patch] = list(self.numbers)
-        at = 0
-        for task, size, parts in zip(tasks, words, pieces, strict=True):
-            start = at
-            for part in parts:
-                address = self._fill(task, part, block, at, base, patches)
-                at += size
-            row = [address, base + start * 8, len(parts), size * 8, workers.pool() if len(parts) > 1 else 0]
+        for group in groups:
+            if isinstance(group, Run):
+                rows.append(self._row_of_run(group, blocks))
+                owners.append(group.tasks[0])
+                continue
+            row = self._row(group, self._pieces(group), blocks)
             # a status names the row, so a task that can fail has one of its own; so has one that is cut
-            previous = rows[-1] if rows and not rows[-1][4] and not row[4] and not task.can_fail else None
-            if previous and previous[0] == address and self._n_words(owners[-1]) == size:
+            previous = rows[-1] if rows and not rows[-1][4] and not row[4] and not group.can_fail else None
+            if previous and previous[0] == row[0] and self._n_words(owners[-1]) == self._n_words(group):
                 previous[2] += 1
             else:
                 rows.append(row)
-                owners.append(task)
+                owners.append(group)
         shared = [self._products[task][1].shared for task in tasks if task in self._products]
         table = np.array(rows, np.int64)
-        return Native(table, owners, patches, [block, *shared], self.n_arguments, self.release_gil)
+        return Native(
+            table, owners, blocks.patches, [blocks.words, *shared], self.n_arguments, self.release_gil
+        )
+
+    def _groups(self, tasks: list[Task]) -> Iterator[Task | Run]:
+        """The runs among the tasks, where threads share work, and each other task by itself."""
+        runs = {run.tasks[0]: run for run in self.plan.runs if self.is_cut and set(run.tasks) <= set(tasks)}
+        inside = {task for run in runs.values() for task in run.tasks}
+        for task in tasks:
+            if task in runs:
+                yield runs[task]
+            elif task not in inside:
+                yield task
+
+    def _size(self, group: Task | Run) -> int:
+        """The words of its argument blocks."""
+        if isinstance(group, Run):
+            return group.tiles * (1 + sum(ROW_WORDS + self._n_words(task) for task in group.tasks))
+        return self._n_words(group) * len(self._pieces(group))
+
+    def _row(self, task: Task, pieces: Sequence[Piece], blocks: Blocks, first: bool = True) -> list[int]:
+        """That of some pieces of a task, the ``first`` ones or others."""
+        size, begin = self._n_words(task), blocks.used
+        for k, piece in enumerate(pieces):
+            kernel = self._fill(task, piece, blocks, first and k == 0)
+        pool = workers.pool() if len(pieces) > 1 else 0
+        return [kernel, blocks.address(begin), len(pieces), size * 8, pool]
+
+    def _row_of_run(self, run: Run, blocks: Blocks) -> list[int]:
+        """The pieces of a run are tiles, each with a table of all its steps."""
+        size = 1 + ROW_WORDS * len(run.tasks)
+        begin = blocks.take(size * run.tiles)
+        for tile in range(run.tiles):
+            at = begin + size * tile
+            rows = [self._row(task, [pieces[tile]], blocks, tile == 0) for task, pieces in run.pieces.items()]
+            blocks.words[at : at + size] = [len(rows), *itertools.chain.from_iterable(rows)]
+        return [walk_kernel(), blocks.address(begin), run.tiles, size * 8, workers.pool()]
 
     def _pieces(self, task: Task) -> list[Piece]:
         """What the kernel of a task is called for, one after the other or by several threads."""
@@ -167,51 +219,48 @@ class Replay(Runner):
         kernel = self.code.kernels.get(task)
         return len(kernel.arguments) if kernel else self._product(task)[1].n_words
 
-    def _fill(
-        self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
-    ) -> int:
+    def _fill(self, task: Task, piece: Piece, blocks: Blocks, first: bool) -> int:
         """Write the argument block of a piece of a task; returns the address of its kernel."""
         kernel = self.code.kernels.get(task)
         if kernel is None:
-            return self._fill_product(task, piece, block, at, base, patches)
-        for k, argument in enumerate(kernel.arguments):
+            return self._fill_product(task, piece, blocks, first)
+        at = blocks.take(len(kernel.arguments))
+        for k, argument in enumerate(kernel.arguments, start=at):
             if isinstance(argument, Pointer):
                 nbytes = argument.offset * argument.var.dtype.itemsize
-                self._point(argument.var, nbytes, block, at + k, base, patches)
+                self._point(argument.var, nbytes, blocks.words, k, blocks)
             elif isinstance(argument, Edge):
-                block[at + k] = piece.range[argument.last]
+                blocks.words[k] = piece.range[argument.last]
             else:
-                block[at + k] = _word(argument)
+                blocks.words[k] = _word(argument)
         return self.kernel_address[kernel.source]
 
-    def _point(
-        self, var: Var, nbytes: int, block: np.ndarray, k: int, base: int, patches: list[Patch]
-    ) -> None:
+    def _point(self, var: Var, nbytes: int, words: np.ndarray, k: int, blocks: Blocks) -> None:
         place = self.plan.places[var]
         address = self.addresses.of(place)
         if address is None:
             argument = self.addresses.dynamic[place]
-            patches.append(Patch(argument=argument, destination=base + k * 8, offset=nbytes))
+            destination = words.__array_interface__["data"][0] + k * 8
+            blocks.patches.append(Patch(argument=argument, destination=destination, offset=nbytes))
         else:
-            block[k] = address + nbytes
-            self.fixed_words.setdefault(place, []).append((block, k, nbytes))
+            words[k] = address + nbytes
+            self.fixed_words.setdefault(place, []).append((words, k, nbytes))
 
-    def _fill_product(
-        self, task: Task, piece: Piece, block: np.ndarray, at: int, base: int, patches: list[Patch]
-    ) -> int:
+    def _fill_product(self, task: Task, piece: Piece, blocks: Blocks, first: bool) -> int:
         (x, y, _), call = self._product(task)
         out = task.step.eqns[0].outputs[0]
         owners = ((x.owner, x.offset), (y.owner, y.offset), (out, 0))
         told = call.words(piece)
-        block[at : at + len(told)] = told
+        at = blocks.take(len(told))
+        blocks.words[at : at + len(told)] = told
         if call.shared is None:  # each piece has addresses of its own
-            words, first, where = block, at + 1, base
-        elif piece == call.pieces[0]:
-            words, first, where = call.shared, 0, call.shared.__array_interface__["data"][0]
+            words, begin = blocks.words, at + 1
+        elif first:
+            words, begin = call.shared, 0
         else:
             return call.kernel
-        for k, ((var, offset), begin) in enumerate(zip(owners, call.begins(piece), strict=True)):
-            self._point(var, offset * out.dtype.itemsize + begin, words, first + k, where, patches)
+        for k, ((var, offset), nbytes) in enumerate(zip(owners, call.begins(piece), strict=True)):
+            self._point(var, offset * out.dtype.itemsize + nbytes, words, begin + k, blocks)
         return call.kernel
 
     def _entry(self) -> Callable[..., int]:

@@ -25,8 +25,9 @@ from jtorch.compile.codegen.cuda_launch import (
     splits_for,
 )
 from jtorch.compile.codegen.emitter import Number, Pointer
+from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.ir import Type, Var
-from tests.compile.chain import finalise, optimised, planned, trace
+from tests.compile.chain import optimised, planned, trace
 
 
 def kernels(function, *leaves, splits=None):
