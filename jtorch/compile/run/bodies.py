@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -79,25 +79,67 @@ def run(function: Callable, values: tuple, statics: dict[str, Any], least: int =
     copied for them. Where a kernel refuses an element, NumPy is to say why.
     ``least``: of elements of the largest array, where a plan is made for its sizes.
     """
-    arrays: list[np.ndarray] = []
-    numbers: list[float] = []
     try:
-        form = _form(values, arrays, numbers)
-        fixed = tuple([(name, _form(value)) for name, value in statics.items()])
+        key = _key(function, values, statics, least)
     except TypeError:  # an argument that no formula expects: it is for NumPy to take or to refuse
         return NotImplemented
+    known = _calls.get(key)
+    if known is not None:
+        found = known(values)
+        if found is not NotImplemented:
+            return found
+    arrays: list[np.ndarray] = []
+    form = _form(values, arrays, [])
+    fixed = tuple([(name, _form(value)) for name, value in statics.items()])
     if arrays[0].dtype not in _REAL:
         return NotImplemented
     largest = max(arrays, key=_size)
     for rows in _ways(largest.shape, arrays, least):
         if rows is None:
-            kernels = _kernels(function, form, fixed)
-            found = NotImplemented if kernels is None else kernels(arrays, numbers)
+            call = _at_once(function, form, fixed)
         else:
-            found = _in_blocks(function, values, fixed, arrays, numbers, rows)
-        if found is not NotImplemented:
+            call = _in_blocks(function, values, fixed, arrays, rows)
+        found = NotImplemented if call is None else call(values)
+        if call is not None and found is not NotImplemented:
+            if len(_calls) >= _MOST_CALLS:
+                _calls.clear()
+            _calls[key] = call
             return found
     return NotImplemented
+
+
+_calls: dict[Any, _Call] = {}
+_MOST_CALLS = 4096
+
+
+def _key(function: Callable, values: tuple, statics: dict[str, Any], least: int) -> Any:
+    """What calls that are computed alike have in common."""
+    key = [function, least]
+    for value in values:
+        if value.__class__ is np.ndarray:
+            key += value.shape, value.dtype
+        elif value.__class__ is float:
+            key.append(float)
+        else:
+            key.append(_alike(value, True))
+    for item in statics.items():
+        key.append(_alike(item, False))
+    return tuple(key)
+
+
+def _alike(value: Any, is_given: bool) -> Any:
+    """What arguments have in common that kernels don't tell apart. Of numbers that are not ``is_given`` at
+    each call digits count. Raises TypeError for what is no part of a formula."""
+    kind = value.__class__
+    if kind is tuple or kind is list:
+        return (tuple, *[_alike(v, is_given) for v in value])
+    if kind is np.ndarray and is_given:
+        return value.shape, value.dtype
+    if kind is float:
+        return float if is_given else value.hex()
+    if kind not in _CONSTANTS and not isinstance(value, np.dtype):
+        raise TypeError(f"a formula of {kind.__name__}")
+    return kind, value
 
 
 def _ways(shape: tuple[int, ...], arrays: list[np.ndarray], least: int) -> Iterator[_Rows | None]:
@@ -160,24 +202,24 @@ class _Rows(NamedTuple):
         return _Array(array.dtype, (self.at_once, *row), (self.at_once + 3, *row))
 
 
+def _at_once(function: Callable, form: tuple, statics: tuple) -> _Call | None:
+    kernels = _kernels(function, form, statics)
+    return None if kernels is None else _Call([(kernels, 0, [])])
+
+
 def _in_blocks(
-    function: Callable, values: tuple, statics: tuple, arrays: list[np.ndarray], numbers: list[float],
-    rows: _Rows,
-) -> Any:  # fmt: skip
-    """What the function gives where each row of that is made of the same row of arrays, or each element of
-    those at its place: some at a time, in large blocks first."""
-    shape, call = rows.shape, None
-    count, row = (math.prod(shape), 1) if rows.pointwise else (shape[0], math.prod(shape[1:]))
+    function: Callable, values: tuple, statics: tuple, arrays: list[np.ndarray], rows: _Rows
+) -> _Call | None:
+    """What gives the function's results where each row of that is made of the same row of arrays, or each
+    element of those at its place: some at a time, in large blocks first."""
+    count, row = (math.prod(rows.shape), 1) if rows.pointwise else (rows.shape[0], math.prod(rows.shape[1:]))
+    parts = []
     for size, begins in _blocks(count, row):
-        form = _form(values, [], [], rows._replace(at_once=size))
-        kernels = _kernels(function, form, statics)
+        kernels = _kernels(function, _form(values, [], [], rows._replace(at_once=size)), statics)
         if kernels is None:
-            return NotImplemented
-        if call is None:
-            call = _ByRows(kernels, arrays, rows)
-        if not call.run(kernels, size, begins, numbers):
-            return NotImplemented
-    return NotImplemented if call is None else call.given()
+            return None
+        parts.append((kernels, size, begins))
+    return _Call(parts, rows, list(map(rows.has, arrays))) if parts else None
 
 
 def _blocks(count: int, row: int) -> list[tuple[int, list[int]]]:
@@ -319,47 +361,66 @@ class _Kernels:
         self.types = [(var.shape, var.dtype) for var in recording.computed]
         self.several, self.runner, self.words = recording.several, runner, words
 
-    def __call__(self, arrays: list[np.ndarray], numbers: list[float]) -> Any:
-        """What the function gives; NotImplemented where a kernel refuses an element."""
-        results = [np.empty(shape, dtype) for shape, dtype in self.types]
-        done = self.run([*map(_in_order, arrays), *results], numbers)
-        return self.given(arrays, results) if done else NotImplemented
-
     def run(self, arrays: list[np.ndarray], numbers: list[float]) -> bool:
         """Whether it came to the end."""
         with _alone:
             return not self.runner.run(*arrays, *numbers[: len(self.words)])
 
-    def given(self, arrays: list[np.ndarray], results: list[np.ndarray]) -> Any:
-        """What the function gives, as it gives it."""
+
+class _Call:
+    """How calls of one kind are computed: by which kernels, each of how many ``rows``, and from which on."""
+
+    def __init__(
+        self, parts: list[tuple[_Kernels, int, list[int]]], rows: _Rows | None = None,
+        has_rows: Sequence[bool] = (),
+    ) -> None:  # fmt: skip
+        kernels, size, begins = parts[0]
+        self.kernels, self.parts = kernels, parts
+        self.flat = rows is not None and rows.pointwise
+        self.at_once = rows is None or (begins == [0] and len(parts) == 1 and size == self._count(rows))
+        self.has_rows = [*has_rows, *(True for _ in kernels.types)]
+        self.types = kernels.types
+        if rows is not None:
+            shapes = [rows.shape if self.flat else (rows.shape[0], *shape[1:]) for shape, _ in kernels.types]
+            self.types = [(shape, dtype) for shape, (_, dtype) in zip(shapes, kernels.types, strict=True)]
+
+    def _count(self, rows: _Rows) -> int:
+        return math.prod(rows.shape) if self.flat else rows.shape[0]
+
+    def __call__(self, values: tuple) -> Any:
+        """What the function gives, as it gives it; NotImplemented where a kernel refuses an element."""
+        arrays: list[np.ndarray] = []
+        numbers: list[float] = []
+        _sorted(values, arrays, numbers)
+        results = [np.empty(shape, dtype) for shape, dtype in self.types]
+        lie = [*map(_in_order, arrays), *results]
+        if not (self.kernels.run(lie, numbers) if self.at_once else self._in_turn(lie, numbers)):
+            return NotImplemented
         found = [*arrays, *results]
-        values = tuple([None if k is None else found[k] for k in self.places])
-        return values if self.several else values[0]
+        given = tuple([None if k is None else found[k] for k in self.kernels.places])
+        return given if self.kernels.several else given[0]
 
-
-class _ByRows:
-    """A call whose rows are computed some at a time."""
-
-    def __init__(self, kernels: _Kernels, arrays: list[np.ndarray], rows: _Rows) -> None:
-        self.kernels, self.arrays = kernels, arrays
-        count, flat = rows.shape[0], rows.pointwise
-        self.results = [
-            np.empty(rows.shape if flat else (count, *shape[1:]), dtype) for shape, dtype in kernels.types
-        ]
-        lie = [*map(_in_order, arrays), *self.results]
-        self.lie = [a.reshape(-1) for a in lie] if flat else lie
-        self.has_rows = [*map(rows.has, arrays), *(True for _ in self.results)]
-
-    def run(self, kernels: _Kernels, size: int, begins: list[int], numbers: list[float]) -> bool:
-        """Compute ``size`` rows from each of ``begins`` on; whether that came to the end."""
-        pairs = list(zip(self.lie, self.has_rows, strict=True))
+    def _in_turn(self, lie: list[np.ndarray], numbers: list[float]) -> bool:
+        """Some rows after others; whether that came to the end."""
+        lie = [a.reshape(-1) for a in lie] if self.flat else lie
+        pairs = list(zip(lie, self.has_rows, strict=True))
         return all(
             kernels.run([a[begin : begin + size] if some else a for a, some in pairs], numbers)
+            for kernels, size, begins in self.parts
             for begin in begins
         )
 
-    def given(self) -> Any:
-        return self.kernels.given(self.arrays, self.results)
+
+def _sorted(values: tuple, arrays: list[np.ndarray], numbers: list[float]) -> None:
+    """The arrays and the numbers among arguments, as ``_form`` finds them."""
+    for value in values:
+        kind = value.__class__
+        if kind is np.ndarray:
+            arrays.append(value)
+        elif kind is float:
+            numbers.append(value)
+        elif kind is tuple or kind is list:
+            _sorted(value, arrays, numbers)
 
 
 def _in_order(array: np.ndarray) -> np.ndarray:

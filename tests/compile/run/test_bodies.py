@@ -309,7 +309,8 @@ def test_what_is_saved_and_changed_is_found():
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 @pytest.mark.parametrize("lengths", [(9, 9, 9), (9, 4, 1)])
 def test_steps_of_recurrent_layers(kind, lengths, monkeypatch):
-    """The formula of a step runs as a kernel; sequences that end make fewer rows."""
+    """Steps of as many rows run in one call, the formula of a single one as a kernel; sequences that end make
+    fewer rows."""
     layer = getattr(jtorch.nn, kind)(16, 512, bidirectional=True)
     x = jtorch.nn.utils.rnn.pack_padded_sequence(_numbers(9, 3, 16), jtorch.tensor(lengths))
 
@@ -325,6 +326,8 @@ def test_steps_of_recurrent_layers(kind, lengths, monkeypatch):
     asked = []
     monkeypatch.setattr(_formulas, "kernels", lambda: lambda f, *_: asked.append(f) or NotImplemented)
     expected = results()
-    assert {f.__name__ for f in asked} == {f"_{kind.lower()}_cell", f"_{kind.lower()}_slopes"}
+    names = {f.__name__ for f in asked}
+    wanted = ["cell", "slopes", "steps", "back"]
+    assert names == {f"_{kind.lower()}_{name}" for name in wanted}
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5)
