@@ -69,7 +69,11 @@ def plan_text(plan: Plan) -> str:
         return f"{names[var]} @ {where.kind}{at}"
 
     rows = [f"arena: {plan.arena_bytes} bytes, steps: {len(plan.tasks)}"]
+    begins = {run.tasks[0]: run for run in plan.runs}
     for k, task in enumerate(plan.tasks):
+        if task in begins:
+            run = begins[task]
+            rows.append(f"    threads go through {len(run.tasks)} steps in {run.tiles} tiles:")
         kind = task.name if task.nest is not None else f"{task.step.kind} {task.name}"
         reads = ", ".join(sorted(map(place, task.reads)))
         writes = ", ".join(sorted(map(place, task.writes)))

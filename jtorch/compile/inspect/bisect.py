@@ -1,8 +1,8 @@
 """``python -m jtorch.compile.inspect.bisect repro.py``: which stage makes a saved program wrong.
 
 The outputs of the recorded graph, interpreted, are right by definition. Then, one after the other: the passes
-(and which rewrite), the memory plan, fusion (and which one), the source of a kernel, Numba. The number found
-is one for ``JTORCH_FUEL``: with one less the program is right.
+(and which rewrite), the memory plan, fusion (and which one), the source of a kernel, the steps that threads
+go through by tiles, Numba. The number found is one for ``JTORCH_FUEL``: with one less the program is right.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _PLENTY = 1 << 40
 
 @dataclass(frozen=True)
 class Verdict:
-    """``stage`` is "none", "passes", "memory plan", "fusion", "codegen" or "Numba"; ``fuel`` the number of
-    the first rewrite or fusion that is wrong, where it is one; ``told`` says what it is."""
+    """``stage`` is "none", "passes", "memory plan", "fusion", "codegen", "tiles" or "Numba"; ``fuel`` the
+    number of the first rewrite or fusion that is wrong, where it is one; ``told`` says what it is."""
 
     stage: str
     told: str
@@ -73,6 +73,8 @@ class _Search:
         if self._wrong(plan, PYTHON):
             return self._not_passes(plan)
         if self._wrong(plan, CPU):
+            if plan.runs and not self._wrong(replace(plan, runs=()), CPU):
+                return Verdict("tiles", "Right step by step, wrong where threads go through steps by tiles.")
             return Verdict("Numba", self._task(plan, CPU))
         return Verdict("none", "Every stage gives the outputs of the recorded graph.")
 

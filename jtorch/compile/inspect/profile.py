@@ -12,7 +12,7 @@ import functools
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,8 @@ _SHOWN = 25  # steps that the text lists
 
 @dataclass(frozen=True)
 class StepTime:
-    """One step: ``us`` is the median of its time, ``flops`` and ``nbytes`` what it computes and touches."""
+    """One step, or a run of steps that threads go through by tiles: ``us`` is the median of its time,
+    ``flops`` and ``nbytes`` what it computes and touches."""
 
     name: str
     kind: str
@@ -94,9 +95,9 @@ def profile(name: str, plan: Any, leaves: list[Any]) -> Profile:
     """Time each step of ``plan``, over copies of what the call reads: nothing outside changes."""
     program = plan.program
     machine = Machine(program.plan, program.target, graph_arguments(plan.capture.inputs, leaves))
-    tasks = program.plan.tasks
-    calls = [machine.runner.call_of(task) for task in tasks]
-    samples: list[list[int]] = [[] for _ in tasks]
+    units = list(_units(program.plan, machine.runner.is_cut))
+    calls = [machine.runner.call_of(*unit) for unit in units]
+    samples: list[list[int]] = [[] for _ in units]
     before = [np.array(a) for a in machine.inputs]
     deadline = time.perf_counter() + _SECONDS
     with np.errstate(all="ignore"):
@@ -107,18 +108,30 @@ def profile(name: str, plan: Any, leaves: list[Any]) -> Profile:
                 start = time.perf_counter_ns()
                 call()
                 times.append(time.perf_counter_ns() - start)
-            if not tasks:
+            if not units:
                 break
-    steps = [_step(t, program.plan, statistics.median(s) / 1e3) for t, s in zip(tasks, samples, strict=True)]
+    steps = [_step(u, program.plan, statistics.median(s) / 1e3) for u, s in zip(units, samples, strict=True)]
     return Profile(name, tuple(steps), limits(threads.count()))
 
 
-def _step(task: Task, plan: Plan, us: float) -> StepTime:
-    source = task.step.eqns[0].source
-    touched = {v: v.type.nbytes for v in (*task.reads, *task.writes)}
+def _units(plan: Plan, is_cut: bool) -> Iterator[Sequence[Task]]:
+    """What is timed at once: a run, or a step of none."""
+    runs = {task: run.tasks for run in plan.runs for task in run.tasks} if is_cut else {}
+    for task in plan.tasks:
+        if task not in runs:
+            yield [task]
+        elif task is runs[task][0]:
+            yield runs[task]
+
+
+def _step(tasks: Sequence[Task], plan: Plan, us: float) -> StepTime:
+    first, alone = tasks[0], len(tasks) == 1
+    source = first.step.eqns[0].source
+    nbytes = sum(v.type.nbytes for v in {v for task in tasks for v in (*task.reads, *task.writes)})
     return StepTime(
-        task.name, task.step.kind.value, "" if source is None else str(source), us, _flops(task, plan),
-        sum(touched.values()),
+        first.name if alone else f"{first.name} and {len(tasks) - 1} more",
+        first.step.kind.value if alone else "run", "" if source is None else str(source), us,
+        sum(_flops(task, plan) for task in tasks), nbytes,
     )  # fmt: skip
 
 

@@ -288,10 +288,10 @@ class Replay(Runner):
     def ended(self) -> int:
         return self.segments[-1].ended if self.segments else self._ended
 
-    def call_of(self, task: Task) -> Callable[..., int]:
-        """What runs one task alone, and gives its status."""
-        host = task.step.kind is StepKind.HOST
-        segment: HostCall | Native = HostCall(task, self) if host else self._native([task])
+    def call_of(self, *tasks: Task) -> Callable[..., int]:
+        """What runs one task alone, or all of a run, and gives its status."""
+        host = tasks[0].step.kind is StepKind.HOST
+        segment: HostCall | Native = HostCall(tasks[0], self) if host else self._native(list(tasks))
         self.failed = segment
         return segment.run
 

@@ -18,6 +18,7 @@ class Runner:
     """
 
     is_atomic = False
+    is_cut = False  # whether threads share steps, and runs of them
     _ended = 0
 
     def __init__(self) -> None:

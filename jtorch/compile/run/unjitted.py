@@ -61,8 +61,9 @@ class Unjitted(Runner):
             self._ended += 1
         return 0
 
-    def call_of(self, task: Task) -> Callable[..., int]:
+    def call_of(self, *tasks: Task) -> Callable[..., int]:
         """What runs one task alone, and gives its status."""
+        (task,) = tasks
         return lambda *arguments: self.run_one(task, arguments)
 
     def run_one(self, task: Task, arguments: Sequence[Any] = ()) -> int:

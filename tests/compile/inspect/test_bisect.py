@@ -26,11 +26,13 @@ import os
 from dataclasses import replace
 from jtorch.compile.codegen import source as written
 from jtorch.compile.graph import passes
-from jtorch.compile.plan import memory
+from jtorch.compile.plan import memory, tiles
 from jtorch.compile.codegen.source import Kernel
 from jtorch.compile.run import replay
 
 fault = os.environ.get("PLANT")
+if fault == "tiles":  # rows that others compute are read
+    tiles._Apart.takes = lambda *_: True
 if fault == "rule":  # exp(x) = exp(exp(x)) once
     passes._RULES_OF["neg"] = [lambda eqn, define: eqn.inputs[0]]
 if fault == "codegen":
@@ -70,16 +72,28 @@ def program(x, w):
     return b, c @ w, (c * a).sum(0)
 
 
-@pytest.fixture(scope="module")
-def script(tmp_path_factory):
+def recurrence(x, w):
+    for _ in range(32):
+        x = jtorch.tanh(x.flip(0) @ w * 0.1)
+    return x
+
+
+def _saved(function, rows, columns, folder):
+    """A script of a compiled program, which may be told to break it."""
     rng = np.random.default_rng(0)
-    x, w = (jtorch.from_numpy(rng.standard_normal((4, 4)).astype(np.float32)) for _ in range(2))
-    f = jtorch.compile(program)
+    arrays = [rng.standard_normal((n, columns)).astype(np.float32) for n in (rows, columns)]
+    x, w = map(jtorch.from_numpy, arrays)
+    f = jtorch.compile(function)
     f(x, w)
-    path = f.save_repro(tmp_path_factory.mktemp("repro"))
+    path = f.save_repro(folder)
     text = path.read_text().replace('if __name__ == "__main__":', PLANT + '\nif __name__ == "__main__":')
     path.write_text(text)
     return path
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    return _saved(program, 4, 4, tmp_path_factory.mktemp("repro"))
 
 
 def run(*arguments, plant=""):
@@ -136,6 +150,13 @@ def test_wrong_native_code(script):
     status, out = run("-m", "jtorch.compile.inspect.bisect", script, plant="numba")
     assert status == 1 and out.startswith("stage: Numba")
     assert "= mul(" in out
+
+
+def test_tiles_that_meet(tmp_path):
+    path = _saved(recurrence, 32, 64, tmp_path)
+    assert run("-m", "jtorch.compile.inspect.bisect", path)[1].startswith("stage: none")
+    status, out = run("-m", "jtorch.compile.inspect.bisect", path, plant="tiles")
+    assert status == 1 and out.startswith("stage: tiles"), out
 
 
 def test_the_links_of_a_planted_program_differ(script):
