@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jtorch.core import threads
+from jtorch.core.pieces import Piece
 from jtorch.core.products import Axis, Product, dot_general_axes, matmul_axes
 from jtorch.native import blas, contraction
 from jtorch.native.contraction import call_of
@@ -71,6 +72,29 @@ def test_windows_are_read_where_they_lie():
     thin = Product((), windows, (Axis(3, 0, 64 * places, 9),), inner)
     many = Product((), (*windows, Axis(1000, 0, 0, 1)), found.columns, inner)
     assert not any(call_of(product, F4).way is Way.DIRECT for product in (short, thin, many))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chunks"),
+    [
+        ((10, 800, 200), 2), ((20, 200, 800), 4), ((64, 256, 512), 16), ((1, 4096, 512), 4), ((4, 64, 64), 1),
+        ((7, 613, 900), 1), ((50, 64, 2000), 1), ((65, 800, 200), 1),  # no divisor, narrow, many rows
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thin_products_come_in_chunks_that_are_small(sizes, chunks, dtype):
+    rows, columns, inner = sizes
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((rows, inner)).astype(dtype)
+    y = generator.standard_normal((inner, columns)).astype(dtype)
+    call = call_of(product(1, rows, columns, inner), np.dtype(dtype))
+    if call.shared is None and blas.reads_small_factors():
+        batch = call.words(Piece("batch", (0, 1)))[4]
+        assert batch == chunks
+    found, expected = contraction.contract(matmul_axes(2, 2), x, y), x.astype(np.float64) @ y
+    if found is None:
+        pytest.skip("there is no private BLAS, or no kernel")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=100 * np.finfo(dtype).eps * np.sqrt(inner))
 
 
 def test_many_small_matrices_that_blas_cannot_walk_are_walked_together():

@@ -16,6 +16,7 @@ from jtorch.core.op import BY_NAME, Kind
 
 _CLONE = BY_NAME["clone"]
 _SEVERAL = 4
+_LARGE = 1 << 24  # bytes: a copy would be read from memory each time, and takes as much of it
 
 
 def finalise(graph: Graph) -> Graph:
@@ -42,10 +43,12 @@ def turned(graph: Graph) -> Graph:
 
 
 def _lies_crosswise(product: Eqn, made_by: dict[Var, Eqn]) -> bool:
-    """Whether the second factor is a matrix whose columns, not rows, lie side by side. That does not depend
-    on the batch."""
+    """Whether the second factor is a matrix whose columns, not rows, lie side by side, and not too large a one.
+    That does not depend on the batch."""
     assert product.op.contracted is not None
     x, y = map(_var, product.inputs)
+    if y.type.nbytes > _LARGE:
+        return False
     layout = layout_of(y, made_by.get)
     axes = product.op.contracted(len(x.shape), len(y.shape), **product.statics)
     if layout is None or axes.batch or (len(axes.columns), len(axes.inner)) != (1, 1):

@@ -7,6 +7,7 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
+from jtorch.compile.graph import finalise as finalise_module
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Eqn, Graph, Literal, Type, Var, check
@@ -200,6 +201,37 @@ def test_a_reshape_out_of_order_copies_first_whatever_the_batch(rows):
 def test_a_transpose_becomes_a_flag_of_the_product():
     graph = finalise(optimised(graph_of(lambda x, w: x @ w.t(), floats(2, 3), floats(4, 3))))
     assert ops(graph) == ["permute", "matmul"]
+
+
+@pytest.mark.parametrize(("uses", "rows"), [(3, 2), (4, 2), (6, 1), (4, 500)])
+def test_a_weight_of_several_products_is_turned_once(uses, rows):
+    """Whatever the batch, and not where its rows lie side by side already."""
+
+    def across(x, w):
+        return plain(x, w.t())
+
+    def plain(x, w):
+        for _ in range(uses):
+            x = x @ w
+        return x
+
+    for function in (across, plain):
+        graph = finalise(optimised(graph_of(function, floats(rows, 3), floats(3, 3))))
+        check(graph)
+        assert ops(graph).count("clone") == (function is across and uses >= 4)
+        products = [eqn for eqn in graph.eqns if eqn.op.name == "matmul"]
+        assert len({eqn.inputs[1] for eqn in products}) == 1 and len(products) == uses
+
+
+def test_a_large_weight_is_not_turned(monkeypatch):
+    def repeated(x, w):
+        for _ in range(4):
+            x = x @ w.t()
+        return x
+
+    monkeypatch.setattr(finalise_module, "_LARGE", 35)
+    graph = finalise(optimised(graph_of(repeated, floats(2, 3), floats(3, 3))))
+    assert ops(graph) == ["permute", *["matmul"] * 4]
 
 
 def test_a_product_of_repeated_rows_copies_nothing():
