@@ -43,7 +43,7 @@ def turned(graph: Graph) -> Graph:
 
 
 def _lies_crosswise(product: Eqn, made_by: dict[Var, Eqn]) -> bool:
-    """Whether the second factor is a matrix whose columns, not rows, lie side by side, and not too large a one.
+    """Whether the second factor is a matrix whose columns, not rows, lie side by side, and not a large one.
     That does not depend on the batch."""
     assert product.op.contracted is not None
     x, y = map(_var, product.inputs)

@@ -58,8 +58,8 @@ class Group:
     style: Style = Style.MAP
     after: set[Group] = field(default_factory=set)  # groups that must run before it
     before: set[Group] = field(default_factory=set)  # and those that must run after it
-    first: int = 0  # the places in the graph of its first and its last equation
-    last: int = 0
+    first: int = 0  # the place in the graph of its first equation
+    reach: int = 0  # and of the last one in it and in all that must run before it
 
     @property
     def sums_in_memory(self) -> bool:
@@ -134,7 +134,7 @@ class Fuser:
     def _add(self, eqn: Eqn) -> None:
         """A new group for ``eqn``, merged with those that make what it reads."""
         group = _single(eqn) if runs_in_loops(eqn) else Group([eqn], (), style=Style.CALL)
-        group.first = group.last = self.places[eqn]
+        group.first = group.reach = self.places[eqn]
         self.groups[group] = None
         self.group_of[eqn] = group
         made_by = self.reader.made_by
@@ -147,6 +147,16 @@ class Fuser:
     def _order(self, first: Group, second: Group) -> None:
         second.after.add(first)
         first.before.add(second)
+        self._reaches(second, first.reach)
+
+    def _reaches(self, group: Group, place: int) -> None:
+        """Note that ``group`` waits for the equation at ``place``, and so does what waits for it."""
+        stack = [group]
+        while stack:
+            group = stack.pop()
+            if group.reach < place:
+                group.reach = place
+                stack += group.before
 
     def try_merge(self, a: Group, b: Group) -> bool:
         """Put ``b`` into ``a`` if that is right and pays."""
@@ -156,7 +166,7 @@ class Fuser:
         assert merged is not None
         a.domain, a.reduced, a.style = merged
         a.eqns = sorted(a.eqns + b.eqns, key=self.places.__getitem__)
-        a.first, a.last = min(a.first, b.first), max(a.last, b.last)
+        a.first = min(a.first, b.first)
         for eqn in b.eqns:
             self.group_of[eqn] = a
         del self.groups[b]
@@ -168,6 +178,7 @@ class Fuser:
             group.after.discard(b)
             if group is not a:
                 self._order(a, group)
+        self._reaches(a, b.reach)
         return True
 
     def _merge_siblings(self) -> None:
@@ -217,8 +228,8 @@ class Fuser:
             group = stack.pop()
             if group is a:
                 return True
-            # a group that ends before ``a`` begins can read nothing of it
-            more = [g for g in group.after if g.last >= a.first and g not in seen]
+            # what ends, with all that it waits for, before ``a`` begins can read nothing of it
+            more = [g for g in group.after if g.reach >= a.first and g not in seen]
             seen.update(more)
             stack += more
         return False
@@ -351,7 +362,7 @@ def _step(group: Group) -> Step:
 def _lonely(graph: Graph, fuser: Fuser, stored: set[Var]) -> list[Group]:
     """Repeated equations whose results must be in memory too: each gets a group that stores it."""
     return [
-        Group([e], e.outputs[0].shape, first=k, last=k)
+        Group([e], e.outputs[0].shape, first=k)
         for k, e in enumerate(graph.eqns)
         if e not in fuser.group_of and not is_alias(e) and not stored.isdisjoint(e.outputs)
     ]

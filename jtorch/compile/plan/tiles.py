@@ -44,7 +44,7 @@ FULL_ROWS, LEAST_ROWS = 16, 8
 """Rows of a product that a tile should have, and that it has at least: with fewer, registers are not full."""
 
 MOST_TILES = 16
-_PATIENCE = 16  # steps that wait, one after the other, before a run has ended
+_PATIENCE = 16  # steps that wait, and two more for each that is in a run, before it has ended
 
 
 class Run(NamedTuple):
@@ -83,42 +83,40 @@ def together(
 ) -> tuple[list[Task], list[Run]]:
     """The steps in an order in which the runs among them are in one piece, and these."""
     parts = _Divided(find, memory)
-    done: list[Task] = []
+    steps = list(order)
     runs: list[Run] = []
-    rest = list(order)
-    while rest:
-        found = _run(rest, after, parts)
-        if found is None:
-            done.append(rest.pop(0))
-            continue
-        run, waiting, seen = found
-        done += run.tasks
-        runs.append(run)
-        rest = waiting + rest[seen:]
-    return done, runs
+    tried: set[Task] = set()  # where no run begins that is worth it
+    k = 0
+    while k < len(steps):
+        if steps[k] not in tried and parts.rows(steps[k]) >= 2 * LEAST_ROWS:
+            run, waiting = _grown(steps, k, after, parts)
+            tiles = run.tiles()
+            if tiles > 1:
+                runs.append(run.finished(tiles))
+                steps[k : k + len(run.tasks) + len(waiting)] = run.tasks + waiting
+                k += len(run.tasks)
+                continue
+            tried.update(run.tasks)
+        k += 1
+    return steps, runs
 
 
-def _run(
-    steps: Sequence[Task], after: Mapping[Task, set[Task]], parts: _Divided
-) -> tuple[Run, list[Task], int] | None:
-    """The run that the first step begins, those that wait for its end, and how many steps are looked at."""
-    size = parts.begins(steps[0])
-    if not size:
-        return None
-    run, since = _Growing(parts, size), 0
+def _grown(
+    steps: Sequence[Task], first: int, after: Mapping[Task, set[Task]], parts: _Divided
+) -> tuple[_Growing, list[Task]]:
+    """The run that step ``first`` begins, and the steps that wait for its end."""
+    run = _Growing(parts, parts.rows(steps[first]))
     waiting: list[Task] = []
-    for task in itertools.takewhile(parts.may_wait, steps):
-        if since == _PATIENCE:
+    held: set[Task] = set()
+    for task in itertools.islice(steps, first, None):
+        if len(waiting) > _PATIENCE + 2 * len(run.tasks) or not parts.may_wait(task):
             break
-        if after[task].isdisjoint(waiting) and run.takes(task):
-            since = 0
-        else:
+        if not after[task].isdisjoint(held) or not run.takes(task):
             waiting.append(task)
-            since += 1
+            held.add(task)
         if not run.tasks:
-            return None
-    tiles = run.tiles()
-    return None if tiles < 2 else (run.finished(tiles), waiting, len(run.tasks) + len(waiting))
+            break
+    return run, waiting
 
 
 class _Divided:
@@ -129,8 +127,9 @@ class _Divided:
         self._products: dict[Task, footprints.Factors] = {}
         self._axes: dict[Task, tuple[str, int] | None] = {}
         self._times: dict[Task, float] = {}
+        self._halves: dict[tuple[Task, Piece], list[Touched]] = {}
 
-    def begins(self, task: Task) -> int:
+    def rows(self, task: Task) -> int:
         """The rows of all matrices of a product that may begin a run; 0 of another step."""
         if task.step.kind is not StepKind.GEMM or not self.may_wait(task) or self.axis(task) is None:
             return 0
@@ -159,7 +158,10 @@ class _Divided:
         if task.visible or task.can_fail:
             return None
         if task.nest is None:
-            batch, rows, _, _ = self._product(task).product.sizes
+            product = self._product(task).product
+            if product.rows_overlap or product.exchanged().rows_overlap:  # it may be cut along others
+                return None
+            batch, rows, _, _ = product.sizes
             return ("batch", batch) if batch > 1 else ("rows", rows)
         loop = None if task.nest.style is Style.SCATTER else divided(task.nest)
         return None if loop is None else ("", loop.size)
@@ -170,6 +172,12 @@ class _Divided:
             assert factors is not None  # see graph/finalise.py
             self._products[task] = factors
         return self._products[task]
+
+    def half(self, task: Task, piece: Piece) -> list[Touched]:
+        """What ``touched`` gives, remembered: a step may be asked for several runs."""
+        if (task, piece) not in self._halves:
+            self._halves[task, piece] = list(self.touched(task, piece))
+        return self._halves[task, piece]
 
     def touched(self, task: Task, piece: Piece) -> Iterator[Touched]:
         """By the memory that it is in."""
@@ -194,7 +202,7 @@ class _Growing:
     def takes(self, task: Task) -> bool:
         """Add a step, if its tiles are apart from those of all others."""
         pieces = self._pieces(task, 2)
-        if pieces is None or not self.halves.takes([list(self.parts.touched(task, p)) for p in pieces]):
+        if pieces is None or not self.halves.takes([self.parts.half(task, p) for p in pieces]):
             return False
         self.tasks.append(task)
         return True

@@ -88,27 +88,31 @@ def run(function: Callable, values: tuple, statics: dict[str, Any], least: int =
         found = known(values)
         if found is not NotImplemented:
             return found
+    elif key in _calls:
+        return NotImplemented
     arrays: list[np.ndarray] = []
     form = _form(values, arrays, [])
     fixed = tuple([(name, _form(value)) for name, value in statics.items()])
     if arrays[0].dtype not in _REAL:
         return NotImplemented
+    if len(_calls) >= _MOST_CALLS:
+        _calls.clear()
     largest = max(arrays, key=_size)
     for rows in _ways(largest.shape, arrays, least):
         if rows is None:
             call = _at_once(function, form, fixed)
         else:
             call = _in_blocks(function, values, fixed, arrays, rows)
-        found = NotImplemented if call is None else call(values)
-        if call is not None and found is not NotImplemented:
-            if len(_calls) >= _MOST_CALLS:
-                _calls.clear()
+        if call is not None:
             _calls[key] = call
-            return found
+            found = call(values)
+            if found is not NotImplemented:
+                return found
+    _calls.setdefault(key, None)  # there are no kernels for it
     return NotImplemented
 
 
-_calls: dict[Any, _Call] = {}
+_calls: dict[Any, _Call | None] = {}
 _MOST_CALLS = 4096
 
 

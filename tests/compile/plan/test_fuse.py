@@ -227,3 +227,17 @@ def test_time_grows_with_the_graph_and_not_with_its_square():
     short, long = seconds(32), seconds(128)
     assert short < 0.5
     assert long < 12 * short
+
+
+def test_a_group_that_ends_early_may_wait_for_one_that_ends_late():
+    """``h`` and ``k`` are one kernel, which waits for ``a``: what waits for ``h`` is no kernel with ``a``."""
+
+    def program(x, y, w):
+        h = x.exp()
+        g = (h @ w) @ w
+        a = y.sin()
+        k = x.cos() * a.flip(0)
+        return h, a, k, y.cos() * g
+
+    with jtorch.no_grad():
+        assert_chain(program, [floats(4, 4), floats(4, 4), floats(4, 4)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from jtorch.compile.run import replay
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.core import threads
 from tests.compile.chain import (
+    Machine,
     arguments_of,
     assert_link,
     destinations_of,
@@ -343,3 +346,47 @@ def test_ranges_are_a_set(seed):
             expected |= set(range(start, end))
     assert expected == {k for s, e in zip(ranges.starts, ranges.ends, strict=True) for k in range(s, e)}
     assert all(e < s for e, s in zip(ranges.ends, ranges.starts[1:], strict=False))
+
+
+def branches(x, padding, *weights):
+    return jtorch.cat([jtorch.relu(nn.functional.conv2d(x, w, padding=padding)) for w in weights], 1)
+
+
+@pytest.mark.parametrize(("size", "padding"), [(4, 1), (7, 0)])
+def test_windows_that_overlap_are_in_no_run(size, padding):
+    """A long sum over them may be computed with the factors exchanged, and with them what is cut."""
+    leaves = floats(1, 256, size, size), padding, *(floats(32, 256, 3, 3, seed=k) for k in range(6))
+    step = jtorch.compile(branches)
+    with jtorch.no_grad():
+        for n in (1, 2):
+            threads.set_count(n)
+            assert jtorch.allclose(step(*leaves), branches(*leaves), rtol=1e-4, atol=1e-4)
+
+
+def test_products_that_set_their_library_s_threads_go_step_by_step():
+    """SciPy's BLAS has one number of threads for the process: a kernel sets it, and afterwards back."""
+    with jtorch.no_grad():
+        plan, made = plan_of(cells, leaves_of("states"))
+    runner = Machine(plan, CPU, arguments_of(made)).runner
+    tasks = list(plan.tasks)
+    assert len(list(runner._groups(tasks))) < len(tasks)
+    for task, (factors, call) in runner._products.items():
+        runner._products[task] = factors, dataclasses.replace(call, threaded=(0,))
+    assert list(runner._groups(tasks)) == tasks
+
+
+@pytest.mark.parametrize("batch", [8, 24])
+def test_looking_for_runs_takes_time_in_proportion(batch, monkeypatch):
+    """Steps that mix rows, and rows too few for two tiles: none is looked at more than some times."""
+    looked, real = Counter(), tiles._Growing.takes
+
+    def takes(run, task):
+        looked[task] += 1
+        return real(run, task)
+
+    monkeypatch.setattr(tiles._Growing, "takes", takes)
+    with jtorch.no_grad():
+        plan, _ = plan_of(normalized, leaves_of("states", batch=batch, steps=100, inner=16))
+    assert len(plan.tasks) > 200
+    assert sum(looked.values()) < 40 * len(plan.tasks)
+    assert batch >= 16 or not looked
