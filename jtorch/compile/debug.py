@@ -73,7 +73,7 @@ def plan_text(plan: Plan) -> str:
     for k, task in enumerate(plan.tasks):
         if task in begins:
             run = begins[task]
-            rows.append(f"    threads go through {len(run.tasks)} steps in {run.tiles} tiles:")
+            rows.append(f"    threads may go through {len(run.tasks)} steps in {run.tiles} tiles:")
         kind = task.name if task.nest is not None else f"{task.step.kind} {task.name}"
         reads = ", ".join(sorted(map(place, task.reads)))
         writes = ", ".join(sorted(map(place, task.writes)))

@@ -1,8 +1,9 @@
 """A product of matrices as argument blocks, for BLAS or for our own kernel.
 
 Our own take every layout, and are faster where matrices are large or many; BLAS starts sooner, and does less
-for a matrix that is thin. Both modes choose here, so a product has the same bits in both, unless compiled
-code has cut its rows (``plan/tiles.py``), of which BLAS may add up fewer in another order.
+for a matrix that is thin. Both modes choose here, eager mode for products of four million multiplications
+and more, so these have the same bits in both, unless compiled code has cut rows (``plan/tiles.py``): BLAS may
+add up fewer in another order.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _LONG_INNER, _PER_ROW, _MOST_ROWS, _FILLED = 2048, 2, 8192, 0.9
 
 # Small products BLAS computes from where the factors lie, others from copies. Of so few rows the columns come
 # in chunks that are small: for 10 x 200 x 800 that takes 31 us instead of 53, for 16 x 256 x 1024 77 and not
-# 174, for 64 x 256 x 256 75 and not 86.
-_FEW_ROWS, _LEAST_CHUNK = 64, 32
+# 174, for 40 x 200 x 800 112 and not 131; in chunks of 32 columns 10 x 1024 x 3000 takes 1.45 times as long.
+_FEW_ROWS, _LEAST_CHUNK = 64, 64
 
 FAILURES = {
     blas.TOO_LARGE: "a size of a matrix product does not fit BLAS's 32 bits",
@@ -107,7 +108,6 @@ class Call:
             sizes["rows"], sizes["columns"], sizes["inner"], *(matrix.leading for matrix in self.matrices),
             _ONE, _ZERO, *self.threaded,
         ]  # fmt: skip
-
 
     def _chunk(self, batch: int, rows: int, columns: int, inner: int) -> int:
         """Columns that BLAS multiplies at a time: where rows are few, so many that it copies no factor."""

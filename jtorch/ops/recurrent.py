@@ -11,6 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.html#recurrent-layers
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import accumulate
 
 from jtorch.core.op import composite
 from jtorch.ops.contraction import swap
@@ -35,10 +36,10 @@ def _chunks(xp, x, count):
     return [_part(xp, x, k * n, (k + 1) * n, axis=1) for k in range(count)]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _steps(sizes, reverse):
     """((first row, number of rows), ...) in the order in which the steps are computed."""
-    starts = [sum(sizes[:t]) for t in range(len(sizes))]
+    starts = accumulate(sizes[:-1], initial=0)
     found = list(zip(starts, sizes, strict=True))
     return tuple(found[::-1] if reverse else found)
 
@@ -48,15 +49,16 @@ BLOCK = 8
 A plan for them is made for each number of rows, in 40 to 80 ms for an LSTM of 64, whose training step takes
 1.5 ms then and not 2.6; of 16 steps it takes twice as long to make, and gains no more.
 """
+_LEAST_BLOCKS = 3  # of a layer: fewer take too many calls to earn that
 
 
 def _blocks(xp, sizes, reverse):
-    """[(first row, number of rows of a step, number of steps)], in the order in which they are computed:
+    """((first row, number of rows of a step, number of steps), ...), in the order in which they are computed:
     steps that have as many rows; where each call runs at once, BLOCK of them or a single one."""
     return _blocks_of(sizes, reverse, runs_at_once(xp))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _blocks_of(sizes, reverse, at_once):
     found: list = []
     for start, n in _steps(sizes, reverse):
@@ -65,28 +67,37 @@ def _blocks_of(sizes, reverse, at_once):
             found.append((min(begin, start), n, count + 1))
         else:
             found.append((start, n, 1))
-    return [part for block in found for part in _divided(block, reverse)] if at_once else found
+    return tuple([part for block in found for part in _divided(block, reverse)] if at_once else found)
 
 
 def _divided(block, reverse):
     start, n, count = block
-    counts = [BLOCK] * (count // BLOCK) + [1] * (count % BLOCK)
-    starts = [start + n * sum(counts[:k]) for k in range(len(counts))]
+    whole = count // BLOCK if count >= _LEAST_BLOCKS * BLOCK else 0
+    counts = [BLOCK] * whole + [1] * (count - whole * BLOCK)
+    before = accumulate(counts[:-1], initial=0)
     if reverse:
         end = start + n * count
-        starts = [end - n * sum(counts[: k + 1]) for k in range(len(counts))]
+        starts = [end - n * (done + many) for done, many in zip(before, counts, strict=True)]
+    else:
+        starts = [start + n * done for done in before]
     return [(begin, n, many) for begin, many in zip(starts, counts, strict=True)]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _in_turn(n, count, reverse):
-    """[(first row, end)] of the steps of a block."""
-    return [(start, start + n) for start, _ in _steps((n,) * count, reverse)]
+    """((first row, end), ...) of the steps of a block."""
+    return tuple([(start, start + n) for start, _ in _steps((n,) * count, reverse)])
 
 
 def _some(xp, x, start, n, count):
     """The rows of a block; None of None."""
     return None if x is None else _part(xp, x, start, start + n * count)
+
+
+def _block(xp, count, function, *values):
+    """What the function gives for a block of steps: of a single one it calls kernels itself, which serve any
+    number of rows."""
+    return function(xp, *values) if count == 1 else formula(xp, function, *values)
 
 
 def _resized(xp, state, n, first, gone):
@@ -156,7 +167,7 @@ def rnn_layer(xp, x, weight, h, *, sizes, reverse, relu):
     for start, n, count in _blocks(xp, sizes, reverse):
         state = _resized(xp, state, n, h, gone)
         rows = _some(xp, x, start, n, count)
-        outs += formula(xp, _rnn_steps, rows, weight, state, n, count, reverse, relu)
+        outs += _block(xp, count, _rnn_steps, rows, weight, state, n, count, reverse, relu)
         state = outs[-1]
     return _joined(xp, outs, reverse), _whole(xp, state, gone)
 
@@ -182,7 +193,7 @@ def _(xp, g, out0, weight, h, needs, sizes, reverse, relu):
     for start, n, count in _blocks(xp, sizes, not reverse):
         dh = _resized(xp, dh, n, g[1], gone)
         rows = (_some(xp, a, start, n, count) for a in (g[0], slope))
-        *found, dh = formula(xp, _rnn_back, *rows, weight, dh, n, count, not reverse)
+        *found, dh = _block(xp, count, _rnn_back, *rows, weight, dh, n, count, not reverse)
         parts += found
     dx = _joined(xp, parts, not reverse)
     dw = xp.matmul(swap(xp, dx), _previous(xp, out0, h, sizes, reverse)) if needs[1] else None
@@ -217,7 +228,7 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
         state = _resized(xp, state, n, h, h_gone)
         cell = _resized(xp, cell, n, c, c_gone)
         rows = _some(xp, x, start, n, count)
-        found = formula(xp, _lstm_steps, rows, weight, projection, state, cell, n, count, reverse)
+        found = _block(xp, count, _lstm_steps, rows, weight, projection, state, cell, n, count, reverse)
         for k, parts in enumerate(kept):
             parts += found[k::6]
         state, cell = kept[0][-1], kept[5][-1]
@@ -275,11 +286,11 @@ def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs
     for start, n, count in _blocks(xp, sizes, not reverse):
         dh, dc = _resized(xp, dh, n, g[1], h_gone), _resized(xp, dc, n, g[2], c_gone)
         rows = (_some(xp, a, start, n, count) for a in (slopes, g[0], to_cell, out4, g[7], given))
-        *found, dh, dc = formula(
-            xp, _lstm_back, *rows, weight, projection, dh, dc, n, count, not reverse
+        *found, dh, dc = _block(
+            xp, count, _lstm_back, *rows, weight, projection, dh, dc, n, count, not reverse
         )
-        parts += found[::2]
-        outs += found[1::2]
+        parts += found if projection is None else found[::2]
+        outs += [] if projection is None else found[1::2]
     dx = _joined(xp, parts, not reverse)
     dw = xp.matmul(swap(xp, dx), _previous(xp, out0, h, sizes, reverse)) if needs[1] else None
     dp = None
@@ -291,11 +302,12 @@ def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs
 def _lstm_back(
     xp, slopes, dout, to_cell, forget, dcells, given, weight, projection, dh, dc, n, count, reverse
 ):
-    """(the gradients of what the gates saw and of the output, step by step; those of the states before)"""
+    """(the gradients of what the gates saw and, with a projection, of the output, step by step; those of the
+    states before)"""
     found: list = []
     for start, stop in _in_turn(n, count, reverse):
         dh = dh + _part(xp, dout, start, stop)
-        state = dh
+        output = dh
         if projection is not None:
             dh = xp.matmul(dh, projection)
         dc = dc + dh * _part(xp, to_cell, start, stop)
@@ -304,7 +316,7 @@ def _lstm_back(
         dz = xp.cat(dc, dc, dc, dh, axis=1) * _part(xp, slopes, start, stop)
         if given is not None:
             dz = dz + _part(xp, given, start, stop)
-        found += dz, state
+        found += (dz,) if projection is None else (dz, output)
         dh = xp.matmul(dz, weight)
         dc = dc * _part(xp, forget, start, stop)
     return (*found, dh, dc)
@@ -325,8 +337,8 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     state = _begin(xp, h, sizes, reverse)
     for start, n, count in _blocks(xp, sizes, reverse):
         state = _resized(xp, state, n, h, gone)
-        found = formula(
-            xp, _gru_steps, _some(xp, x, start, n, count), weight, bias, state, n, count, reverse
+        found = _block(
+            xp, count, _gru_steps, _some(xp, x, start, n, count), weight, bias, state, n, count, reverse
         )
         for k, parts in enumerate(kept):
             parts += found[k::5]
@@ -349,6 +361,7 @@ def _gru_steps(xp, x, weight, bias, state, n, count, reverse):
 def _gru_cell(xp, product, bias, x, state):
     """(r, u, n, what r multiplies, the next state)"""
     zr, zu, q = _chunks(xp, product if bias is None else product + bias, 3)
+    q = xp.clone(q)  # a result: it has memory of its own
     xr, xu, xn = _chunks(xp, x, 3)
     r, u = xp.sigmoid(xr + zr), xp.sigmoid(xu + zu)
     n = xp.tanh(xn + r * q)
@@ -389,7 +402,7 @@ def _(xp, g, out0, out2, out3, out4, out5, weight, bias, h, needs, sizes, revers
     for start, n, count in _blocks(xp, sizes, not reverse):
         dh = _resized(xp, dh, n, g[1], gone)
         rows = (_some(xp, a, start, n, count) for a in (slopes, g[0], out3, given))
-        *found, dh = formula(xp, _gru_back, *rows, weight, dh, n, count, not reverse)
+        *found, dh = _block(xp, count, _gru_back, *rows, weight, dh, n, count, not reverse)
         parts += found[::2]
         totals += found[1::2]
     dz = _joined(xp, parts, not reverse)

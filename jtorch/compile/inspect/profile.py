@@ -116,7 +116,8 @@ def profile(name: str, plan: Any, leaves: list[Any]) -> Profile:
 
 def _units(plan: Plan, is_cut: bool) -> Iterator[Sequence[Task]]:
     """What is timed at once: a run, or a step of none."""
-    runs = {task: run.tasks for run in plan.runs for task in run.tasks} if is_cut else {}
+    units = [run.tasks for run in plan.runs] if is_cut else []
+    runs = {task: unit for unit in units for task in unit}
     for task in plan.tasks:
         if task not in runs:
             yield [task]

@@ -342,7 +342,6 @@ class _Planner:
         assert len(order) == len(self.tasks), "the schedule has a cycle"
         return order
 
-
     def _in_runs(self, order: list[Task], over: dict[Var, Var]) -> tuple[list[Task], list[Run]]:
         """The order with its runs in one piece, in which what is written over is read before as it was. While
         something runs in the background, whoever waits for it ends what the executor does in one go."""

@@ -41,7 +41,8 @@ LONGEST = LEAST_TOTAL
 """Microseconds of a step that is in a run: what takes longer is cut by itself as well."""
 
 FULL_ROWS, LEAST_ROWS = 16, 8
-"""Rows of a product that a tile should have, and that it has at least: with fewer, registers are not full."""
+"""Rows that a tile should have of the product that begins a run, and has at least: with fewer, registers are
+not full. Other steps are cut in proportion. Tiles are a power of two."""
 
 MOST_TILES = 16
 _PATIENCE = 16  # steps that wait, and two more for each that is in a run, before it has ended
@@ -84,15 +85,17 @@ def together(
     """The steps in an order in which the runs among them are in one piece, and these."""
     parts = _Divided(find, memory)
     steps = list(order)
+    if sum(parts.time(task) for task in steps if task.step.kind is not StepKind.HOST) < LEAST_TOTAL:
+        return steps, []
     runs: list[Run] = []
     tried: set[Task] = set()  # where no run begins that is worth it
     k = 0
     while k < len(steps):
         if steps[k] not in tried and parts.rows(steps[k]) >= 2 * LEAST_ROWS:
             run, waiting = _grown(steps, k, after, parts)
-            tiles = run.tiles()
-            if tiles > 1:
-                runs.append(run.finished(tiles))
+            finished = run.finished()
+            if finished is not None:
+                runs.append(finished)
                 steps[k : k + len(run.tasks) + len(waiting)] = run.tasks + waiting
                 k += len(run.tasks)
                 continue
@@ -221,31 +224,27 @@ class _Growing:
         found = [edge // self.size for edge in edges]
         return [Piece(name, both) for both in itertools.pairwise(found)]
 
-    def tiles(self) -> int:
-        """How many there are; 1 where a run is not worth it."""
+    def finished(self) -> Run | None:
+        """The run in as many tiles as pay; None where it is not worth it."""
         time = sum(map(self.parts.time, self.tasks))
         if len(self.tasks) < 2 or time < LEAST_TIME:
-            return 1
+            return None
         most = self.size // (FULL_ROWS if self.size >= 2 * FULL_ROWS else LEAST_ROWS)
-        tiles = 2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))
-        return next((n for n in _halved(tiles) if self._apart(n) is not None), 1)
+        for tiles in _halved(2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))):
+            apart = self.halves if tiles == 2 else self._apart(tiles)
+            if apart is not None:
+                pieces = {task: self._pieces(task, tiles) or [] for task in self.tasks}
+                edges = [k * self.size // tiles for k in range(tiles + 1)]
+                return Run(pieces, tiles, apart.shares(edges, self.size))
+        return None
 
     def _apart(self, tiles: int) -> _Apart | None:
+        """What so many tiles touch; None where they meet."""
         found = _Apart(tiles)
         for task in self.tasks:
             pieces = self._pieces(task, tiles)
             if pieces is None or not found.takes([list(self.parts.touched(task, p)) for p in pieces]):
                 return None
-        return found
-
-    def finished(self, tiles: int) -> Run:
-        pieces = {task: self._pieces(task, tiles) or [] for task in self.tasks}
-        edges = [k * self.size // tiles for k in range(tiles + 1)]
-        return Run(pieces, tiles, self._apart_of(tiles).shares(edges, self.size))
-
-    def _apart_of(self, tiles: int) -> _Apart:
-        found = self._apart(tiles)
-        assert found is not None
         return found
 
 

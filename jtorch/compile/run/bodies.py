@@ -48,6 +48,7 @@ _CONSTANTS = (bool, int, str, type(None), np.dtype)
 _KINDS = {Kind.ELEMENTWISE, Kind.REDUCTION, Kind.VIEW, Kind.CONTRACTION}
 _MOST_EQUATIONS = 400  # a convolution of each channel by itself has 12 for each tap
 
+
 class _Array(NamedTuple):
     """What a plan is made for in place of an array.
 
@@ -83,37 +84,31 @@ def run(function: Callable, values: tuple, statics: dict[str, Any], least: int =
         key = _key(function, values, statics, least)
     except TypeError:  # an argument that no formula expects: it is for NumPy to take or to refuse
         return NotImplemented
-    known = _calls.get(key)
-    if known is not None:
-        found = known(values)
-        if found is not NotImplemented:
-            return found
-    elif key in _calls:
-        return NotImplemented
+    known = _calls.get(key, _NEW)
+    if known is not _NEW:
+        return NotImplemented if known is None else known(values)
     arrays: list[np.ndarray] = []
     form = _form(values, arrays, [])
     fixed = tuple([(name, _form(value)) for name, value in statics.items()])
-    if arrays[0].dtype not in _REAL:
-        return NotImplemented
     if len(_calls) >= _MOST_CALLS:
         _calls.clear()
+        _kernels.cache_clear()
     largest = max(arrays, key=_size)
-    for rows in _ways(largest.shape, arrays, least):
+    for rows in _ways(largest.shape, arrays, least) if arrays[0].dtype in _REAL else ():
         if rows is None:
-            call = _at_once(function, form, fixed)
+            call = _for_sizes(function, form, fixed)
         else:
             call = _in_blocks(function, values, fixed, arrays, rows)
         if call is not None:
             _calls[key] = call
-            found = call(values)
-            if found is not NotImplemented:
-                return found
-    _calls.setdefault(key, None)  # there are no kernels for it
+            return call(values)
+    _calls[key] = None  # there are no kernels for it
     return NotImplemented
 
 
+_NEW: Any = object()
 _calls: dict[Any, _Call | None] = {}
-_MOST_CALLS = 4096
+_MOST_CALLS = 2048
 
 
 def _key(function: Callable, values: tuple, statics: dict[str, Any], least: int) -> Any:
@@ -206,7 +201,7 @@ class _Rows(NamedTuple):
         return _Array(array.dtype, (self.at_once, *row), (self.at_once + 3, *row))
 
 
-def _at_once(function: Callable, form: tuple, statics: tuple) -> _Call | None:
+def _for_sizes(function: Callable, form: tuple, statics: tuple) -> _Call | None:
     kernels = _kernels(function, form, statics)
     return None if kernels is None else _Call([(kernels, 0, [])])
 
@@ -381,7 +376,7 @@ class _Call:
         kernels, size, begins = parts[0]
         self.kernels, self.parts = kernels, parts
         self.flat = rows is not None and rows.pointwise
-        self.at_once = rows is None or (begins == [0] and len(parts) == 1 and size == self._count(rows))
+        self.in_one_go = rows is None or (begins == [0] and len(parts) == 1 and size == self._count(rows))
         self.has_rows = [*has_rows, *(True for _ in kernels.types)]
         self.types = kernels.types
         if rows is not None:
@@ -395,10 +390,10 @@ class _Call:
         """What the function gives, as it gives it; NotImplemented where a kernel refuses an element."""
         arrays: list[np.ndarray] = []
         numbers: list[float] = []
-        _sorted(values, arrays, numbers)
+        _gathered(values, arrays, numbers)
         results = [np.empty(shape, dtype) for shape, dtype in self.types]
         lie = [*map(_in_order, arrays), *results]
-        if not (self.kernels.run(lie, numbers) if self.at_once else self._in_turn(lie, numbers)):
+        if not (self.kernels.run(lie, numbers) if self.in_one_go else self._in_turn(lie, numbers)):
             return NotImplemented
         found = [*arrays, *results]
         given = tuple([None if k is None else found[k] for k in self.kernels.places])
@@ -415,7 +410,7 @@ class _Call:
         )
 
 
-def _sorted(values: tuple, arrays: list[np.ndarray], numbers: list[float]) -> None:
+def _gathered(values: tuple, arrays: list[np.ndarray], numbers: list[float]) -> None:
     """The arrays and the numbers among arguments, as ``_form`` finds them."""
     for value in values:
         kind = value.__class__
@@ -424,7 +419,7 @@ def _sorted(values: tuple, arrays: list[np.ndarray], numbers: list[float]) -> No
         elif kind is float:
             numbers.append(value)
         elif kind is tuple or kind is list:
-            _sorted(value, arrays, numbers)
+            _gathered(value, arrays, numbers)
 
 
 def _in_order(array: np.ndarray) -> np.ndarray:

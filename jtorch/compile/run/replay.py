@@ -156,7 +156,8 @@ class Replay(Runner):
 
     def _groups(self, tasks: list[Task]) -> Iterator[Task | Run]:
         """The runs among the tasks, where threads share work, and each other task by itself."""
-        found = [run for run in self.plan.runs if self.is_cut and self._goes_by_tiles(run, tasks)]
+        here = set(tasks) if self.is_cut else set()
+        found = [run for run in self.plan.runs if run.pieces.keys() <= here and self._goes_by_tiles(run)]
         runs = {run.tasks[0]: run for run in found}
         inside = {task for run in runs.values() for task in run.tasks}
         for task in tasks:
@@ -165,12 +166,11 @@ class Replay(Runner):
             elif task not in inside:
                 yield task
 
-    def _goes_by_tiles(self, run: Run, tasks: list[Task]) -> bool:
-        """Whether all of a run are among the tasks, and each of its products is cut as the plan says, by a
-        kernel that several threads may be in: SciPy's BLAS has a number of threads that they would change."""
-        products = [self._product(task) for task in run.tasks if task.nest is None]
-        plain = all(call.product is factors.product and not call.threaded for factors, call in products)
-        return plain and set(run.tasks) <= set(tasks)
+    def _goes_by_tiles(self, run: Run) -> bool:
+        """Whether each product of a run is cut as the plan says, by a kernel that several threads may be in:
+        SciPy's BLAS has a number of threads that they would change."""
+        products = [self._product(task) for task in run.pieces if task.nest is None]
+        return all(call.product is factors.product and not call.threaded for factors, call in products)
 
     def _size(self, group: Task | Run) -> int:
         """The words of its argument blocks."""

@@ -203,10 +203,14 @@ def test_a_transpose_becomes_a_flag_of_the_product():
     assert ops(graph) == ["permute", "matmul"]
 
 
-@pytest.mark.parametrize(("uses", "rows"), [(3, 2), (4, 2), (6, 1), (4, 500)])
-def test_a_weight_of_several_products_is_turned_once(uses, rows):
-    """Whatever the batch, and not where its rows lie side by side already."""
-
+@pytest.mark.parametrize(
+    ("uses", "rows", "dtype", "clones"),
+    [
+        (11, 9, "f4", 0), (12, 9, "f4", 1), (30, 64, "f8", 1), (30, 65, "f4", 0), (30, 7, "f4", 0),
+        (30, 9, "i8", 0),
+    ],
+)  # fmt: skip
+def test_a_weight_of_many_short_products_is_turned_once(uses, rows, dtype, clones):
     def across(x, w):
         return plain(x, w.t())
 
@@ -215,23 +219,24 @@ def test_a_weight_of_several_products_is_turned_once(uses, rows):
             x = x @ w
         return x
 
-    for function in (across, plain):
-        graph = finalise(optimised(graph_of(function, floats(rows, 3), floats(3, 3))))
+    leaves = [jtorch.from_numpy(np.ones(shape, dtype)) for shape in ((rows, 3), (3, 3))]
+    for function, expected in ((across, clones), (plain, 0)):
+        graph = finalise(optimised(graph_of(function, *leaves)))
         check(graph)
-        assert ops(graph).count("clone") == (function is across and uses >= 4)
+        assert ops(graph).count("clone") == expected
         products = [eqn for eqn in graph.eqns if eqn.op.name == "matmul"]
         assert len({eqn.inputs[1] for eqn in products}) == 1 and len(products) == uses
 
 
 def test_a_large_weight_is_not_turned(monkeypatch):
     def repeated(x, w):
-        for _ in range(4):
+        for _ in range(12):
             x = x @ w.t()
         return x
 
-    monkeypatch.setattr(finalise_module, "_LARGE", 35)
-    graph = finalise(optimised(graph_of(repeated, floats(2, 3), floats(3, 3))))
-    assert ops(graph) == ["permute", *["matmul"] * 4]
+    monkeypatch.setattr(finalise_module, "_LARGEST", 35)
+    graph = finalise(optimised(graph_of(repeated, floats(9, 3), floats(3, 3))))
+    assert ops(graph) == ["permute", *["matmul"] * 12]
 
 
 def test_a_product_of_repeated_rows_copies_nothing():

@@ -154,6 +154,7 @@ def without_runs(monkeypatch, function, leaves):
 @pytest.fixture(autouse=True)
 def _cut_however_short(monkeypatch):
     monkeypatch.setattr(replay, "LEAST_TOTAL", 0)
+    monkeypatch.setattr(tiles, "LEAST_TOTAL", 0)
     before = threads.count()
     yield
     threads.set_count(before)
@@ -211,12 +212,19 @@ def test_text_is_the_same_for_all_sizes():
     assert small == large and some and not none
 
 
-def test_a_step_that_waits_comes_before_who_needs_it():
+def test_a_step_that_waits_comes_before_who_needs_it(monkeypatch):
     """The gradients of the weight are added up after all of the run, and given away."""
     with jtorch.enable_grad():
         plan, _ = plan_of(gradients(cells), leaves_of("states"))
+    assert len(plan.runs) > 1
     turn = {task: k for k, task in enumerate(plan.tasks)}
     writer = {v: t for t in plan.tasks for v in t.writes}
+    monkeypatch.setattr(memory, "together", lambda order, *_: (order, []))
+    straight = [t.step.eqns[0] for t in planned(plan.fused.graph).tasks]
+    inside = {t.step.eqns[0] for t in plan.runs[1].tasks}
+    begun = straight.index(plan.runs[1].tasks[0].step.eqns[0])
+    between = [eqn for eqn in straight[begun : begun + len(inside)] if eqn not in inside]
+    assert len(between) > 5
     for task in plan.tasks:
         assert all(turn[writer[v]] < turn[task] for v in task.reads if v in writer)
 
