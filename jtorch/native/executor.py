@@ -35,6 +35,7 @@ from jtorch.native import cache, workers
 from jtorch.native.builtin import DATA_OFFSET, api, make_builtin
 
 ROW_WORDS = 5
+"""Of a table: kernel, block, repeat, stride, pool."""
 
 _HEADER_WORDS = 7
 _ENDED = 6  # a word that runs write: Ctrl-C may come before Python has their status
@@ -296,7 +297,7 @@ class Executor:
         release_gil: bool = False,
     ) -> None:
         rows = np.ascontiguousarray(table, np.int64)
-        if rows.size and (rows.ndim != 2 or rows.shape[1] != 5):
+        if rows.size and (rows.ndim != 2 or rows.shape[1] != ROW_WORDS):
             raise ValueError(
                 "an instruction table has shape (rows, 5): kernel, block, repeat, stride, pool; "
                 f"got {rows.shape}"

@@ -131,4 +131,3 @@ def keeps_all(var: Var, find: Find) -> bool:
         assert isinstance(source, Var)
         eqn = find(source)
     return True
-

@@ -2,7 +2,7 @@
 
 After it each output of the graph is a variable of its own with memory of its own, each reshape
 relabels memory in order, and each product of matrices has as many axes as a kernel takes. A factor that
-several short products share lies in the order in which they read it fastest.
+many short products share lies in the order in which they read it fastest.
 """
 
 from __future__ import annotations
