@@ -46,9 +46,7 @@ def record(program: Any, step: Any, steps: int) -> Record:
     return Record(losses, program.gradients(), program.parameters())
 
 
-def check(
-    found: Record, expected: Record, tolerance: Tolerance, who: str, gradients: bool = True
-) -> None:
+def check(found: Record, expected: Record, tolerance: Tolerance, who: str, gradients: bool = True) -> None:
     """Raise DisagreementError, naming the first number that differs, unless both records agree.
 
     ``gradients=False`` for a library that keeps none: losses and parameters are compared.
@@ -58,9 +56,7 @@ def check(
     for kind in ("gradients", "parameters") if gradients else ("parameters",):
         ours, theirs = getattr(found, kind), getattr(expected, kind)
         if sorted(ours) != sorted(theirs):
-            raise DisagreementError(
-                f"{who}: has {kind} of {sorted(ours)}, expected {sorted(theirs)}"
-            )
+            raise DisagreementError(f"{who}: has {kind} of {sorted(ours)}, expected {sorted(theirs)}")
         for name, value in ours.items():
             allowed = getattr(tolerance, kind)
             _compare(f"{who}: {kind} of {name}", value, theirs[name], allowed, tolerance.rounding)
@@ -71,8 +67,7 @@ def _compare(
 ) -> None:
     if found.shape != expected.shape or found.dtype != expected.dtype:
         raise DisagreementError(
-            f"{what} is {found.dtype}{list(found.shape)}, "
-            f"expected {expected.dtype}{list(expected.shape)}"
+            f"{what} is {found.dtype}{list(found.shape)}, expected {expected.dtype}{list(expected.shape)}"
         )
     if not found.size:
         return

@@ -113,8 +113,6 @@ def busy_processes(count: int) -> Iterator[list[subprocess.Popen]]:
         yield found
 
 
-
-
 def loop() -> None:
     """About a third of a millisecond."""
     for _ in range(20_000):
@@ -172,9 +170,7 @@ def _contestants(torch: Peer | None, compiler: Callable) -> tuple[list[Line], di
     return [*lines, Line(LOOP)], found | {LOOP: Calls(loop, [()])}
 
 
-def measure(
-    lines: list[Line], contestants: Mapping[str, Contestant], processes: int, effort: Effort
-) -> None:
+def measure(lines: list[Line], contestants: Mapping[str, Contestant], processes: int, effort: Effort) -> None:
     """Fill in the samples: in each round all contestants alone, then all beside the processes."""
     calls = {name: calibrate(c, min(0.05, effort.seconds)) for name, c in contestants.items()}
     running = [line for line in lines if line.error is None]

@@ -47,16 +47,10 @@ def parser() -> argparse.ArgumentParser:
         metavar="WORKLOAD",
         help=f"of {', '.join(NAMES)}; default: all; or {EAGER}, then groups of it",
     )
-    p.add_argument(
-        "--json", type=Path, metavar="FILE", help="write machine, settings and all samples here"
-    )
+    p.add_argument("--json", type=Path, metavar="FILE", help="write machine, settings and all samples here")
     p.add_argument("--markdown", action="store_true", help="print one table, as the README has it")
-    p.add_argument(
-        "--quick", action="store_true", help="few short samples: shows that it works, no figures"
-    )
-    p.add_argument(
-        "--peers", metavar="NAMES", help="comma list of torch, jax; default: those installed"
-    )
+    p.add_argument("--quick", action="store_true", help="few short samples: shows that it works, no figures")
+    p.add_argument("--peers", metavar="NAMES", help="comma list of torch, jax; default: those installed")
     p.add_argument(
         "--threads", type=int, metavar="N", help="for every library; default: each library's own default"
     )
@@ -175,9 +169,7 @@ def _run_ddp(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         unknown = [name for name in options.workloads[1:] if name not in MODELS]
         if unknown:
             p.error(f"no network named {', '.join(unknown)}; there are {', '.join(MODELS)}")
-        return run(
-            options.workloads[1:], "torch" in peers, options.quick, options.markdown, options.json
-        )
+        return run(options.workloads[1:], "torch" in peers, options.quick, options.markdown, options.json)
 
 
 def _run_eager(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
@@ -188,9 +180,7 @@ def _run_eager(p: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         p.error(f"{EAGER} is measured against PyTorch alone: --peers torch")
     groups = options.workloads[1:] or EAGER_GROUPS
     with_torch = "torch" in peers
-    return run(
-        groups, with_torch, options.threads, options.quick, options.markdown, options.json
-    )
+    return run(groups, with_torch, options.threads, options.quick, options.markdown, options.json)
 
 
 def _run(p: argparse.ArgumentParser, options: argparse.Namespace, compiler: Any) -> int:
@@ -211,9 +201,7 @@ def _run(p: argparse.ArgumentParser, options: argparse.Namespace, compiler: Any)
     else:
         report.show(console, machine, rows, peers)
     if options.quick:
-        print(
-            "--quick: samples are too short for figures; first calls share kernels", file=sys.stderr
-        )
+        print("--quick: samples are too short for figures; first calls share kernels", file=sys.stderr)
     if options.json:
         settings = {"quick": options.quick, "workloads": [w.name for w in chosen], "peers": peers}
         report.write_json(options.json, machine, rows, settings)

@@ -67,9 +67,7 @@ def load(torch: object, model: object, values: dict[str, np.ndarray]) -> dict[st
     """Copy initial values into a model's parameters; gives the parameters by name."""
     named = dict(model.named_parameters())  # type: ignore[attr-defined]
     if sorted(named) != sorted(values):
-        raise ValueError(
-            f"the model has parameters {sorted(named)}, values are for {sorted(values)}"
-        )
+        raise ValueError(f"the model has parameters {sorted(named)}, values are for {sorted(values)}")
     with torch.no_grad():  # type: ignore[attr-defined]
         for name, parameter in named.items():
             parameter.copy_(torch.from_numpy(values[name]))  # type: ignore[attr-defined]

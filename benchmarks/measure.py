@@ -100,9 +100,7 @@ def measure(
     return row
 
 
-def _compiled(
-    row: Row, expected: Record, compiler: Callable | None, own_process: bool
-) -> Contestant:
+def _compiled(row: Row, expected: Record, compiler: Callable | None, own_process: bool) -> Contestant:
     """The compiled contestant, once it was seen to compute what eager mode computes."""
     program: Program = row.workload.torch_like(jtorch)
     start = time.perf_counter()

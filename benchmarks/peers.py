@@ -47,9 +47,7 @@ class Peer:
             os.environ["XLA_FLAGS"] = _xla_flags(threads)
             os.environ["JAX_PLATFORMS"] = "cpu"
         try:
-            self._process = context.Process(
-                target=_serve, args=(theirs, name, threads), daemon=True
-            )
+            self._process = context.Process(target=_serve, args=(theirs, name, threads), daemon=True)
             self._process.start()
         finally:
             os.environ.clear()

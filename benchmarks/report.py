@@ -33,9 +33,7 @@ def calls(number: float) -> str:
     return "never" if number == math.inf else f"{int(number):,}"
 
 
-def show(
-    console: Console, machine: dict[str, Any], rows: Sequence[Row], peers: Sequence[str]
-) -> None:
+def show(console: Console, machine: dict[str, Any], rows: Sequence[Row], peers: Sequence[str]) -> None:
     """Print everything: the machine, the two tables, the errors."""
     show_machine(console, machine)
     console.print(_step_times(rows, peers))
@@ -133,8 +131,6 @@ def one_line(row: Row, took: float) -> str:
     return f"{row.workload.name:<12} {', '.join(parts)}  [{took:.1f} s]"
 
 
-def write_json(
-    path: Path, machine: dict[str, Any], rows: Sequence[Row], settings: dict[str, Any]
-) -> None:
+def write_json(path: Path, machine: dict[str, Any], rows: Sequence[Row], settings: dict[str, Any]) -> None:
     content = {"machine": machine, "settings": settings, "rows": [row.as_dict() for row in rows]}
     path.write_text(json.dumps(content, indent=2) + "\n")

@@ -99,16 +99,12 @@ def main(argv: list[str] | None = None) -> float:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument(
-        "--gamma", type=float, default=0.3, help="what lr is multiplied with per epoch"
-    )
+    parser.add_argument("--gamma", type=float, default=0.3, help="what lr is multiplied with per epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true", help="compile the training step")
     parser.add_argument("--max-steps", type=int, help="stop each epoch early, for a quick look")
-    parser.add_argument(
-        "--losses", help="write the loss of each of the first 100 steps to this file"
-    )
+    parser.add_argument("--losses", help="write the loss of each of the first 100 steps to this file")
     args = parser.parse_args(argv)
 
     jtorch.manual_seed(args.seed)

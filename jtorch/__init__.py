@@ -75,8 +75,6 @@ if _typing.TYPE_CHECKING:  # what the op table and __getattr__ add below, writte
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
 
 
-
-
 def _find_shortcuts() -> _Any:
     from jtorch.eager import machine
 

@@ -185,9 +185,7 @@ class profile:  # noqa: N801 - PyTorch's name
             raise RuntimeError("Profiler didn't finish running")
         return self.profiler.function_events
 
-    def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
-    ) -> EventList:
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
         """The sums of each name, see ``EventList.key_averages``."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 

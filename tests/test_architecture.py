@@ -162,9 +162,7 @@ def test_numba_is_imported_by_the_compiler_alone(path):
     for line, module in _imports(path):
         if module.partition(".")[0] in ("numba", "llvmlite"):
             assert inside, f"{path}:{line}: {module} outside jtorch/compile and jtorch/native"
-        assert module.partition(".")[0] not in ("torch", "jax", "tensorflow"), (
-            f"{path}:{line}: {module}"
-        )
+        assert module.partition(".")[0] not in ("torch", "jax", "tensorflow"), f"{path}:{line}: {module}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -13,7 +13,7 @@ from tools import signatures, stubs
 
 ROOT = Path(__file__).parents[1]
 
-GOOD = '''
+GOOD = """
 import jtorch as torch
 from jtorch import Tensor
 from typing_extensions import assert_type
@@ -31,7 +31,7 @@ x += 1
 x.requires_grad_().clamp(min=0).mean().backward()
 torch.exp(x, out=x)
 x.dtype, x.float().int().bool(), torch.int, torch.float32, len(x), x.shape.numel()
-'''
+"""
 BAD = {
     "x.soft_max(0)": '"Tensor" has no attribute "soft_max"',
     "x.clamp(minimum=0)": 'Unexpected keyword argument "minimum" for "clamp"',

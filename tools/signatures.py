@@ -1,8 +1,8 @@
 """Signatures of functions that exist at run time as the text of a stub.
 
-    >>> def clamp(input: "Tensor", min: "float | None" = None, *, out=None): ...
-    >>> stub_of(clamp, "clamp", method=True, result="Tensor")
-    'def clamp(self, min: _float | None = None, *, out: Any = None) -> Tensor: ...'
+>>> def clamp(input: "Tensor", min: "float | None" = None, *, out=None): ...
+>>> stub_of(clamp, "clamp", method=True, result="Tensor")
+'def clamp(self, min: _float | None = None, *, out: Any = None) -> Tensor: ...'
 """
 
 from __future__ import annotations

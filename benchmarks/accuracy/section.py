@@ -113,9 +113,7 @@ def _text(line: Line) -> str:
     cells = [_cell(value, line.torch) for value in (line.eager, line.compiled)]
     peer = "-" if line.torch is None else _short(line.torch)
     verdict = f"  beyond {line.bound:g} times" if line.beyond else ""
-    return (
-        f"{line.case:22} {line.dtype:8} {line.elements:9} {cells[0]:>17} {cells[1]:>17} {peer:>8}{verdict}"
-    )
+    return f"{line.case:22} {line.dtype:8} {line.elements:9} {cells[0]:>17} {cells[1]:>17} {peer:>8}{verdict}"
 
 
 def _cell(own: float | None, torch: float | None) -> str:

@@ -52,7 +52,7 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """"met", "within noise" (half an interquartile range on both sides decides), "missed" or ""."""
+        """ "met", "within noise" (half an interquartile range on both sides decides), "missed" or ""."""
         if self.error is not None:
             return "ERROR"
         if self.goal is None or self.judged is None:

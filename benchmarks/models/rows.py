@@ -18,7 +18,6 @@ _TOLERANCE = Tolerance(losses=1e-4, gradients=5e-2, parameters=math.inf, roundin
 _DEEP = Tolerance(losses=1e-4, gradients=0.5, parameters=math.inf, rounding=1e-4)
 
 
-
 def _row(
     name: str, what: str, torch_like: Any, jax: Any = None, jax_program: Any = jax_classifier,
     tolerance: Tolerance = _TOLERANCE,

@@ -16,9 +16,7 @@ H = _GENERATOR.standard_normal((1, 20)).astype(np.float32)
 
 
 def torch_like(torch: Any) -> Program:
-    named = {
-        name: torch.from_numpy(value.copy()).requires_grad_() for name, value in WEIGHTS.items()
-    }
+    named = {name: torch.from_numpy(value.copy()).requires_grad_() for name, value in WEIGHTS.items()}
     W_x, W_h = named["W_x"], named["W_h"]
 
     def forward(x: Any, prev_h: Any) -> Any:

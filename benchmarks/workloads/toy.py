@@ -13,9 +13,7 @@ A = np.array(2.0, np.float32)
 
 
 def torch_like(torch: Any) -> Program:
-    named = {
-        name: torch.from_numpy(value.copy()).requires_grad_() for name, value in WEIGHTS.items()
-    }
+    named = {name: torch.from_numpy(value.copy()).requires_grad_() for name, value in WEIGHTS.items()}
     w1, w2, w3, w4 = weights = list(named.values())
 
     def forward(a: Any) -> Any:

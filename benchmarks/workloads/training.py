@@ -18,9 +18,7 @@ def torch_training(
 ) -> Program:
     """zero_grad, forward, cross-entropy, backward, Adam: as every PyTorch tutorial writes it."""
     named = load(torch, model, values)
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=LR, betas=(BETA1, BETA2), eps=EPS, fused=True
-    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=LR, betas=(BETA1, BETA2), eps=EPS, fused=True)
     cross_entropy = torch.nn.functional.cross_entropy
 
     def forward(x: Any, y: Any) -> Any:

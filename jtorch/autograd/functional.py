@@ -21,7 +21,7 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 _STRATEGY = (
     'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more '
-    'outputs '
+    "outputs "
     'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
 )
 Tensors = tuple[Tensor, ...]
@@ -219,13 +219,13 @@ def _by_columns(func: Callable, inputs: Any, create_graph: bool, strict: bool, v
     """The Jacobian by a product per input element."""
     if create_graph:
         raise NotImplementedError(
-            "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not "
-            "supported together (yet). Please either set `create_graph=False` or `strategy=\"reverse-mode\"`."
+            'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are not '
+            'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
         )
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
-            'supported '
+            "supported "
             'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
         )
     if not vectorize:
@@ -343,9 +343,7 @@ def _check_direction(v: Tensors, of: Tensors, several: bool) -> None:
     for k, (have, want) in enumerate(zip(v, of, strict=True)):
         if have.shape != want.shape:
             entry = f"Entry {k} in " if several else ""
-            raise RuntimeError(
-                f"{entry}v has invalid size: should be {want.shape} but got {have.shape}."
-            )
+            raise RuntimeError(f"{entry}v has invalid size: should be {want.shape} but got {have.shape}.")
 
 
 def _grad(

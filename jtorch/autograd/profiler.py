@@ -120,9 +120,7 @@ class profile:  # noqa: N801 - PyTorch's name
             raise RuntimeError("Profiler didn't finish running")
         return self._events
 
-    def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
-    ) -> EventList:
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
         """The sums of each name, see ``EventList.key_averages``."""
         return self.function_events.key_averages(group_by_input_shape, group_by_stack_n)
 

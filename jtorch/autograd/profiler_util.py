@@ -127,9 +127,7 @@ class EventList(list):
     def self_cpu_time_total(self) -> float:
         return sum(event.self_cpu_time_total for event in self)
 
-    def key_averages(
-        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0
-    ) -> EventList:
+    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0) -> EventList:
         """Sums of the events of one name, or of one name and one list of shapes."""
         if group_by_stack_n:
             raise NotImplementedError("key_averages: group_by_stack_n: stacks are not recorded")

@@ -177,9 +177,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Each slice along ``dim`` whose ``p``-norm is above ``maxnorm`` shortened to it."""
     if input.ndim < 2:
-        raise RuntimeError(
-            f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions"
-        )
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     others = tuple(k for k in range(input.ndim) if k != dim % input.ndim)
     norms = input.norm(p, others, True)
     return input * (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0)

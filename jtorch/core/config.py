@@ -34,7 +34,10 @@ SETTINGS = {
         Setting("DUMP", str, "", "folder that gets every stage of every compilation as numbered files"),
         Setting("COMPILE", bool, True, "0 runs compiled functions eagerly"),
         Setting(
-            "JIT", str, "1", "0 runs the generated source as plain Python; llvm has LLVM load compiled code",
+            "JIT",
+            str,
+            "1",
+            "0 runs the generated source as plain Python; llvm has LLVM load compiled code",
             choices=("0", "1", "llvm"),
         ),
         Setting("CHECK", bool, False, "1 checks the graph after each pass"),
@@ -42,11 +45,15 @@ SETTINGS = {
         Setting("CACHE", str, "", "folder of compiled kernels; 0 switches the cache off"),
         Setting("DEVICE", str, "cpu", "the device of new tensors"),
         Setting(
-            "NUM_THREADS", int, 0,
+            "NUM_THREADS",
+            int,
+            0,
             "the most threads of an op, before OPENBLAS_NUM_THREADS and OMP_NUM_THREADS; 0 is one per core",
         ),
         Setting(
-            "DISTRIBUTED_DEBUG", str, "OFF",
+            "DISTRIBUTED_DEBUG",
+            str,
+            "OFF",
             "DETAIL compares what all processes ask for before each collective",
             choices=("OFF", "INFO", "DETAIL"),
         ),
@@ -90,4 +97,3 @@ def table() -> str:
     widths = [max(len(row[k]) for row in rows) for k in range(6)]
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
-

@@ -108,9 +108,7 @@ def mulhi(a: Any, b: Any) -> Any:
     """The upper 64 bits of the product of two uint64, from products of 32-bit halves (AVX-512 has
     those)."""
     a_low, a_high, b_low, b_high = a & LOW32, a >> SHIFT32, b & LOW32, b >> SHIFT32
-    middle = a_high * b_low + (
-        a_low * b_low >> SHIFT32
-    )  # at most 2**64 - 2**33 + 2**32: no overflow
+    middle = a_high * b_low + (a_low * b_low >> SHIFT32)  # at most 2**64 - 2**33 + 2**32: no overflow
     carry = (middle & LOW32) + a_low * b_high
     return a_high * b_high + (middle >> SHIFT32) + (carry >> SHIFT32)
 

@@ -87,7 +87,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def get_float32_matmul_precision() -> str:
-    """"highest", "high" or "medium", as it was set."""
+    """ "highest", "high" or "medium", as it was set."""
     return _state["precision"]
 
 
@@ -101,4 +101,3 @@ def set_float32_matmul_precision(precision: str) -> None:
 def set_flush_denormal(mode: bool, /) -> bool:
     """Whether denormals could be set to zero: they are kept, so True for False only."""
     return not mode
-

@@ -21,9 +21,7 @@ def expanded_strides(sizes: Numbers, strides: Numbers, shape: Numbers) -> Number
     Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.expand.html
     """
     new = len(shape) - len(sizes)
-    kept = [
-        0 if n == 1 and m != 1 else s for n, m, s in zip(sizes, shape[new:], strides, strict=True)
-    ]
+    kept = [0 if n == 1 and m != 1 else s for n, m, s in zip(sizes, shape[new:], strides, strict=True)]
     if not new or not kept or 1 not in shape[:new]:
         return (*(0,) * new, *kept)
     found = [*(0,) * new, *kept]

@@ -286,7 +286,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """"mpi" or "gloo": the name that was asked for."""
+    """ "mpi" or "gloo": the name that was asked for."""
     return _resolved(group).backend
 
 

@@ -64,9 +64,7 @@ class Binomial(ByProbabilities):
         """Summed over the support, so all counts must be equal."""
         count = int(self.total_count.max())
         if int(self.total_count.min()) != count:
-            raise NotImplementedError(
-                "Inhomogeneous total count not supported by `entropy`."
-            )
+            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
         log_prob = self.log_prob(self.enumerate_support(False))
         return -(jtorch.exp(log_prob) * log_prob).sum(0)
 

@@ -58,9 +58,7 @@ class _IndependentConstraint(Constraint):
         found = self.base_constraint.check(value)
         n = self.reinterpreted_batch_ndims
         if found.dim() < n:
-            raise ValueError(
-                f"Expected value.dim() >= {self.event_dim} but got {value.dim()}"
-            )
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
         return found.reshape((*found.shape[: found.dim() - n], -1)).all(-1)
 
     def __repr__(self) -> str:

@@ -22,9 +22,7 @@ class OneHotCategorical(Distribution):
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
     ) -> None:
         self._categorical = Categorical(probs, logits)
-        super().__init__(
-            self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args
-        )
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
 
     @property
     def probs(self) -> Tensor:

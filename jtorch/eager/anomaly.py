@@ -90,13 +90,7 @@ def check(node: Any, grads: Any) -> None:
         return
     for k, g in enumerate(grads if isinstance(grads, tuple) else (grads,)):
         data = getattr(g, "_data", g)
-        if (
-            isinstance(data, (np.ndarray, np.generic))
-            and data.dtype.kind == "f"
-            and np.isnan(data).any()
-        ):
-            error = RuntimeError(
-                f"Function '{node.name()}' returned nan values in its {k}th output."
-            )
+        if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind == "f" and np.isnan(data).any():
+            error = RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")
             name_forward(node, error)
             raise error

@@ -55,8 +55,7 @@ def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
     seen = [t for t in keepers if isinstance(t, Tensor)]
     versions = tuple(fact for t in seen for fact in (t._cell, t._cell[0] + 0))
     edges = tuple(
-        (t._node or t, t._index) if isinstance(t, Tensor) and t._requires_grad else None
-        for t in inputs
+        (t._node or t, t._index) if isinstance(t, Tensor) and t._requires_grad else None for t in inputs
     )
     node = node_class(op)(edges, saved, versions, (out.shape, out.dtype))
     if WATCHERS:

@@ -16,8 +16,10 @@ def refusal(data: Any) -> Exception:
     while isinstance(inner, (list, tuple)) and len(inner):
         lengths.append(len(inner))
         inner = inner[0]
-    return _ragged(data, lengths, 0) or _no_number(data) or ValueError(
-        f"could not make a tensor of {type(data).__name__}: not numbers of one shape"
+    return (
+        _ragged(data, lengths, 0)
+        or _no_number(data)
+        or ValueError(f"could not make a tensor of {type(data).__name__}: not numbers of one shape")
     )
 
 
@@ -41,8 +43,10 @@ def _no_number(data: Any) -> Exception | None:
         return ValueError(f"too many dimensions '{type(data).__name__}'")
     if isinstance(data, int):  # too large a one, or it would have been an array
         return ValueError("Overflow when unpacking long long")
-    return None if isinstance(data, (float, complex)) else RuntimeError(
-        f"Could not infer dtype of {type(data).__name__}"
+    return (
+        None
+        if isinstance(data, (float, complex))
+        else RuntimeError(f"Could not infer dtype of {type(data).__name__}")
     )
 
 

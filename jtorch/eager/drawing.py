@@ -262,8 +262,7 @@ def _check_multinomial(input: Tensor, num_samples: int, replacement: bool) -> No
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if input._data.dtype.kind not in "fV":
         raise RuntimeError(
-            "multinomial only supports floating-point dtypes for input, got: "
-            f"{long_name(input._data.dtype)}"
+            f"multinomial only supports floating-point dtypes for input, got: {long_name(input._data.dtype)}"
         )
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")

@@ -86,9 +86,7 @@ class Run:
         self.captured: list[Any] = []
         self.at_end: list[Callable[[], None]] = []
         self.number = next(_numbers)
-        self.running: Any = (
-            None  # the nodes that lead to a captured one, where only these are wanted
-        )
+        self.running: Any = None  # the nodes that lead to a captured one, where only these are wanted
 
     # -- the pass ----------------------------------------------------------------------------------------
 
@@ -210,9 +208,7 @@ class Run:
             one = self.context.xp.full(1.0, shape=tuple(data.shape), dtype=data.dtype)
             return wrap(one) if self.create_graph else one
         if not isinstance(gradient, Tensor):
-            raise TypeError(
-                f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
-            )
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
         if gradient._data.shape != data.shape:
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a "
@@ -383,9 +379,7 @@ class Run:
         return raw if many else raw[0]
 
     def _run_post_hooks(self, node: Node, grads: tuple, g: Any) -> tuple:
-        outputs = tuple(
-            p if p is None else self._shown(p) for p in (g if isinstance(g, list) else (g,))
-        )
+        outputs = tuple(p if p is None else self._shown(p) for p in (g if isinstance(g, list) else (g,)))
         tensors = tuple(p if p is None else self._shown(p) for p in grads)
         for hook in list(node.extend().post_hooks.values()):
             result = hook(tensors, outputs)

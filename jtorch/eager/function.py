@@ -216,9 +216,7 @@ class Function(FunctionCtx, metaclass=watch.TellingClass):
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the outputs; runs with gradients off."""
-        raise NotImplementedError(
-            "You must implement the forward function for custom autograd.Function."
-        )
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def backward(*args: Any) -> Any:
@@ -286,9 +284,7 @@ def _node_class(function: type) -> type[FunctionNode]:
     found = _node_classes.get(function)
     if found is None:
         facts = {"__slots__": (), "__module__": function.__module__, "function": function}
-        found = _node_classes[function] = type(
-            f"{function.__name__}Backward", (FunctionNode,), facts
-        )
+        found = _node_classes[function] = type(f"{function.__name__}Backward", (FunctionNode,), facts)
     return found
 
 
@@ -357,8 +353,7 @@ def once_differentiable(backward: Callable) -> Callable:
             return found
         many = isinstance(found, (tuple, list))
         marked = tuple(
-            g if g is None else _Forbidden.apply(g.detach(), *tracked)
-            for g in (found if many else (found,))
+            g if g is None else _Forbidden.apply(g.detach(), *tracked) for g in (found if many else (found,))
         )
         return marked if many else marked[0]
 

@@ -51,9 +51,7 @@ def gradcheck(
     where no input requires grad, and NotImplementedError for checks of forward mode and of batched gradients.
     """
     if check_forward_ad or check_batched_forward_grad or check_batched_grad or not check_backward_ad:
-        raise NotImplementedError(
-            "gradcheck: only backward mode, without batched gradients, can be checked"
-        )
+        raise NotImplementedError("gradcheck: only backward mode, without batched gradients, can be checked")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     wanted = _wanted(arguments)
     try:

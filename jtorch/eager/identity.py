@@ -36,9 +36,7 @@ def through_identity(values: tuple, pre_hook: Callable) -> tuple[tuple, list[int
     tensors = [values[k] for k in places]
     metadata = [(t._data.shape, t._data.dtype) for t in tensors]
     edges = tuple((t._node or t, t._index) for t in tensors)
-    node: Any = BackwardHookFunctionBackward(
-        edges, (), (), metadata if len(places) > 1 else metadata[0]
-    )
+    node: Any = BackwardHookFunctionBackward(edges, (), (), metadata if len(places) > 1 else metadata[0])
     node.register_prehook(pre_hook)
     passed = list(values)
     for index, (k, t) in enumerate(zip(places, tensors, strict=True)):

@@ -135,9 +135,7 @@ class Node:
     def _saved_of(self, cell: Any) -> tuple[Any, str]:
         """(the saved array whose version cell this is, what made it in the words of the error)"""
         watched = [source for source in saved_arrays(self.op) if source[0] < len(self.saved)]
-        for (position, (kind, index)), (other, _) in zip(
-            watched, _pairs(self.versions), strict=False
-        ):
+        for (position, (kind, index)), (other, _) in zip(watched, _pairs(self.versions), strict=False):
             if other is cell:
                 edge = (self, index) if kind == "out" else self.edges[index]
                 named = edge is not None and isinstance(edge[0], Node)

@@ -87,10 +87,10 @@ def _renamed(text: str, short: dict[str, str]) -> str:
 def named_source(op: Op, has_shortcut: bool) -> str:
     """The same function under PyTorch's argument names and with ``out=``, for ops without a face:
 
-        def exp(input, *, out=None):
-            x = input
-            if out is not None:
-                return into(out, apply(x), "exp")
+    def exp(input, *, out=None):
+        x = input
+        if out is not None:
+            return into(out, apply(x), "exp")
     """
     names = [_PUBLIC_NAMES.get(n, n) for n in op.arrays]
     statics = [s if d is inspect.Parameter.empty else f"{s}={d!r}" for s, d in op.statics.items()]
@@ -395,9 +395,7 @@ def _variadic_source(op: Op) -> str:
     """Ops over a list of tensors are fewer and larger: they go through one generic function."""
     statics = "".join(f", {s}" for s in op.statics)
     passed = ", ".join(f"{s!r}: {s}" for s in op.statics)
-    return (
-        f"def {op.name}(*inputs{statics}):\n    return apply_variadic(op, inputs, {{{passed}}})\n"
-    )
+    return f"def {op.name}(*inputs{statics}):\n    return apply_variadic(op, inputs, {{{passed}}})\n"
 
 
 def _narrow_lines(op: Op, indent: str) -> list[str]:

@@ -336,9 +336,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        self._hooks, handle = add_hook(
-            self._hooks, PostAccumulate(hook), partial(watch.touched, self._data)
-        )
+        self._hooks, handle = add_hook(self._hooks, PostAccumulate(hook), partial(watch.touched, self._data))
         return handle
 
     # -- out to Python and NumPy -------------------------------------------------------------------------
@@ -398,8 +396,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         changes = hasattr(element, "as_runtime_scalar")
         if not changes and not isinstance(element, (Tensor, bool, int, float, complex)):
             raise RuntimeError(
-                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
-                f"{type(element)}."
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
         return bool((self == element).any())
 

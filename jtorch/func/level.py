@@ -28,9 +28,7 @@ class Level:
         """The tensors of ``tree`` as those outside may see them."""
         return mapped(lambda t: t if self.outside([t]) else t.detach(), tree)
 
-    def pull(
-        self, outputs: list[Tensor], seeds: list[Tensor | None], again: bool = False
-    ) -> list[Tensor]:
+    def pull(self, outputs: list[Tensor], seeds: list[Tensor | None], again: bool = False) -> list[Tensor]:
         """The gradients of the inputs, zeros where they don't matter; on the tape where others need that."""
         tracked = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
         if not tracked:

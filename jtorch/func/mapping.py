@@ -48,9 +48,7 @@ def vmap(
         notes: list = []
         results = []
         for k in range(count):
-            picked = [
-                t if d is None else t.select(d, k) for t, d in zip(leaves, dims, strict=True)
-            ]
+            picked = [t if d is None else t.select(d, k) for t, d in zip(leaves, dims, strict=True)]
             with _draws(randomness, notes, k):
                 results.append(func(*rebuild(picked), **kwargs))
             if notes and randomness == "error":
@@ -103,9 +101,7 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
     _, rebuild = flatten(results[0])
     for leaf in columns[0]:
         if not isinstance(leaf, Tensor):
-            raise ValueError(
-                f"vmap: the function must only return Tensors, got type {type(leaf)}."
-            )
+            raise ValueError(f"vmap: the function must only return Tensors, got type {type(leaf)}.")
     dims = flatten(out_dims)[0]
     dims = dims * len(columns[0]) if len(dims) == 1 else dims
     parts = [

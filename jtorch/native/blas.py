@@ -62,9 +62,7 @@ def _private_openblas() -> _Library | None:
         return None
     # By path, without importing the package: its import costs 17 ms.
     folder = Path(spec.origin).parent / "lib"
-    files = sorted(
-        p for p in folder.glob("*scipy_openblas*") if p.suffix in (".so", ".dylib", ".dll")
-    )
+    files = sorted(p for p in folder.glob("*scipy_openblas*") if p.suffix in (".so", ".dylib", ".dll"))
     if not files:
         return None
     core = preferred_core()
@@ -82,9 +80,7 @@ def _private_openblas() -> _Library | None:
         return None
     chosen = "chosen by CPU flags" if core else "OpenBLAS's own or the user's choice"
     by_dtype = {"f32": gemm["s"], "f64": gemm["d"]}
-    return _Library(
-        f"{version} (scipy-openblas32)", handle, by_dtype, False, f"{running}, {chosen}"
-    )
+    return _Library(f"{version} (scipy-openblas32)", handle, by_dtype, False, f"{running}, {chosen}")
 
 
 def _scipy_exports() -> _Library | None:

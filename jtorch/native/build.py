@@ -120,9 +120,7 @@ def _load_entry(
     try:
         exec(compile(source, filename, "exec"), namespace)
     except Exception as error:
-        raise KernelBuildError(
-            f"kernel {symbol}: its module text fails to run: {error!r}"
-        ) from error
+        raise KernelBuildError(f"kernel {symbol}: its module text fails to run: {error!r}") from error
     if not callable(namespace.get(entry)):
         raise KernelBuildError(f"kernel {symbol}: the module text defines no function {entry!r}")
     arguments = namespace.get("ARGUMENTS")
@@ -245,9 +243,7 @@ def _front_end(function: Any, arguments: tuple[str, ...] | None, symbol: str) ->
             {},
         )
         library = result.library
-        library.add_ir_module(
-            _shim(target_context, result.fndesc, kinds, arguments is None, symbol)
-        )
+        library.add_ir_module(_shim(target_context, result.fndesc, kinds, arguments is None, symbol))
         library.finalize()
     return library._final_module, result.fndesc.llvm_func_name
 
@@ -268,12 +264,8 @@ def _shim(context: Any, fndesc: Any, kinds: tuple[str, ...], raw: bool, symbol: 
     shim = ir.Function(module, ir.FunctionType(word, [word.as_pointer()]), symbol)
     builder = ir.IRBuilder(shim.append_basic_block("entry"))
     block = shim.args[0]
-    values = (
-        [block] if raw else [_unpack(builder, context, block, i, k) for i, k in enumerate(kinds)]
-    )
-    status, result = context.call_conv.call_function(
-        builder, body, fndesc.restype, fndesc.argtypes, values
-    )
+    values = [block] if raw else [_unpack(builder, context, block, i, k) for i, k in enumerate(kinds)]
+    status, result = context.call_conv.call_function(builder, body, fndesc.restype, fndesc.argtypes, values)
     if fndesc.restype == types.none:
         code = ir.Constant(word, 0)
     elif isinstance(fndesc.restype, types.Integer):

@@ -331,9 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """`ls`, `verify` (exit status 1 where an entry is bad) or `clear`."""
     import argparse
 
-    parser = argparse.ArgumentParser(
-        prog="python -m jtorch.native.cache", description="the kernel cache"
-    )
+    parser = argparse.ArgumentParser(prog="python -m jtorch.native.cache", description="the kernel cache")
     parser.add_argument("action", choices=("ls", "verify", "clear"))
     action = parser.parse_args(arguments).action
     root = root_folder()

@@ -72,9 +72,7 @@ def sections(code: bytes) -> list[Section]:
         raise UnsupportedError(f"not a little-endian ELF64 object: it starts with {code[:6]!r}")
     (table,) = struct.unpack_from("<Q", code, 0x28)
     size, count = struct.unpack_from("<HH", code, 0x3A)
-    return [
-        Section(*struct.unpack_from("<IIQQQQIIQQ", code, table + i * size)) for i in range(count)
-    ]
+    return [Section(*struct.unpack_from("<IIQQQQIIQQ", code, table + i * size)) for i in range(count)]
 
 
 def symbols(code: bytes) -> list[Symbol]:
@@ -118,9 +116,7 @@ class _Image:
             self.places[index] = end
             end += section.size
         end = _align(end, 16)
-        for name in dict.fromkeys(
-            s.name for s in self.symbols if s.section == _UNDEFINED and s.name
-        ):
+        for name in dict.fromkeys(s.name for s in self.symbols if s.section == _UNDEFINED and s.name):
             self.slots[name] = end
             end += 16
         # Symbols defined here and reached through a slot (GOT) need one too, at most one each.
@@ -169,18 +165,12 @@ class _Image:
     ) -> None:  # fmt: skip
         outside = symbol.section == _UNDEFINED
         if symbol.section == _ABSOLUTE or (not outside and symbol.section not in self.places):
-            raise UnsupportedError(
-                f"a relocation against {symbol.name or 'a section'!r} that is not loaded"
-            )
+            raise UnsupportedError(f"a relocation against {symbol.name or 'a section'!r} that is not loaded")
         target = self.slots[symbol.name] if outside else self.places[symbol.section] + symbol.value
         if kind in _R_GOT:
-            target = (
-                target + 8 if outside else self._local_slot(memory, base, address, index, target)
-            )
+            target = target + 8 if outside else self._local_slot(memory, base, address, index, target)
         elif outside and kind != _R_PLT32:
-            raise UnsupportedError(
-                f"relocation type {kind} against the outside symbol {symbol.name!r}"
-            )
+            raise UnsupportedError(f"relocation type {kind} against the outside symbol {symbol.name!r}")
         if kind == _R_64:
             struct.pack_into("<q", memory, base + place, address + target + addend)
         elif kind == _R_PC64:
@@ -216,13 +206,10 @@ def load(objects: list[bytes], resolve: Callable[[str], int]) -> list[dict[str, 
         offsets.append(size)
         size += image.size
     size = _align(max(size, 1), _PAGE)
-    memory = mmap.mmap(
-        -1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE
-    )
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     exported = [
-        image.write(memory, offset, address + offset)
-        for image, offset in zip(images, offsets, strict=True)
+        image.write(memory, offset, address + offset) for image, offset in zip(images, offsets, strict=True)
     ]
     _protect(address, size)
     live_forever(memory)

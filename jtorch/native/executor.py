@@ -213,7 +213,8 @@ class _Native(NamedTuple):
 def _native() -> _Native:
     """The machine code and the addresses it needs, made once per process."""
     text = (
-        (_IR + workers.text()).replace("DATA_OFFSET", str(DATA_OFFSET))
+        (_IR + workers.text())
+        .replace("DATA_OFFSET", str(DATA_OFFSET))
         .replace("CODE_BITS", str(_CODE_BITS))
         .replace("CODE_MASK", str((1 << _CODE_BITS) - 1))
     )
@@ -306,9 +307,7 @@ class Executor:
         needed = int(places[:, 0].max()) + 1 if len(places) else 0
         count = needed if argument_count is None else argument_count
         if count < needed or (len(places) and places[:, 0].min() < 0):
-            raise ValueError(
-                f"patches name argument {needed - 1}, but the table takes {count} arguments"
-            )
+            raise ValueError(f"patches name argument {needed - 1}, but the table takes {count} arguments")
         native = _native()
         save = native.save_thread if release_gil else 0
         header = [len(places), len(rows), count, native.make_int, save, native.restore_thread, 0]
@@ -332,9 +331,7 @@ class Executor:
         count.
         """
         if status == _WRONG_ARGUMENT_COUNT:
-            raise TypeError(
-                "the executor was called with a number of arguments its table does not take"
-            )
+            raise TypeError("the executor was called with a number of arguments its table does not take")
         return status >> _CODE_BITS, status & ((1 << _CODE_BITS) - 1)
 
 

@@ -78,9 +78,7 @@ def _store(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> None:
     pointer_type, _, value_type = sig.args
     value = context.cast(builder, args[2], value_type, pointer_type.dtype)
     data = context.data_model_manager[pointer_type.dtype].as_data(builder, value)
-    mark_scope(
-        builder, pointer_type.scope, builder.store(data, _element_address(builder, sig, args))
-    )
+    mark_scope(builder, pointer_type.scope, builder.store(data, _element_address(builder, sig, args)))
 
 
 def _register_pointers() -> None:
@@ -98,9 +96,7 @@ def _register_as_pointer(function: Callable[..., Any], dtype: types.Type) -> Non
         if len(args) == 1:
             return ScopedPointer(dtype, -1)
         if not isinstance(args[1], types.IntegerLiteral) or not 0 <= args[1].literal_value < SCOPES:
-            raise TypingError(
-                f"the scope of {function.__name__} is a literal from 0 to {SCOPES - 1}"
-            )
+            raise TypingError(f"the scope of {function.__name__} is a literal from 0 to {SCOPES - 1}")
         return ScopedPointer(dtype, args[1].literal_value)
 
     def lower(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -149,9 +145,7 @@ def _register_math(function: Callable[..., Any]) -> None:
             ir.Module(), ir.FunctionType(ir.VoidType(), [LLVM_TYPES[k] for k in kinds]), "scratch"
         )
         builder = ir.IRBuilder(scratch.append_basic_block())
-        values = [
-            LLVMValue(builder, kind, arg) for kind, arg in zip(kinds, scratch.args, strict=True)
-        ]
+        values = [LLVMValue(builder, kind, arg) for kind, arg in zip(kinds, scratch.args, strict=True)]
         outcome = function(*values)
         if isinstance(outcome, tuple):
             return types.UniTuple(_TYPES[outcome[0].kind], len(outcome))

@@ -19,8 +19,7 @@ from jtorch.native.intrinsics import Symbolic
 
 _FLOATS: dict[str, ir.Type] = {"f32": ir.FloatType(), "f64": ir.DoubleType()}
 LLVM_TYPES: dict[str, ir.Type] = _FLOATS | {
-    kind: ir.IntType(int(kind[1:]))
-    for kind in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "b1")
+    kind: ir.IntType(int(kind[1:])) for kind in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "b1")
 }
 _CONSTANT_KINDS: dict[type, str] = {
     np.float32: "f32", np.float64: "f64", np.int32: "i32", np.int64: "i64", np.uint32: "u32",
@@ -73,9 +72,7 @@ class LLVMValue(Symbolic):
         return self.of(self.kind, self.builder.not_(self.value))
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            "kernel math has no branches: use select(condition, a, b), and & | ~ on conditions"
-        )
+        raise TypeError("kernel math has no branches: use select(condition, a, b), and & | ~ on conditions")
 
     def emit(self, name: str, args: tuple[Any, ...]) -> LLVMValue:
         emitter = _EMITTERS.get(name)
@@ -86,9 +83,7 @@ class LLVMValue(Symbolic):
 
 def _same_kind(name: str, a: LLVMValue, b: LLVMValue) -> str:
     if a.kind != b.kind:
-        raise TypeError(
-            f"{name} mixes {a.kind} and {b.kind}; convert one of them with to_{a.kind}(...)"
-        )
+        raise TypeError(f"{name} mixes {a.kind} and {b.kind}; convert one of them with to_{a.kind}(...)")
     return a.kind
 
 
@@ -217,9 +212,7 @@ def _mulhi_u64(a: LLVMValue, b: LLVMValue) -> LLVMValue:
         raise TypeError(f"mulhi_u64 takes two u64, not {a.kind} and {b.kind}")
     wide, builder = ir.IntType(128), a.builder
     product = builder.mul(builder.zext(a.value, wide), builder.zext(b.value, wide))
-    return a.of(
-        "u64", builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), LLVM_TYPES["u64"])
-    )
+    return a.of("u64", builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), LLVM_TYPES["u64"]))
 
 
 def _lookup(table: np.ndarray, index: LLVMValue) -> LLVMValue:
@@ -237,9 +230,7 @@ def _lookup(table: np.ndarray, index: LLVMValue) -> LLVMValue:
         )
     zero = ir.Constant(LLVM_TYPES["i64"], 0)
     loaded = builder.load(builder.gep(variable, [zero, index.value], inbounds=True))
-    mark_scope(
-        builder, TABLE_SCOPE, loaded
-    )  # else the vectoriser fears that stores reach the table
+    mark_scope(builder, TABLE_SCOPE, loaded)  # else the vectoriser fears that stores reach the table
     return index.of("f64", loaded)
 
 

@@ -107,9 +107,7 @@ def load(code: bytes, symbol: str) -> int:
     """
     (addresses,) = load_many([code])
     if symbol not in addresses:
-        raise RuntimeError(
-            f"the object code defines {', '.join(addresses) or 'nothing'}, not {symbol}"
-        )
+        raise RuntimeError(f"the object code defines {', '.join(addresses) or 'nothing'}, not {symbol}")
     return addresses[symbol]
 
 
@@ -141,10 +139,7 @@ def load_with_llvm(codes: list[bytes]) -> list[dict[str, int]]:
         reference = llvm.ObjectFileRef.from_data(live_forever(code))
         engine.add_object_file(live_forever(reference))
     engine.finalize_object()
-    return [
-        {s: engine.get_function_address(s) for s in objects.defined_symbols(code)}
-        for code in codes
-    ]
+    return [{s: engine.get_function_address(s) for s in objects.defined_symbols(code)} for code in codes]
 
 
 @functools.cache

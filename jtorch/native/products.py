@@ -247,28 +247,32 @@ def _checks() -> str:
         "apart": "ne i64 %x_data, %y_data", "alike": "eq i64 %x_flag, %y_flag",
         "one_row": "eq i64 %o_rows, 1", "one_column": "eq i64 %o_columns, 1",
     }  # fmt: skip
-    return _lines(
-        *(f"%{name} = icmp {test}" for name, test in conditions.items()),
-        "%x_fits = or i1 %x_alone, %x_along",
-        "%y_fits = or i1 %y_alone, %y_along",
-        "%no_square = or i1 %apart, %alike",
-        "%all_0 = and i1 %inner, %down",
-        *(
-            f"%all_{k + 1} = and i1 %all_{k}, %{name}"
-            for k, name in enumerate(("right", "by_rows", "x_fits", "y_fits", "no_square"))
-        ),
-        "%area = mul i64 %o_rows, %o_columns",
-        "%work = mul i64 %area, %x_columns",
-        "%has_vector = or i1 %one_row, %one_column",
-        "%some = icmp ne i64 %work, 0",
-        "%vector_some = and i1 %has_vector, %some",
-        "%vector_alone = and i1 %vector_some, %o_alone",
-        *_bounded("x_rows", "x_columns", "y_columns", "x_leading", "y_leading"),
-        "%vector = and i1 %vector_alone, %bounded",
-        "br i1 %all_5, label %go, label %refuse",
-    ) + "go:\n" + _lines(
-        "%thread = call ptr %call_save()",
-        "br i1 %vector, label %with_vector, label %fill",
+    return (
+        _lines(
+            *(f"%{name} = icmp {test}" for name, test in conditions.items()),
+            "%x_fits = or i1 %x_alone, %x_along",
+            "%y_fits = or i1 %y_alone, %y_along",
+            "%no_square = or i1 %apart, %alike",
+            "%all_0 = and i1 %inner, %down",
+            *(
+                f"%all_{k + 1} = and i1 %all_{k}, %{name}"
+                for k, name in enumerate(("right", "by_rows", "x_fits", "y_fits", "no_square"))
+            ),
+            "%area = mul i64 %o_rows, %o_columns",
+            "%work = mul i64 %area, %x_columns",
+            "%has_vector = or i1 %one_row, %one_column",
+            "%some = icmp ne i64 %work, 0",
+            "%vector_some = and i1 %has_vector, %some",
+            "%vector_alone = and i1 %vector_some, %o_alone",
+            *_bounded("x_rows", "x_columns", "y_columns", "x_leading", "y_leading"),
+            "%vector = and i1 %vector_alone, %bounded",
+            "br i1 %all_5, label %go, label %refuse",
+        )
+        + "go:\n"
+        + _lines(
+            "%thread = call ptr %call_save()",
+            "br i1 %vector, label %with_vector, label %fill",
+        )
     )
 
 

@@ -218,9 +218,7 @@ def expm1_parts_f32(x: Any) -> tuple[Any, Any]:
 def expm1_f32(x: Any) -> Any:
     """e**x - 1, accurate near 0."""
     n, p = expm1_parts_f32(clamp(x, f32(-20.0), f32(89.0)))
-    scale = power_of_two_f32(
-        n - i32(1)
-    )  # half the scale, which for the largest n does not overflow
+    scale = power_of_two_f32(n - i32(1))  # half the scale, which for the largest n does not overflow
     result = fma(p, scale, scale - HALF_F32) * TWO_F32
     return select(fabs(x) < f32(float.fromhex("0x1p-25")), x, result)
 
@@ -235,9 +233,7 @@ def expm1_parts_f64(x: Any) -> tuple[Any, Any]:
 def expm1_f64(x: Any) -> Any:
     """e**x - 1, accurate near 0."""
     n, p = expm1_parts_f64(clamp(x, f64(-40.0), f64(710.0)))
-    scale = power_of_two_f64(
-        n - i64(1)
-    )  # half the scale, which for the largest n does not overflow
+    scale = power_of_two_f64(n - i64(1))  # half the scale, which for the largest n does not overflow
     result = fma(p, scale, scale - HALF_F64) * TWO_F64
     return select(fabs(x) < f64(float.fromhex("0x1p-54")), x, result)
 

@@ -137,15 +137,9 @@ def log10_f32(x: Any) -> Any:
 
 
 # FreeBSD msun e_log2.c and e_log10.c: 1 / ln2 and 1 / ln10 in two parts, the first with 21 bits
-INV_LN2_HIGH_F64, INV_LN2_LOW_F64 = typed(
-    f64, 1.44269504072144627571e00, 1.67517131648865118353e-10
-)
-INV_LN10_HIGH_F64, INV_LN10_LOW_F64 = typed(
-    f64, 4.34294481878168880939e-01, 2.50829467116452752298e-11
-)
-LOG10_2_HIGH_F64, LOG10_2_LOW_F64 = typed(
-    f64, 3.01029995663611771306e-01, 3.69423907715893078616e-13
-)
+INV_LN2_HIGH_F64, INV_LN2_LOW_F64 = typed(f64, 1.44269504072144627571e00, 1.67517131648865118353e-10)
+INV_LN10_HIGH_F64, INV_LN10_LOW_F64 = typed(f64, 4.34294481878168880939e-01, 2.50829467116452752298e-11)
+LOG10_2_HIGH_F64, LOG10_2_LOW_F64 = typed(f64, 3.01029995663611771306e-01, 3.69423907715893078616e-13)
 
 
 def log1p_two_f64(f: Any) -> tuple[Any, Any]:
@@ -175,9 +169,7 @@ def log10_f64(x: Any) -> Any:
     scaled, shift = high * INV_LN10_HIGH_F64, e * LOG10_2_HIGH_F64
     total = shift + scaled
     rest = (shift - total) + scaled
-    rest = rest + fma(
-        e, LOG10_2_LOW_F64, fma(low + high, INV_LN10_LOW_F64, low * INV_LN10_HIGH_F64)
-    )
+    rest = rest + fma(e, LOG10_2_LOW_F64, fma(low + high, INV_LN10_LOW_F64, low * INV_LN10_HIGH_F64))
     return finish_f64(x, total + rest)
 
 

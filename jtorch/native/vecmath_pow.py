@@ -70,9 +70,7 @@ def pow_f32(x: Any, y: Any) -> Any:
 LOG_TAIL_F64 = typed(f64, 0.11303985844480352, 0.11752574328743892,
                      0.13332768973161205, 0.1538463996886874, 0.18181817814678644,
                      0.22222222224599994, 0.28571428571422897, 0.4)  # fmt: skip
-TWO_THIRDS_HIGH_F64, TWO_THIRDS_LOW_F64 = typed(
-    f64, "0x1.5555555555555p-1", "0x1.5555555555555p-55"
-)
+TWO_THIRDS_HIGH_F64, TWO_THIRDS_LOW_F64 = typed(f64, "0x1.5555555555555p-1", "0x1.5555555555555p-55")
 LN2_SHORT_F64, LN2_REST_F64 = typed(f64, "0x1.62e42fefap-1", "0x1.cf79abc9e3b39p-40")
 
 
@@ -101,9 +99,7 @@ def logarithm_two_f64(x: Any) -> tuple[Any, Any]:
     total, low = _quick_sum(s + s, cubic[0])
     low = low + (cubic[1] + (s_low + s_low))
     shift = e * LN2_SHORT_F64  # exact: 11 bits of e, 37 of the constant
-    head, rest = _quick_sum(
-        select(e == ZERO_F64, total, shift), select(e == ZERO_F64, ZERO_F64, total)
-    )
+    head, rest = _quick_sum(select(e == ZERO_F64, total, shift), select(e == ZERO_F64, ZERO_F64, total))
     return _quick_sum(head, fma(e, LN2_REST_F64, rest + low))
 
 

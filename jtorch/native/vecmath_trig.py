@@ -48,9 +48,7 @@ def two_over_pi(skip: int, parts: int, lift: int = 0) -> list[float]:
         drop = max(abs(rest).bit_length() - 53, 0)
         head = (abs(rest) + ((1 << drop) >> 1)) >> drop << drop  # the nearest number of 53 bits
         head = head if rest >= 0 else -head
-        result.append(
-            float(head >> drop if head >= 0 else -(-head >> drop)) * 2.0 ** (drop - BITS + lift)
-        )
+        result.append(float(head >> drop if head >= 0 else -(-head >> drop)) * 2.0 ** (drop - BITS + lift))
         rest -= head
     return result
 
@@ -267,9 +265,7 @@ def _arctangent(x: Any, dtype: Any, coefficients: tuple[Any, ...], low: tuple[An
 @quiet
 def atan_f32(x: Any) -> Any:
     """Arctangent."""
-    return _arctangent(
-        x, f32, ATAN_F32, typed(f32, -4.371139000186241e-08, -2.1855695000931206e-08)
-    )
+    return _arctangent(x, f32, ATAN_F32, typed(f32, -4.371139000186241e-08, -2.1855695000931206e-08))
 
 
 @quiet

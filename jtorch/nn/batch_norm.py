@@ -90,7 +90,6 @@ class _BatchNorm(_Norm):
             self.training or (self.running_mean is None and self.running_var is None), momentum, self.eps,
         )  # fmt: skip
 
-
     def _next_momentum(self, input: Tensor) -> Any:
         """Count this batch; how far it moves the running statistics."""
         if self.num_batches_tracked is not None:

@@ -79,9 +79,7 @@ class Changeable(Tree):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        return self._apply(
-            lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None)
-        )
+        return self._apply(lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None))
 
     def float(self) -> Self:
         return self.to(dt.float32)

@@ -33,9 +33,7 @@ class _Table(Module):
                 raise AssertionError(message)
             padding_idx = padding_idx + num_embeddings if padding_idx < 0 else padding_idx
         if sparse:
-            raise NotImplementedError(
-                f"{type(self).__name__}: sparse=True is not there: gradients are dense"
-            )
+            raise NotImplementedError(f"{type(self).__name__}: sparse=True is not there: gradients are dense")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx

@@ -46,9 +46,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def fans(tensor: Tensor) -> tuple[int, int]:
     """(inputs that meet in one output, outputs that one input reaches) of a weight (out, in, *kernel)."""
     if tensor.ndim < 2:
-        raise ValueError(
-            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
-        )
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 

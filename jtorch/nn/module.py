@@ -350,8 +350,4 @@ def _unchanged(before: Any, value: Any) -> bool:
 def _typename(value: Any) -> str:
     cls = type(value)
     module = cls.__module__
-    return (
-        cls.__qualname__
-        if module in ("builtins", "__builtin__")
-        else f"{module}.{cls.__qualname__}"
-    )
+    return cls.__qualname__ if module in ("builtins", "__builtin__") else f"{module}.{cls.__qualname__}"

@@ -95,9 +95,7 @@ def total_bias(bias_ih: Any, bias_hh: Any) -> Any:
 def same_dtype(x: Tensor, y: Tensor) -> None:
     """Raise PyTorch's error unless both have one dtype."""
     if x.dtype is not y.dtype:
-        raise RuntimeError(
-            f"mat1 and mat2 must have the same dtype, but got {x.dtype} and {y.dtype}"
-        )
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {x.dtype} and {y.dtype}")
 
 
 def _one_step(batch: int) -> dict[str, Any]:
@@ -154,9 +152,7 @@ class LSTMCell(RNNCellBase):
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(
-        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         x, *states = self._batched(input, [] if hx is None else list(hx), "hx[{}]")
         h, c = states or (self._zeros(x), self._zeros(x))
         steps = _one_step(x.shape[0])

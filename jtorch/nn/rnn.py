@@ -38,9 +38,7 @@ def _check_options(facts: dict[str, Any]) -> None:
         )
     for name, kind in (("bias", bool), ("batch_first", bool), ("input_size", int), ("hidden_size", int)):
         if not isinstance(facts[name], kind):
-            raise TypeError(
-                f"{name} should be of type {kind.__name__}, got: {type(facts[name]).__name__}"
-            )
+            raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(facts[name]).__name__}")
     for name in ("input_size", "hidden_size", "num_layers"):
         if facts[name] <= 0:
             raise ValueError(f"{name} must be greater than zero")
@@ -177,9 +175,7 @@ class RNNBase(Module):
             raise RuntimeError(
                 f"For {case} input, hx and cx should also be {ndim}-D but got ({dims}) tensors"
             )
-        raise RuntimeError(
-            f"For {case} input, hx should also be {ndim}-D but got {states[0].ndim}-D tensor"
-        )
+        raise RuntimeError(f"For {case} input, hx should also be {ndim}-D but got {states[0].ndim}-D tensor")
 
     # -- forward -----------------------------------------------------------------------------------------
 
@@ -257,9 +253,7 @@ class RNNBase(Module):
             found.get(kind) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         )
 
-    def _layer(
-        self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool
-    ) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
         """One layer in one direction: (outputs of all steps, the last states...)."""
         raise NotImplementedError
 
@@ -291,9 +285,7 @@ class RNN(RNNBase):
         else:
             nonlinearity = kwargs.pop("nonlinearity", "tanh")
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(
-                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
-            )
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
         self.nonlinearity = nonlinearity
 
@@ -301,9 +293,7 @@ class RNN(RNNBase):
         out, last = self._run(input, None if hx is None else [hx])
         return out, last[0]
 
-    def _layer(
-        self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool
-    ) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
         w_ih, w_hh, b_ih, b_hh, _ = self._weights(names)
         projected = F.linear(x, w_ih, total_bias(b_ih, b_hh))
         relu = self.mode == "RNN_RELU"
@@ -336,9 +326,7 @@ class LSTM(RNNBase):
         out, (h, c) = self._run(input, None if hx is None else list(hx))
         return out, (h, c)
 
-    def _layer(
-        self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool
-    ) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
         w_ih, w_hh, b_ih, b_hh, w_hr = self._weights(names)
         projected = F.linear(x, w_ih, total_bias(b_ih, b_hh))
         return ops.lstm_layer(projected, w_hh, w_hr, *states, sizes=sizes, reverse=reverse)
@@ -359,9 +347,7 @@ class GRU(RNNBase):
         out, last = self._run(input, None if hx is None else [hx])
         return out, last[0]
 
-    def _layer(
-        self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool
-    ) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
         w_ih, w_hh, b_ih, b_hh, _ = self._weights(names)
         projected = F.linear(x, w_ih, b_ih)
         return ops.gru_layer(projected, w_hh, b_hh, states[0], sizes=sizes, reverse=reverse)

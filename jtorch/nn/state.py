@@ -110,9 +110,7 @@ def load(module: Any, given: Mapping[str, Tensor], strict: bool, assign: bool) -
             errors.insert(0, f"Missing key(s) in state_dict: {_quoted(report.missing)}. ")
     if errors:
         joined = "\n\t".join(errors)
-        raise RuntimeError(
-            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{joined}"
-        )
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{joined}")
     for write in writes:
         write()
     return IncompatibleKeys(report.missing, report.unexpected)
@@ -149,9 +147,7 @@ def _load_tree(
             )
 
 
-def load_own(
-    module: Any, given: Any, prefix: str, facts: Any, report: Report
-) -> list[Callable[[], None]]:
+def load_own(module: Any, given: Any, prefix: str, facts: Any, report: Report) -> list[Callable[[], None]]:
     """Check what ``given`` has for the module's own tensors; what is to be written, as functions."""
     for hook in module._load_state_dict_pre_hooks.values():
         hook(given, prefix, facts, report.strict, report.missing, report.unexpected, report.errors)

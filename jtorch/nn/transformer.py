@@ -206,15 +206,11 @@ class TransformerEncoder(Module):
     ) -> Tensor:
         """``is_causal`` says that ``mask`` is the causal one; None leaves that open, with equal results."""
         other = None if mask is None else mask.dtype
-        padding = F._canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", other, "mask", src.dtype
-        )
+        padding = F._canonical_mask(src_key_padding_mask, "src_key_padding_mask", other, "mask", src.dtype)
         mask = F._canonical_mask(mask, "mask", None, "", src.dtype, False)
         out = src
         for layer in self.layers:
-            out = layer(
-                out, src_mask=mask, is_causal=is_causal is True, src_key_padding_mask=padding
-            )
+            out = layer(out, src_mask=mask, is_causal=is_causal is True, src_key_padding_mask=padding)
         return out if self.norm is None else self.norm(out)
 
 
@@ -224,9 +220,7 @@ class TransformerDecoder(Module):
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoder.html
     """
 
-    def __init__(
-        self, decoder_layer: Module, num_layers: int, norm: Module | None = None
-    ) -> None:
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = _copies(decoder_layer, num_layers)
         self.num_layers = num_layers

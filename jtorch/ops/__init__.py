@@ -11,7 +11,7 @@ over axes of one element as eager mode's do, where ``affine`` says 0. Where no s
 ``put(xp, base, value, **statics)`` is ``base`` with ``value`` written through the view.
 """
 
-from jtorch.ops import (  # noqa: F401 - imported for their declarations
+from jtorch.ops import (  # for their declarations
     activation,
     attention,
     bitwise,

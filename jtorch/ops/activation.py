@@ -137,11 +137,7 @@ def _(xp, g, x, low, high):
 
 @hardtanh.face
 def _(input, min_val=-1.0, max_val=1.0):
-    if (
-        isinstance(min_val, (int, float))
-        and isinstance(max_val, (int, float))
-        and min_val > max_val
-    ):
+    if isinstance(min_val, (int, float)) and isinstance(max_val, (int, float)) and min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return (input, min_val, max_val), {}
 
@@ -271,7 +267,12 @@ def _(input, dim=-1):
 
 
 @composite(
-    n_outputs=2, hidden=1, dtype="as_is", like_first=True, public=None, grad_name="RreluWithNoiseBackward0",
+    n_outputs=2,
+    hidden=1,
+    dtype="as_is",
+    like_first=True,
+    public=None,
+    grad_name="RreluWithNoiseBackward0",
     fuses=False,
 )
 def rrelu_with(xp, x, seed, call, lower, upper):

@@ -157,9 +157,7 @@ def _check_class_shapes(scores, classes):
         raise ValueError("Expected 1 or more dimensions (got 0)")
     batch = classes[0] if classes else 0
     if len(scores) > 1 and scores[0] != batch:
-        raise ValueError(
-            f"Expected input batch_size ({scores[0]}) to match target batch_size ({batch})."
-        )
+        raise ValueError(f"Expected input batch_size ({scores[0]}) to match target batch_size ({batch}).")
     if len(scores) > 1 and not classes:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if len(scores) < 3:

@@ -162,9 +162,7 @@ def _check(name, x, y, ndim):
             f"[{b[0]}, {b[1]}]."
         )
     if a[-1] != b[-2]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
-        )
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
 
 
 def check_expands(shape, target):
@@ -232,9 +230,7 @@ def _rows(xp, x):
     return x if x.ndim == 2 else xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-@composite(
-    grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"}, fuses=False
-)
+@composite(grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"}, fuses=False)
 def linear(xp, x, weight, bias):
     found = direct(xp, "_linear", "forward", x, weight, bias)
     if found is not None:

@@ -132,7 +132,5 @@ def _(xp, g, log_probs, targets, input_lengths, target_lengths, blank):
     lost = xp.logical_and(impossible, xp.ne(g, 0.0))
     slope = xp.where(impossible, 0.0, -g)
     slope = occupied * xp.unsqueeze(xp.where(lost, math.nan, slope), axes=(0, 2))
-    running = xp.lt(
-        xp.iota(shape=shape, axis=0, dtype=_INT), xp.unsqueeze(input_lengths, axes=(0, 2))
-    )
+    running = xp.lt(xp.iota(shape=shape, axis=0, dtype=_INT), xp.unsqueeze(input_lengths, axes=(0, 2)))
     return xp.where(running, slope, 0.0), None, None, None

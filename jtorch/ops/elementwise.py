@@ -320,7 +320,10 @@ def iota(xp, *, shape, axis, dtype):
 
 
 @elementwise(
-    text="maximum({low}, {x})", integer_text="max({x}, {low})", grad_name="ClampBackward1", in_place=True,
+    text="maximum({low}, {x})",
+    integer_text="max({x}, {low})",
+    grad_name="ClampBackward1",
+    in_place=True,
     fuses=True,
 )
 def clamp_min(xp, x, low):
@@ -334,7 +337,10 @@ def _(xp, g, x, low, needs):
 
 
 @elementwise(
-    text="minimum({high}, {x})", integer_text="min({x}, {high})", grad_name="ClampBackward1", in_place=True,
+    text="minimum({high}, {x})",
+    integer_text="min({x}, {high})",
+    grad_name="ClampBackward1",
+    in_place=True,
     fuses=True,
 )
 def clamp_max(xp, x, high):

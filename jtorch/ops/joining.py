@@ -36,9 +36,7 @@ def pad(xp, x, *, low, high, interior):
 @pad.vjp
 def _(xp, g, x_shape, low, interior):
     step = tuple(i + 1 for i in interior)
-    stop = tuple(
-        lo + (n - 1) * s + 1 if n else lo for lo, n, s in zip(low, x_shape, step, strict=True)
-    )
+    stop = tuple(lo + (n - 1) * s + 1 if n else lo for lo, n, s in zip(low, x_shape, step, strict=True))
     return xp.slice(g, start=low, stop=stop, step=step)
 
 

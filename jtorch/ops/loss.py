@@ -194,9 +194,7 @@ def _(input, target, weight=None, reduction="mean", pos_weight=None):
     """Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html"""
     check_reduction(reduction)
     if tuple(target.shape) != tuple(input.shape):
-        raise ValueError(
-            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
-        )
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     return (input, target, weight, pos_weight), {"reduction": reduction}
 
 
@@ -205,9 +203,7 @@ def kl_div(xp, x, target, *, reduction, log_target):
     """target (log target - x), 0 where target is 0; ``x`` holds logarithms. Mean over all elements."""
     if log_target:
         return reduced(xp, xp.exp(target) * (target - x), reduction)
-    return reduced(
-        xp, xp.where(xp.eq(target, 0.0), 0.0, target * xp.log(target)) - target * x, reduction
-    )
+    return reduced(xp, xp.where(xp.eq(target, 0.0), 0.0, target * xp.log(target)) - target * x, reduction)
 
 
 @kl_div.vjp

@@ -63,9 +63,7 @@ def _permuting(name, grad_name, face):
 
 def _t_face(input):
     if input.ndim > 2:
-        raise RuntimeError(
-            f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D"
-        )
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return input, (1, 0) if input.ndim == 2 else (0,) * input.ndim
 
 

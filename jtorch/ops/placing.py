@@ -28,9 +28,7 @@ def extreme_of(dtype, reduce):
 
 def _places(xp, index, axis):
     shape = tuple(index.shape)
-    return [
-        index if k == axis else xp.iota(shape=shape, axis=k, dtype=_INT) for k in range(len(shape))
-    ]
+    return [index if k == axis else xp.iota(shape=shape, axis=k, dtype=_INT) for k in range(len(shape))]
 
 
 def _read(xp, x, index, axis):

@@ -57,7 +57,12 @@ def bounded(xp, bits, low, high):
 
 
 @composite(
-    n_outputs=2, hidden=1, dtype="as_is", like_first=True, public=None, grad_name="NativeDropoutBackward0",
+    n_outputs=2,
+    hidden=1,
+    dtype="as_is",
+    like_first=True,
+    public=None,
+    grad_name="NativeDropoutBackward0",
     fuses=False,
 )
 def dropout_with(xp, x, seed, call, p):

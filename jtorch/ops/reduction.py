@@ -68,16 +68,12 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
     return _axis_face(input if dtype is None else input.to(dtype), dim, keepdim)
 
 
-@reduction(
-    combine="maximum", identity="lowest", public="amax", methods=("amax",), grad_name="AmaxBackward0"
-)
+@reduction(combine="maximum", identity="lowest", public="amax", methods=("amax",), grad_name="AmaxBackward0")
 def max(xp, x, *, axis, keepdims):
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-@reduction(
-    combine="minimum", identity="highest", public="amin", methods=("amin",), grad_name="AminBackward0"
-)
+@reduction(combine="minimum", identity="highest", public="amin", methods=("amin",), grad_name="AminBackward0")
 def min(xp, x, *, axis, keepdims):
     return xp.min(x, axis=axis, keepdims=keepdims)
 

@@ -132,10 +132,7 @@ def _(input, dim=None):
 
 def _expand_strides(x_shape, strides, *, shape):
     new = len(shape) - len(x_shape)
-    kept = (
-        0 if n == 1 and m != 1 else s
-        for n, m, s in zip(x_shape, shape[new:], strides, strict=True)
-    )
+    kept = (0 if n == 1 and m != 1 else s for n, m, s in zip(x_shape, shape[new:], strides, strict=True))
     return 0, (0,) * new + tuple(kept)
 
 

@@ -39,9 +39,7 @@ def _fold_target(coordinates, shapes, shape, kernel, stride, dilation):
     w = len(kernel)
     lead = coordinates[: len(coordinates) - 2 * w]
     outer, inner = coordinates[-2 * w : -w], coordinates[-w:]
-    moved = (
-        o * s + i * d for o, s, i, d in zip(outer, stride, inner, dilation, strict=True)
-    )
+    moved = (o * s + i * d for o, s, i, d in zip(outer, stride, inner, dilation, strict=True))
     return (*lead, *moved)
 
 

@@ -101,8 +101,7 @@ def _(xp, g, x_shape, axis, index):
 def _windows_shape(x, kernel, stride, dilation):
     k = len(x) - len(kernel)
     outer = tuple(
-        (n - d * (w - 1) - 1) // s + 1
-        for n, w, s, d in zip(x[k:], kernel, stride, dilation, strict=True)
+        (n - d * (w - 1) - 1) // s + 1 for n, w, s, d in zip(x[k:], kernel, stride, dilation, strict=True)
     )
     return x[:k] + outer + kernel
 
@@ -126,9 +125,7 @@ def _windows_put(xp, base, value, kernel, stride, dilation):
             part = xp.select(part, axis=part.ndim - 1, index=j)
         low = tuple(j * d for j, d in zip(place, dilation, strict=True))
         start, step = (0,) * k + low, (1,) * k + tuple(stride)
-        stop = tuple(
-            b + (n - 1) * s + 1 if n else b for n, b, s in zip(part.shape, start, step, strict=True)
-        )
+        stop = tuple(b + (n - 1) * s + 1 if n else b for n, b, s in zip(part.shape, start, step, strict=True))
         base = xp.slice_put(base, part, start=start, stop=stop, step=step)
     return base
 

@@ -17,9 +17,7 @@ _NDTR_SLOPE = 1.0 / math.sqrt(2.0 * math.pi)
 def _of_special(name, **facts):
     """An op that ``jtorch.special`` alone offers."""
     parts = "".join(part.capitalize() for part in name.split("_"))
-    return elementwise(
-        name=name, dtype="float", public=None, grad_name=f"Special{parts}Backward0", **facts
-    )
+    return elementwise(name=name, dtype="float", public=None, grad_name=f"Special{parts}Backward0", **facts)
 
 
 # -- error functions ---------------------------------------------------------------------------------

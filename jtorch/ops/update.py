@@ -39,9 +39,7 @@ def sgd_update(xp, p, g, lr, weight_decay, *, decay):
 
 
 @composite(n_outputs=2, dtype="as_is", public=None, differentiable=False)
-def momentum_update(
-    xp, p, g, buffer, lr, weight_decay, momentum, dampening, *, decay, nesterov, first
-):
+def momentum_update(xp, p, g, buffer, lr, weight_decay, momentum, dampening, *, decay, nesterov, first):
     """Sutskever et al. 2013, in PyTorch's form: the first buffer is the first gradient."""
     g = _decayed(p, g, weight_decay, decay)
     buffer = xp.clone(g) if first else buffer * momentum + g * (1.0 - dampening)
@@ -223,9 +221,7 @@ def asgd_update(xp, p, g, mean, mu, eta, step, lr, lambd, alpha, t0, weight_deca
 
 
 @composite(n_outputs=4, dtype="as_is", public=None, differentiable=False)
-def adafactor_update(
-    xp, p, g, row, column, step, lr, beta2_decay, d, weight_decay, *, eps1, eps2, decay
-):
+def adafactor_update(xp, p, g, row, column, step, lr, beta2_decay, d, weight_decay, *, eps1, eps2, decay):
     """Second moments of a matrix from its row and column means. Shazeer and Stern 2018.
 
     A parameter of fewer than two axes has all of its second moments in ``row``, which is returned

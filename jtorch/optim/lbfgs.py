@@ -167,7 +167,4 @@ def _converged(group: dict[str, Any], state: dict[str, Any], gradient: Tensor, l
     if float(gradient.abs().max()) <= group["tolerance_grad"]:
         return True
     moved = float((state["d"] * state["t"]).abs().max())
-    return (
-        moved <= group["tolerance_change"]
-        or abs(loss - state["prev_loss"]) < group["tolerance_change"]
-    )
+    return moved <= group["tolerance_change"] or abs(loss - state["prev_loss"]) < group["tolerance_change"]

@@ -293,9 +293,7 @@ def _named(params: Any) -> tuple[list[Any], list[str]]:
     items: list[Any] = list(params)
     names = [item[0] for item in items if isinstance(item, tuple)]
     if names and len(names) != len(items):
-        raise ValueError(
-            "all optimizer params should be with/without names. Some param names are missing"
-        )
+        raise ValueError("all optimizer params should be with/without names. Some param names are missing")
     return [item[1] if isinstance(item, tuple) else item for item in items], names
 
 
@@ -319,6 +317,4 @@ def _fitted(param: Tensor, value: Any, name: Any = None) -> Any:
 
 def _typename(value: Any) -> str:
     cls = type(value)
-    return (
-        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-    )
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"

@@ -42,9 +42,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
     Raises ValueError for a ``decay`` outside [0, 1].
     """
     if decay < 0.0 or decay > 1.0:
-        raise ValueError(
-            f"Invalid decay value {decay} provided. Please provide a value in [0,1] range."
-        )
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
 
     @no_grad()
     def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -158,9 +156,7 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
-        for rate, group in zip(
-            per_group("swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True
-        ):
+        for rate, group in zip(per_group("swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(

@@ -112,7 +112,6 @@ class Writer:
         name = self._names[stored.number]
         return {kind: name, "requires_grad": tensor.requires_grad, "object": number}
 
-
     def _new_name(self, place: tuple[Any, ...]) -> str:
         name = ".".join(str(step) for step in place) or "tensor"
         if name == RESERVED or not _is_unicode(name):

@@ -284,8 +284,10 @@ def told(value: Any, most: int = 80) -> str:
         return repr(value)
     if isinstance(value, int):
         return repr(value) if value.bit_length() <= 64 else f"an int of {value.bit_length()} bits"
-    if isinstance(value, (tuple, list)) and len(value) <= 16 and all(
-        type(v) is int and v.bit_length() <= 64 for v in value
+    if (
+        isinstance(value, (tuple, list))
+        and len(value) <= 16
+        and all(type(v) is int and v.bit_length() <= 64 for v in value)
     ):
         return str(tuple(value))
     return _told(value)

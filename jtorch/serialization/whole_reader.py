@@ -11,9 +11,7 @@ from jtorch.core.errors import DataError
 from jtorch.serialization.unpickle import Constructor
 
 
-def loads(
-    data: bytes, where: str, find: Callable[[str, str], Any], persistent: Callable[[Any], Any]
-) -> Any:
+def loads(data: bytes, where: str, find: Callable[[str, str], Any], persistent: Callable[[Any], Any]) -> Any:
     """The object in ``data``; ``find`` gives what stands for PyTorch's globals, ``persistent`` storages.
 
     Raises DataError for damage, and what importing and calling the file's globals raises.

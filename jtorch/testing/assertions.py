@@ -144,8 +144,7 @@ class _Comparison:
 
     def _unknown(self, actual: Any, expected: Any) -> NoReturn:
         self.fail(
-            "No comparison pair was able to handle inputs of type "
-            f"{type(actual)} and {type(expected)}.",
+            f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.",
             TypeError,
         )
 

@@ -73,16 +73,12 @@ def checkpoint(
     if use_reentrant:
         _no_keywords(kwargs)
         if context_fn is not noop_context_fn or debug:
-            raise ValueError(
-                "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
-            )
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         return Reentrant.apply(function, preserve, *args)
     if debug:
         raise NotImplementedError("checkpoint(debug=True) is not there: it would log every op of both runs")
     if determinism_check not in METADATA:
-        raise ValueError(
-            f"determinism_check should be one of {list(METADATA)}, but got {determinism_check}"
-        )
+        raise ValueError(f"determinism_check should be one of {list(METADATA)}, but got {determinism_check}")
     first, second = context_fn()
     if not is_grad_enabled():
         with first:

@@ -22,9 +22,7 @@ class Reentrant(Function):
     def forward(ctx: Any, function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
         tensors = [a for a in args if isinstance(a, Tensor)]
         if not any(t.requires_grad for t in tensors):
-            warnings.warn(
-                "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
-            )
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
         ctx.function, ctx.preserve, ctx.draws = function, preserve_rng_state, []
         ctx.rest = [None if isinstance(a, Tensor) else a for a in args]
         ctx.places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
@@ -51,8 +49,6 @@ class Reentrant(Function):
             (o, g) for o, g in zip(outputs, grads, strict=True) if isinstance(o, Tensor) and o.requires_grad
         ]
         if not pairs:
-            raise RuntimeError(
-                "none of output has requires_grad=True, this checkpoint() is not necessary"
-            )
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
         backward([o for o, _ in pairs], [g for _, g in pairs])
         return None, None, *(t.grad if isinstance(t, Tensor) else None for t in inputs)

@@ -10,9 +10,7 @@ def a_record(loss=1.0, gradient=0.5, parameter=2.0, dtype=np.float32):
     def array(*values):
         return np.array(values, dtype)
 
-    return Record(
-        [array(3.0), array(loss)], {"w": array(gradient, 1.0)}, {"w": array(parameter, 4.0)}
-    )
+    return Record([array(3.0), array(loss)], {"w": array(gradient, 1.0)}, {"w": array(parameter, 4.0)})
 
 
 def test_equal_records_agree():

@@ -20,9 +20,7 @@ def wrong(step):
 def test_quick_run_prints_tables_and_writes_json(tmp_path, capsys):
     file = tmp_path / "figures.json"
     before = dict(os.environ)
-    status = main(
-        ["call", "toy", "--quick", "--peers", "", "--json", str(file)], compiler=unchanged
-    )
+    status = main(["call", "toy", "--quick", "--peers", "", "--json", str(file)], compiler=unchanged)
     assert status == 0
     assert dict(os.environ) == before
     printed = capsys.readouterr()
@@ -60,10 +58,7 @@ def test_markdown_is_one_table(capsys):
 
 def test_modes_that_differ_make_the_exit_status_1(capsys):
     assert main(["toy", "--quick", "--peers", ""], compiler=wrong) == 1
-    assert (
-        "ERROR toy, jtorch compiled: jtorch compiled: the result of step 0"
-        in capsys.readouterr().out
-    )
+    assert "ERROR toy, jtorch compiled: jtorch compiled: the result of step 0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

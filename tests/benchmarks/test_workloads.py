@@ -15,9 +15,7 @@ BIG = {"lenet", "rnn", "width-1024"}
 
 def needs(library):
     missing = importlib.util.find_spec(library) is None
-    return pytest.mark.skipif(
-        missing, reason=f"{library} is not installed: nothing to compare with"
-    )
+    return pytest.mark.skipif(missing, reason=f"{library} is not installed: nothing to compare with")
 
 
 def test_the_command_line_names_every_workload():

@@ -173,9 +173,7 @@ class Writer:
 
     def finish(self, outputs: tuple[int, ...], writes: tuple[tuple[int, int], ...] = ()) -> Program:
         start = self.start
-        return Program(
-            start.shapes, tuple(self.instructions), outputs, writes, start.dtypes, start.numbers
-        )
+        return Program(start.shapes, tuple(self.instructions), outputs, writes, start.dtypes, start.numbers)
 
 
 def _reasonable(array: np.ndarray) -> bool:

@@ -631,6 +631,8 @@ def test_the_version_of_an_argument_after_it_was_changed():
     f = jtorch.compile(step)
     for _ in range(3):
         assert f(x).tolist() == step(y).tolist()
+
+
 def _caught(act, x):
     try:
         return act(x)

@@ -45,9 +45,7 @@ def test_reference_agrees_with_the_published_vectors():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("seed", "call"), [(0, 0), (67280421310721, 3), (2**64 - 1, 2**63), (-1, 2**64 + 5)]
-)
+@pytest.mark.parametrize(("seed", "call"), [(0, 0), (67280421310721, 3), (2**64 - 1, 2**63), (-1, 2**64 + 5)])
 def test_raw_bits_follow_the_stated_key_and_counter(seed, call):
     key = [seed % 2**64, call % 2**64]
     expected = [word for block in range(3) for word in reference_block([block + 1, 0, 0, 0], key)]
@@ -99,9 +97,7 @@ def test_scalar_and_array_forms_agree():
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms_agree_for_scalars_and_arrays(name):
-    bits = np.concatenate(
-        [philox.raw_bits(1, 2, 40), np.array([0, 2**64 - 1, 2**63, 2**63 - 1], np.uint64)]
-    )
+    bits = np.concatenate([philox.raw_bits(1, 2, 40), np.array([0, 2**64 - 1, 2**63, 2**63 - 1], np.uint64)])
     values = philox.KERNEL_FUNCTIONS[name](bits)
     dtype = np.float32 if name.endswith("f32") else np.float64
     scalars = [philox.KERNEL_FUNCTIONS[name](word) for word in bits]
@@ -132,25 +128,19 @@ def test_distributions(dtype):
 
 
 def test_distributions_across_calls_are_independent():
-    columns = np.stack(
-        [philox.normal(philox.raw_bits(7, call, 50_000), np.float64) for call in range(4)]
-    )
+    columns = np.stack([philox.normal(philox.raw_bits(7, call, 50_000), np.float64) for call in range(4)])
     assert np.abs(np.corrcoef(columns) - np.eye(4)).max() < 4 / np.sqrt(50_000)
     neighbours = columns[:, :-1] * columns[:, 1:]
     assert abs(neighbours.mean()) < 4 / np.sqrt(neighbours.size)
 
 
 def test_normal_is_the_quantile_function():
-    bits = np.concatenate(
-        [philox.raw_bits(3, 3, 100_000), np.uint64(1) << np.arange(63, dtype=np.uint64)]
-    )
+    bits = np.concatenate([philox.raw_bits(3, 3, 100_000), np.uint64(1) << np.arange(63, dtype=np.uint64)])
     odd = ((bits >> np.uint64(10)) & np.uint64(2**53 - 1)) | np.uint64(1)
     quantile = -special.ndtri(odd.astype(np.float64) * 2.0**-54)
     sign = np.where(bits >> np.uint64(63), -1.0, 1.0)
     assert np.abs(philox.normal(bits, np.float64) - sign * quantile).max() < 1e-12
-    assert np.array_equal(
-        philox.normal(bits, np.float32), philox.normal(bits, np.float64).astype(np.float32)
-    )
+    assert np.array_equal(philox.normal(bits, np.float32), philox.normal(bits, np.float64).astype(np.float32))
 
 
 def test_exponential_is_positive_and_minus_the_logarithm():
@@ -166,9 +156,7 @@ def test_uniform_stays_below_one():
     assert philox.uniform(top, np.float64).tolist() == [1 - 2.0**-53, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("low", "high"), [(0, 1), (-3, 4), (0, 10), (-(2**63), 2**63 - 1), (5, 2**40)]
-)
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 4), (0, 10), (-(2**63), 2**63 - 1), (5, 2**40)])
 def test_bounded_is_exact_and_uniform(low, high):
     bits = philox.raw_bits(8, 8, 100_000)
     values = philox.bounded(bits, low, high)
@@ -177,8 +165,7 @@ def test_bounded_is_exact_and_uniform(low, high):
     assert [int(philox.bounded(b, low, high)) for b in bits[:5]] == values[:5].tolist()
     if high - low <= 10:
         assert (
-            stats.chisquare(np.bincount(values - low, minlength=high - low)).pvalue > 0.001
-            or high - low == 1
+            stats.chisquare(np.bincount(values - low, minlength=high - low)).pvalue > 0.001 or high - low == 1
         )
 
 
@@ -192,9 +179,9 @@ def compiled(text):
     jit_names.register()
     namespace = {**vars(intrinsics), **philox.KERNEL_FUNCTIONS}
     exec(text, namespace)
-    kernel = numba.cfunc(
-        numba.types.int64(numba.types.CPointer(numba.types.int64)), error_model="numpy"
-    )(namespace["kernel"])
+    kernel = numba.cfunc(numba.types.int64(numba.types.CPointer(numba.types.int64)), error_model="numpy")(
+        namespace["kernel"]
+    )
 
     def call(*words):
         block = np.array(words, np.int64)
@@ -237,9 +224,7 @@ def kernel(args):
         out[i] = {name}(bits[i])
     return 0
 """)
-    bits = np.concatenate(
-        [philox.raw_bits(1, 1, 200_000), np.uint64(1) << np.arange(64, dtype=np.uint64)]
-    )
+    bits = np.concatenate([philox.raw_bits(1, 1, 200_000), np.uint64(1) << np.arange(64, dtype=np.uint64)])
     expected = getattr(philox, name[:-4])(bits, np.float32 if kind == "f32" else np.float64)
     out = np.empty_like(expected)
     kernel(len(bits), bits.ctypes.data, out.ctypes.data)

@@ -123,7 +123,9 @@ def others():  # (how many threads there are beside this one, their time so far 
     return len(found), sum(int(f[11]) + int(f[12]) for f in found)
 """
 
-STEPS = OTHERS + """
+STEPS = (
+    OTHERS
+    + """
 model = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 10))
 optimizer = jtorch.optim.Adam(model.parameters(), lr=1e-3)
 def step(x, y):
@@ -150,6 +152,7 @@ time.sleep(0.2)
 lasted *= os.sysconf("SC_CLK_TCK")
 print(after[0] - before[0], after[1] - before[1], others()[1] - after[1], round(lasted))
 """
+)
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are looked up in /proc")
 
@@ -180,7 +183,9 @@ def test_a_large_step_takes_the_others_no_longer_than_it_lasts(mode):
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_large_products_use_the_threads_and_let_them_sleep(mode):
     pytest.importorskip("scipy_openblas32")
-    program = OTHERS + f"""
+    program = (
+        OTHERS
+        + f"""
 product = lambda x, y: x @ y
 if {mode!r} == "compiled":
     product = jtorch.compile(product)
@@ -202,6 +207,7 @@ for count in (1, 3, 1):
 first, more, again = seen
 print(more[0] - first[0], again[1], sum(idle for _, _, idle in seen))
 """
+    )
     created, afterwards, idle = map(int, run(program, OPENBLAS_NUM_THREADS="2").split())
     assert created == 2  # three threads: two beside the caller
     assert afterwards == 0  # back to one, in the plan that was compiled before, too

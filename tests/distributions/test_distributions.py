@@ -231,9 +231,7 @@ def test_divergences(name, other):
 
 def test_unknown_divergence():
     p, q = distributions.Normal(0.0, 1.0), distributions.Exponential(1.0)
-    with pytest.raises(
-        NotImplementedError, match="is implemented for p type Normal and q type Exponential"
-    ):
+    with pytest.raises(NotImplementedError, match="is implemented for p type Normal and q type Exponential"):
         distributions.kl_divergence(p, q)
 
 

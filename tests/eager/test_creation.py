@@ -127,9 +127,7 @@ def test_random_numbers_repeat_with_the_seed():
     draws = []
     for _ in range(2):
         jtorch.manual_seed(3)
-        draws.append(
-            [t.tolist() for t in (jtorch.rand(3), jtorch.randn(2, 2), jtorch.randint(0, 9, (4,)))]
-        )
+        draws.append([t.tolist() for t in (jtorch.rand(3), jtorch.randn(2, 2), jtorch.randint(0, 9, (4,)))])
     assert draws[0] == draws[1]
     assert jtorch.rand(3).tolist() != jtorch.rand(3).tolist()
 
@@ -160,9 +158,7 @@ def test_dropout():
     np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 1.0).detach().sum().item() == 0.0
-    with pytest.raises(
-        ValueError, match=r"dropout probability has to be between 0 and 1, but got 1\.5"
-    ):
+    with pytest.raises(ValueError, match=r"dropout probability has to be between 0 and 1, but got 1\.5"):
         dropout(x, 1.5)
 
 

@@ -35,9 +35,7 @@ def test_second_backward_says_what_pytorch_says():
 
 
 def test_backward_of_many_elements_says_what_pytorch_says():
-    with pytest.raises(
-        RuntimeError, match=r"^grad can be implicitly created only for scalar outputs$"
-    ):
+    with pytest.raises(RuntimeError, match=r"^grad can be implicitly created only for scalar outputs$"):
         (leaf(1.0, 2.0) * 2).backward()
 
 

@@ -71,9 +71,7 @@ class Scale(Function):
         return g * self.factor, g
 
 
-@pytest.mark.parametrize(
-    "function", [Cube.apply, lambda x: SeparateContext.apply(x, 3), Exp(), Exp.apply]
-)
+@pytest.mark.parametrize("function", [Cube.apply, lambda x: SeparateContext.apply(x, 3), Exp(), Exp.apply])
 def test_first_and_second_gradients(function):
     x = leaf(0.5, -1.5, 2.0)
     assert gradcheck(function, x)
@@ -224,9 +222,7 @@ def test_wrong_number_or_shape_of_gradients():
     x, y = leaf(1.0, 2.0), leaf(1.0, 2.0)
     with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 3, got 1\)"):
         Bad.apply(x, y, lambda g: g).sum().backward()
-    with pytest.raises(
-        RuntimeError, match=r"invalid gradient at index 0 - got \[3\] but expected shape"
-    ):
+    with pytest.raises(RuntimeError, match=r"invalid gradient at index 0 - got \[3\] but expected shape"):
         Bad.apply(x, y, lambda g: (jtorch.ones(3), g, None)).sum().backward()
     with pytest.raises(TypeError, match="returned a float as gradient 0"):
         Bad.apply(x, y, lambda g: (1.0, g, None)).sum().backward()

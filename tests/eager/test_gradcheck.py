@@ -48,9 +48,7 @@ def x():
 
 
 def test_wrong_gradient_is_found(x):
-    with pytest.raises(
-        GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"
-    ):
+    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
         gradcheck(WrongSine.apply, x)
     assert not gradcheck(WrongSine.apply, x, raise_exception=False)
 
@@ -85,9 +83,7 @@ def test_anomaly_names_the_forward_line(x):
     # pytest.warns would show NumPy's warnings again, as the test's own
     with np.errstate(all="ignore"), enabled, detect_anomaly():
         y = (x * 0).log() * 0
-        with pytest.raises(
-            RuntimeError, match="Function 'LogBackward0' returned nan values"
-        ) as caught:
+        with pytest.raises(RuntimeError, match="Function 'LogBackward0' returned nan values") as caught:
             y.sum().backward()
     assert "y = (x * 0).log() * 0" in "".join(caught.value.__notes__)
 

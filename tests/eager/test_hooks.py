@@ -69,9 +69,7 @@ def test_node_hooks():
     x = leaf(3.0)
     y = x * x
     seen = []
-    y.grad_fn.register_hook(
-        lambda inputs, outputs: seen.append((inputs[0].item(), outputs[0].item()))
-    )
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append((inputs[0].item(), outputs[0].item())))
     y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 2,))
     y.backward()
     assert seen == [(6.0, 2.0)]

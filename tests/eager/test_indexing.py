@@ -163,9 +163,7 @@ def test_any_item_reads_what_numpy_reads(parts):
         with pytest.raises(IndexError):
             jtorch.tensor(array)[item]
         return
-    ints_and_arrays = any(isinstance(p, list) for p in parts) and any(
-        isinstance(p, int) for p in parts
-    )
+    ints_and_arrays = any(isinstance(p, list) for p in parts) and any(isinstance(p, int) for p in parts)
     if ints_and_arrays and expected.shape != tuple(jtorch.tensor(array)[item].shape):
         assert sorted(expected.shape) == sorted(jtorch.tensor(array)[item].shape)
         return

@@ -77,9 +77,7 @@ def test_numpy_memory_is_shared():
 
 def test_leaf_that_requires_grad_is_refused():
     x = jtorch.ones(2, requires_grad=True)
-    with pytest.raises(
-        RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"
-    ):
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
         x += 1
     with jtorch.no_grad():
         x += 1
@@ -92,9 +90,7 @@ def test_result_must_fit():
         RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"
     ):
         jtorch.ones(2).add_(jtorch.ones(3, 1))
-    with pytest.raises(
-        RuntimeError, match="result type Float can't be cast to the desired output type Long"
-    ):
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
         jtorch.ones(2, dtype=jtorch.int64).add_(0.5)
     assert jtorch.ones(2).add_(1).dtype is jtorch.float32
 

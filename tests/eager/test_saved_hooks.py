@@ -192,4 +192,3 @@ def test_what_hooks_decline_goes_to_those_around_or_stays_watched():
     with only((7,), inner):
         joined = jtorch.cat([x, z]) * jtorch.cat([x, z])
     assert "Packed" not in str(joined.grad_fn.saved)
-

@@ -77,6 +77,6 @@ def test_no_dims_are_dims_to_flip() -> None:
 
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 def test_running_sums_are_no_bools(name: str) -> None:
-    with pytest.raises(NotImplementedError, match=f'"{name}_out_cpu" not implemented for \'Bool\''):
+    with pytest.raises(NotImplementedError, match=f"\"{name}_out_cpu\" not implemented for 'Bool'"):
         getattr(X > 0, name)(0, dtype=jtorch.bool)
     assert getattr(X > 0, name)(0).dtype is jtorch.int64

@@ -11,9 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "../shared/data/mnist"
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed"
-)
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 
 
 def run(count, *options):

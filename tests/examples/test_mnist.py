@@ -11,9 +11,7 @@ import jtorch
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "../shared/data/mnist"
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason="the MNIST files are not in shared/data/mnist"
-)
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the MNIST files are not in shared/data/mnist")
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +36,7 @@ def test_runs_are_reproducible(example, tmp_path):
     runs = []
     for name in ("a", "b"):
         path = tmp_path / name
-        example.main(
-            ["--data", str(DATA), "--epochs", "1", "--max-steps", "20", "--losses", str(path)]
-        )
+        example.main(["--data", str(DATA), "--epochs", "1", "--max-steps", "20", "--losses", str(path)])
         runs.append(path.read_text())
     assert runs[0] == runs[1]
 
@@ -64,8 +60,6 @@ def test_lenet_takes_steps(example):
 
 
 def test_models_have_the_expected_sizes(example):
-    count = {
-        name: sum(p.numel() for p in build().parameters()) for name, build in example.MODELS.items()
-    }
+    count = {name: sum(p.numel() for p in build().parameters()) for name, build in example.MODELS.items()}
     assert count == {"mlp": 784 * 80 + 80 + 80 * 10 + 10, "lenet": 61706}
     assert example.mlp()(jtorch.zeros(2, 1, 28, 28)).shape == (2, 10)

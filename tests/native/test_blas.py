@@ -80,13 +80,9 @@ def test_against_numpy(interface, dtype, transpose, sizes):
     a = random(rng, (k, m) if transpose[0] else (m, k), dtype)
     b = random(rng, (n, k) if transpose[1] else (k, n), dtype)
     c = random(rng, (m, n), dtype)
-    product = (a.T if transpose[0] else a).astype(float) @ (b.T if transpose[1] else b).astype(
-        float
-    )
+    product = (a.T if transpose[0] else a).astype(float) @ (b.T if transpose[1] else b).astype(float)
     expected = 1.5 * product - 0.25 * c
-    assert (
-        run_gemm(interface, dtype, a, b, c, sizes, transpose=transpose, alpha=1.5, beta=-0.25) == 0
-    )
+    assert run_gemm(interface, dtype, a, b, c, sizes, transpose=transpose, alpha=1.5, beta=-0.25) == 0
     np.testing.assert_allclose(c, expected, rtol=0, atol=TOLERANCE[dtype] * np.sqrt(k) * 10)
 
 

@@ -131,9 +131,7 @@ def cubes(out, x, n):
         out[i] = cube(x[i]) + cube(cube(x[i]))
 """
     built = build(source, "cubes", module_globals={"cube": cube}, keep_ir=True)
-    assert "call" not in built.llvm_ir.split("_body(", 1)[1].split("\n}", 1)[0].replace(
-        "call void @llvm", ""
-    )
+    assert "call" not in built.llvm_ir.split("_body(", 1)[1].split("\n}", 1)[0].replace("call void @llvm", "")
     assert "x float> " in built.llvm_ir, "the loop around inlined helpers is vectorised"
     # The helper's library was only linked above; Numba must still make working code of it.
     assert numba.njit(lambda v: cube(v))(np.float32(2)) == 8

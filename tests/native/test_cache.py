@@ -185,9 +185,7 @@ def test_damaged_entry_is_compiled_again_with_one_warning(folder, fresh, caplog,
     assert [(b.was_compiled, answer(b.address)) for b in built] == [(True, 51), (True, 52)]
     assert len(caplog.records) == 1 and "damaged" in caplog.text
     fresh()
-    assert not any(b.was_compiled for b in cache.get_or_build_many(kernels)), (
-        "the entry was replaced"
-    )
+    assert not any(b.was_compiled for b in cache.get_or_build_many(kernels)), "the entry was replaced"
 
 
 def test_another_kernels_entry_under_this_name_is_not_used(folder, fresh, caplog):
@@ -309,9 +307,7 @@ def test_interrupt_leaves_a_usable_cache(folder, fresh, monkeypatch, moment):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(
-            *((cache, "_compile") if moment == "compiling" else (Path, "replace")), interrupt
-        )
+        patch.setattr(*((cache, "_compile") if moment == "compiling" else (Path, "replace")), interrupt)
         with pytest.raises(KeyboardInterrupt):
             cache.get_or_build(kernel_source(91), "answer")
     assert not [path for path in folder.rglob("*") if path.is_file()]

@@ -177,9 +177,7 @@ def test_malformed_tables_are_refused(rows, patches, options):
 def test_gil_is_released_only_when_asked(kernels):
     def run(release: bool) -> int:
         flag = np.zeros(1, np.int64)
-        block = np.array(
-            [flag.ctypes.data, 20_000_000 if not release else 20_000_000_000], np.int64
-        )
+        block = np.array([flag.ctypes.data, 20_000_000 if not release else 20_000_000_000], np.int64)
         executor = Executor(
             table((kernels["wait"], block.ctypes.data, 1, 0)),
             keepalive=[block, flag],
@@ -259,9 +257,7 @@ def test_the_way_in_keeps_what_it_writes_to(entry):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not Path("/proc/self/statm").exists(), reason="reads the process's size from /proc"
-)
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the process's size from /proc")
 def test_a_hundred_thousand_calls_leak_neither_memory_nor_files_nor_references(kernels):
     block = np.zeros(2, np.int64)
     here = block.ctypes.data

@@ -36,9 +36,7 @@ def compiled(text, **names):
 
 def map_kernel(name, kinds, out_kind):
     """A kernel that applies `name` to arrays, one of `kinds` each."""
-    loads = "\n".join(
-        f"    x{k} = as_pointer_{kind}(args[{k + 2}], {k})" for k, kind in enumerate(kinds)
-    )
+    loads = "\n".join(f"    x{k} = as_pointer_{kind}(args[{k + 2}], {k})" for k, kind in enumerate(kinds))
     arguments = ", ".join(f"x{k}[i]" for k in range(len(kinds)))
     return f"""
 def kernel(args):
@@ -53,9 +51,7 @@ def kernel(args):
 
 def apply_compiled(name, arrays, kinds, out_kind):
     out = np.empty(len(arrays[0]), intrinsics.POINTER_DTYPES[out_kind])
-    compiled(map_kernel(name, kinds, out_kind))(
-        len(out), out.ctypes.data, *[a.ctypes.data for a in arrays]
-    )
+    compiled(map_kernel(name, kinds, out_kind))(len(out), out.ctypes.data, *[a.ctypes.data for a in arrays])
     return out
 
 
@@ -94,9 +90,7 @@ def test_binary_primitives_match_their_twins(name, kind):
     x, y = x.astype(DTYPES[kind]), y.astype(DTYPES[kind])
     with np.errstate(all="ignore"):
         twin = PRIMITIVES[name](x, y)
-        scalars = np.array(
-            [PRIMITIVES[name](a, b) for a, b in zip(x, y, strict=True)], DTYPES[kind]
-        )
+        scalars = np.array([PRIMITIVES[name](a, b) for a, b in zip(x, y, strict=True)], DTYPES[kind])
     assert same_bits(apply_compiled(name, [x, y], [kind, kind], kind), twin)
     assert same_bits(scalars, twin)
 
@@ -118,9 +112,7 @@ def exact_fma(a, b, c, dtype):
         np.nextafter(nearby, np.float32(np.inf)),
         np.nextafter(nearby, np.float32(-np.inf)),
     ]
-    return min(
-        candidates, key=lambda v: (abs(Fraction(float(v)) - exact), int(v.view(np.int32)) & 1)
-    )
+    return min(candidates, key=lambda v: (abs(Fraction(float(v)) - exact), int(v.view(np.int32)) & 1))
 
 
 @pytest.mark.parametrize("kind", DTYPES)
@@ -161,9 +153,7 @@ def test_bit_casts_and_conversions():
     assert np.array_equal(apply_compiled("float_from_i32", [x.view(np.int32)], ["i32"], "f32"), x)
     wide = x.astype(np.float64)
     assert np.array_equal(apply_compiled("bits_i64", [wide], ["f64"], "i64"), wide.view(np.int64))
-    assert np.array_equal(
-        apply_compiled("float_from_i64", [wide.view(np.int64)], ["i64"], "f64"), wide
-    )
+    assert np.array_equal(apply_compiled("float_from_i64", [wide.view(np.int64)], ["i64"], "f64"), wide)
     ints = np.array([-5, 0, 7, 2**31 - 1], np.int32)
     for name, kind in {"to_f32": "f32", "to_f64": "f64", "to_i64": "i64", "to_u64": "u64"}.items():
         assert np.array_equal(apply_compiled(name, [ints], ["i32"], kind), PRIMITIVES[name](ints))
@@ -219,9 +209,7 @@ def test_reductions_vectorise_and_keep_nan(step, start, reference):
 
 def test_only_the_marked_instruction_is_reordered():
     plain = compiled(REDUCE.format(step="accumulator + x[i]", start="0.0"))
-    marked = compiled(
-        REDUCE.format(step="add_reassoc(accumulator, x[i]) - np.float32(0.0)", start="0.0")
-    )
+    marked = compiled(REDUCE.format(step="add_reassoc(accumulator, x[i]) - np.float32(0.0)", start="0.0"))
     x = np.random.default_rng(0).uniform(-1, 1, 1001).astype(np.float32)
     out = np.empty(1, np.float32)
     plain(len(x), out.ctypes.data, x.ctypes.data)
@@ -301,11 +289,7 @@ def test_scopes_spare_the_overlap_checks():
     ],
 )
 def test_mixed_dtypes_are_errors(expression, message):
-    text = (
-        map_kernel("IDENTITY", ["f32"], "f32")
-        .replace("x0", "x")
-        .replace("IDENTITY(x[i])", expression)
-    )
+    text = map_kernel("IDENTITY", ["f32"], "f32").replace("x0", "x").replace("IDENTITY(x[i])", expression)
     with pytest.raises(numba.core.errors.TypingError, match=message):
         compiled(text)
 

@@ -95,14 +95,10 @@ def test_both_loaders_run_the_same_program(way):
 
 
 def test_many_objects_in_one_mapping():
-    codes = [
-        loader.compile_ir(f"define i64 @f{k}(ptr %a) {{\n  ret i64 {k}\n}}\n") for k in range(20)
-    ]
+    codes = [loader.compile_ir(f"define i64 @f{k}(ptr %a) {{\n  ret i64 {k}\n}}\n") for k in range(20)]
     loaded = loader.load_many(codes)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-    assert [prototype(addresses[f"f{k}"])(None) for k, addresses in enumerate(loaded)] == list(
-        range(20)
-    )
+    assert [prototype(addresses[f"f{k}"])(None) for k, addresses in enumerate(loaded)] == list(range(20))
     assert loader.load_many([]) == []
 
 
@@ -129,9 +125,7 @@ def polynomial(x, n):
             np.float32(0.1),
         )
         block = np.array([x.ctypes.data, x.size], np.int64)
-        ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(addresses[built.symbol])(
-            block.ctypes.data
-        )
+        ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(addresses[built.symbol])(block.ctypes.data)
         np.testing.assert_allclose(x, expected, rtol=1e-6)
 
 
@@ -139,9 +133,7 @@ def test_code_memory_is_never_writable_and_executable():
     maps = Path("/proc/self/maps")
     if not maps.exists():
         pytest.skip("memory protection is read from /proc")
-    address = loader.load(
-        loader.compile_ir("define i64 @guarded(ptr %a) {\n  ret i64 0\n}\n"), "guarded"
-    )
+    address = loader.load(loader.compile_ir("define i64 @guarded(ptr %a) {\n  ret i64 0\n}\n"), "guarded")
     for line in maps.read_text().splitlines():
         span, protection = line.split()[:2]
         start, end = (int(part, 16) for part in span.split("-"))
@@ -167,9 +159,7 @@ def test_what_the_linker_does_not_handle_it_refuses(text, reason):
 
 
 def test_writable_data_goes_to_llvm():
-    code = loader.compile_ir(
-        "@word = global i64 42\ndefine ptr @where_word(ptr %a) {\n  ret ptr @word\n}\n"
-    )
+    code = loader.compile_ir("@word = global i64 42\ndefine ptr @where_word(ptr %a) {\n  ret ptr @word\n}\n")
     where = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(loader.load(code, "where_word"))
     assert ctypes.c_int64.from_address(where(None)).value == 42
 
@@ -215,9 +205,7 @@ def test_a_stored_object_runs_without_numba_or_llvm(tmp_path):
         "print([m for m in ('numba', 'llvmlite') if m in sys.modules])"
     )
     root = str(Path(loader.__file__).parents[2])
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=root
-    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
     assert (result.stdout.strip(), result.stderr) == ("[]", "")
 
 

@@ -50,9 +50,7 @@ def kernel(name):
 
     jit_names.register()
     kind = name[-3:]
-    loads = "".join(
-        f"    x{k} = as_pointer_{kind}(args[{k + 2}], {k})\n" for k in range(arity(name))
-    )
+    loads = "".join(f"    x{k} = as_pointer_{kind}(args[{k + 2}], {k})\n" for k in range(arity(name)))
     arguments = ", ".join(f"x{k}[i]" for k in range(arity(name)))
     text = f"""
 def kernel(args):
@@ -137,11 +135,7 @@ def ulps(result, exact, dtype):
         unit = np.ldexp(wide(1), np.maximum(exponent - 1, info.minexp) - info.nmant)
         error = np.abs(result.astype(wide) - exact) / unit
         overflow = (np.abs(exact) >= wide(info.max) * (1 + wide(info.eps) / 4)) & np.isinf(result)
-        right = (
-            (result == exact)
-            | (np.isnan(result) & np.isnan(exact))
-            | (overflow & (result * exact > 0))
-        )
+        right = (result == exact) | (np.isnan(result) & np.isnan(exact)) | (overflow & (result * exact > 0))
         return np.where(right, 0, np.where(np.isnan(error), np.inf, error)).astype(np.float64)
 
 
@@ -157,9 +151,7 @@ def points(name):
     )  # slow references
     patterns = rng.integers(0, 2**64, count // 10, dtype=np.uint64)
     patterns = (
-        patterns.view(np.float64)
-        if dtype is np.float64
-        else (patterns >> np.uint64(32)).astype(np.uint32)
+        patterns.view(np.float64) if dtype is np.float64 else (patterns >> np.uint64(32)).astype(np.uint32)
     )
     top = math.log(float(np.finfo(dtype).max))
     pieces = [
@@ -174,9 +166,7 @@ def points(name):
 
 def power_points(dtype):
     rng, top = np.random.default_rng(0), math.log(float(np.finfo(dtype).max))
-    logarithm = np.concatenate(
-        [rng.uniform(-top, top, POINTS // 4), rng.uniform(-1e-2, 1e-2, POINTS // 4)]
-    )
+    logarithm = np.concatenate([rng.uniform(-top, top, POINTS // 4), rng.uniform(-1e-2, 1e-2, POINTS // 4)])
     return np.exp(logarithm).astype(dtype), (
         rng.uniform(-1.1 * top, 1.1 * top, POINTS // 2) / logarithm
     ).astype(dtype)
@@ -210,30 +200,20 @@ def special(dtype):
 def test_every_function_states_a_bound_and_has_a_reference():
     assert {name for name in FUNCTIONS if name[:-4] not in EXACT} == set(ULP_BOUNDS)
     assert {name[:-4] for name in ULP_BOUNDS} == set(REFERENCES)
-    assert all(
-        f"{name[:-4]}_f32" in FUNCTIONS and f"{name[:-4]}_f64" in FUNCTIONS for name in FUNCTIONS
-    )
+    assert all(f"{name[:-4]}_f32" in FUNCTIONS and f"{name[:-4]}_f64" in FUNCTIONS for name in FUNCTIONS)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in NAMES if n.endswith("f32") and not n.startswith("erf")]
-)
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("f32") and not n.startswith("erf")])
 def test_float32_error_is_within_the_bound(name):
     arrays = power_points(np.float32) if name == "pow_f32" else (points(name),)
-    assert (
-        ulps(compiled(name, *arrays), reference(name, *arrays), np.float32).max()
-        <= ULP_BOUNDS[name]
-    )
+    assert ulps(compiled(name, *arrays), reference(name, *arrays), np.float32).max() <= ULP_BOUNDS[name]
 
 
 @needs_longdouble
 @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("f64") or n.startswith("erf")])
 def test_error_against_longdouble_is_within_the_bound(name):
     arrays = power_points(np.float64) if name == "pow_f64" else (points(name),)
-    assert (
-        ulps(compiled(name, *arrays), reference(name, *arrays), dtype_of(name)).max()
-        <= ULP_BOUNDS[name]
-    )
+    assert ulps(compiled(name, *arrays), reference(name, *arrays), dtype_of(name)).max() <= ULP_BOUNDS[name]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("pow")])
@@ -270,9 +250,7 @@ def test_pow_special_values(name):
     values = np.concatenate([special(dtype), np.array([3, -3, 101, -1074, 1.5, -1.5], dtype)])
     x, y = (a.ravel().copy() for a in np.meshgrid(values, values))
     with np.errstate(all="ignore"):
-        exact = np.array([c99_power(float(a), float(b)) for a, b in zip(x, y, strict=True)]).astype(
-            dtype
-        )
+        exact = np.array([c99_power(float(a), float(b)) for a, b in zip(x, y, strict=True)]).astype(dtype)
     result = compiled(name, x, y)
     decided = ~np.isfinite(exact) | (exact == 0)
     assert np.array_equal(result[decided], exact[decided], equal_nan=True)
@@ -281,9 +259,7 @@ def test_pow_special_values(name):
         assert np.all(np.abs(result - exact)[~decided] <= np.spacing(np.abs(exact[~decided])))
 
 
-@pytest.mark.parametrize(
-    "name", ["remainder_f32", "remainder_f64", "floor_divide_f32", "floor_divide_f64"]
-)
+@pytest.mark.parametrize("name", ["remainder_f32", "remainder_f64", "floor_divide_f32", "floor_divide_f64"])
 def test_division_with_python_signs_is_numpy_bit_for_bit(name):
     dtype, rng = dtype_of(name), np.random.default_rng(0)
     x, y = (a.ravel() for a in np.meshgrid(special(dtype), special(dtype)))
@@ -318,9 +294,7 @@ def test_twin_equals_compiled_bit_for_bit(name):
     result = compiled(name, *arrays)
     with np.errstate(invalid="ignore"):
         twin = FUNCTIONS[name](*arrays)
-        scalars = [
-            FUNCTIONS[name](*values) for values in zip(*[a[-12:] for a in arrays], strict=True)
-        ]
+        scalars = [FUNCTIONS[name](*values) for values in zip(*[a[-12:] for a in arrays], strict=True)]
     assert twin.dtype == dtype and {type(s) for s in scalars} == {dtype}
     assert np.array_equal(result, twin, equal_nan=True)
     number = ~np.isnan(twin)
@@ -328,9 +302,7 @@ def test_twin_equals_compiled_bit_for_bit(name):
     assert np.array_equal(np.array(scalars), twin[-12:], equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(set(FUNCTIONS) - {f"{n}_{k}" for n in EXACT for k in ("f32", "f64")})
-)
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {f"{n}_{k}" for n in EXACT for k in ("f32", "f64")}))
 def test_loops_vectorise_without_libm(name):
     llvm = kernel(name)[1]
     assert "vector.body" in llvm
@@ -341,9 +313,7 @@ def test_loops_vectorise_without_libm(name):
     assert not calls
 
 
-@pytest.mark.parametrize(
-    "name", ["exp_f32", "log_f32", "tanh_f32", "sigmoid_f32", "erf_f32", "log1p_f32"]
-)
+@pytest.mark.parametrize("name", ["exp_f32", "log_f32", "tanh_f32", "sigmoid_f32", "erf_f32", "log1p_f32"])
 def test_no_double_enters_float32_code(name):
     body = kernel(name)[1].partition("vector.body:")[2].partition("middle.block:")[0]
     assert "double" not in body

@@ -17,9 +17,7 @@ def test_forward_hooks_run_in_order_and_may_replace():
     seen = []
     layer = nn.ReLU()
     layer.register_forward_pre_hook(lambda m, args: seen.append("pre") or (args[0] + 1,))
-    layer.register_forward_hook(
-        lambda m, args, out: seen.append(("post", args[0].item())) or out * 10
-    )
+    layer.register_forward_hook(lambda m, args, out: seen.append(("post", args[0].item())) or out * 10)
     layer.register_forward_hook(lambda m, args, out: seen.append("first"), prepend=True)
     assert layer(jtorch.tensor(2.0)).item() == 30.0
     assert seen == ["pre", "first", ("post", 3.0)]
@@ -64,9 +62,7 @@ def seen_gradients(lib, input_needs_grad):
     x = lib.tensor([[1.0, 2.0, 3.0]], requires_grad=input_needs_grad)
     out = net(x)
     (out * out).sum().backward()
-    flat = [
-        None if t is None else t.detach().numpy() for pair in seen for part in pair for t in part
-    ]
+    flat = [None if t is None else t.detach().numpy() for pair in seen for part in pair for t in part]
     return len(seen), [*flat, net[0].weight.grad.numpy()], x.grad
 
 

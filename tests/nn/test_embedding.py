@@ -57,9 +57,7 @@ def test_bags_by_offsets_equal_pytorch(torch, mode, padding, last, offsets):
     ours, theirs = twins(torch, "EmbeddingBag", 7, 3, **options)
     if last:
         offsets = [*offsets, 6]  # PyTorch reads beyond its memory where the last offset is not the end
-    compare(
-        torch, ours, theirs, [ids], lambda lib, m, i: squared(m(i, lib.tensor(offsets, dtype=lib.int64)))
-    )
+    compare(torch, ours, theirs, [ids], lambda lib, m, i: squared(m(i, lib.tensor(offsets, dtype=lib.int64))))
 
 
 @pytest.mark.parametrize("ids", [IDS, IDS.reshape(-1)])

@@ -62,9 +62,7 @@ def test_layer_equals_pytorch(torch, case):
     a = jtorch.tensor(x, requires_grad=True)
     b = torch.tensor(x, requires_grad=True)
     out, expected = ours(a), theirs(b)
-    np.testing.assert_allclose(
-        out.detach().numpy(), expected.detach().numpy(), rtol=2e-5, atol=2e-6
-    )
+    np.testing.assert_allclose(out.detach().numpy(), expected.detach().numpy(), rtol=2e-5, atol=2e-6)
     g = np.random.default_rng(1).standard_normal(expected.shape).astype(np.float32)
     out.backward(jtorch.tensor(g))
     expected.backward(torch.tensor(g))

@@ -39,9 +39,7 @@ def test_loss_equals_pytorch(torch, case, reduction):
     theirs = getattr(torch.nn, name)(**options, reduction=reduction)
     a, b = jtorch.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
     out, expected = ours(a, jtorch.tensor(y)), theirs(b, torch.tensor(y))
-    np.testing.assert_allclose(
-        out.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(out.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
     out.sum().backward()
     expected.sum().backward()
     np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-5, atol=1e-6)
@@ -59,7 +57,5 @@ def test_class_weights(torch):
 
 
 def test_wrong_batch_size_says_both():
-    with pytest.raises(
-        ValueError, match=r"input batch_size \(6\) to match target batch_size \(5\)"
-    ):
+    with pytest.raises(ValueError, match=r"input batch_size \(6\) to match target batch_size \(5\)"):
         nn.CrossEntropyLoss()(jtorch.tensor(SCORES), jtorch.tensor(CLASSES[:5]))

@@ -75,9 +75,7 @@ ATTRIBUTE_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("act", "text"), ATTRIBUTE_ERRORS, ids=[text for _, text in ATTRIBUTE_ERRORS]
-)
+@pytest.mark.parametrize(("act", "text"), ATTRIBUTE_ERRORS, ids=[text for _, text in ATTRIBUTE_ERRORS])
 def test_errors_are_pytorch_s(torch, act, text):
     with pytest.raises((TypeError, KeyError, ValueError, AttributeError)) as ours:
         act(nn.Linear(2, 2), jtorch)
@@ -92,9 +90,7 @@ def test_assignment_before_init():
         def __init__(self):
             self.layer = nn.Linear(1, 1)
 
-    with pytest.raises(
-        AttributeError, match=r"cannot assign module before Module.__init__\(\) call"
-    ):
+    with pytest.raises(AttributeError, match=r"cannot assign module before Module.__init__\(\) call"):
         Early()
 
 
@@ -113,9 +109,7 @@ def test_reassignment_moves_between_kinds():
 
 
 def test_missing_forward():
-    with pytest.raises(
-        NotImplementedError, match=r'Module \[Module\] is missing the required "forward"'
-    ):
+    with pytest.raises(NotImplementedError, match=r'Module \[Module\] is missing the required "forward"'):
         nn.Module()(1)
 
 

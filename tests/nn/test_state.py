@@ -65,15 +65,11 @@ def test_errors_are_word_for_word(torch, given):
         model(torch).load_state_dict({k: torch.ones(s) for k, s in given.items()})
     assert str(ours.value) == str(theirs.value)
     for key, value in net.state_dict().items():
-        np.testing.assert_array_equal(
-            value.numpy(), before[key], err_msg="a failed load changed something"
-        )
+        np.testing.assert_array_equal(value.numpy(), before[key], err_msg="a failed load changed something")
 
 
 def test_not_strict_reports():
-    result = model().load_state_dict(
-        {"0.bias": jtorch.ones(3), "extra": jtorch.ones(1)}, strict=False
-    )
+    result = model().load_state_dict({"0.bias": jtorch.ones(3), "extra": jtorch.ones(1)}, strict=False)
     assert result.missing_keys == ["0.weight", "2.weight", "2.bias"]
     assert result.unexpected_keys == ["extra"]
 

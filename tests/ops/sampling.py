@@ -31,8 +31,7 @@ class Sample:
     def cast(self, dtype: Any) -> Sample:
         """This sample with its floating-point arrays in ``dtype``."""
         args = tuple(
-            a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
-            for a in self.args
+            a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in self.args
         )
         statics = {
             k: np.dtype(dtype) if k == "dtype" and v == np.dtype(np.float64) else v

@@ -38,9 +38,7 @@ def call(name: str, arguments: list[Any], sample: Sample) -> tuple[Tensor, ...]:
 def _has_gradient(name: str, k: int) -> bool:
     """Whether gradients flow through this sample: not for a cast to int, or where all arguments are ints."""
     op, sample = BY_NAME[name], samples(name)[k]
-    return op.differentiable and any(
-        t.requires_grad for t in call(name, tensors(sample, True), sample)
-    )
+    return op.differentiable and any(t.requires_grad for t in call(name, tensors(sample, True), sample))
 
 
 def _is_complex(name: str, k: int) -> bool:

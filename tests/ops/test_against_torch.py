@@ -235,9 +235,7 @@ FUNCTIONAL_CALLS = {
     "cross_entropy weight": (lambda F, x, w: F.cross_entropy(x, _labels(F), w.detach()), [A, B[0]]),
     "cross_entropy smooth": (lambda F, x: F.cross_entropy(x, _labels(F), label_smoothing=0.1), [A]),
     "cross_entropy all": (
-        lambda F, x, w: F.cross_entropy(
-            x, _labels(F), w.detach(), ignore_index=3, label_smoothing=0.2
-        ),
+        lambda F, x, w: F.cross_entropy(x, _labels(F), w.detach(), ignore_index=3, label_smoothing=0.2),
         [A, B[0]],
     ),
     "cross_entropy all none": (

@@ -36,11 +36,7 @@ def test_memory_is_shared_exactly_where_the_op_says(name, k):
     arguments = tensors(sample)
     for t in call(name, arguments, sample):
         for a in arguments:
-            assert (
-                not isinstance(a, Tensor)
-                or not np.shares_memory(t._data, a._data)
-                or name == "cast"
-            )
+            assert not isinstance(a, Tensor) or not np.shares_memory(t._data, a._data) or name == "cast"
 
 
 def _spread(array):

@@ -237,9 +237,7 @@ def at_two(change):
 CHANGES = {
     "layer replaced": lambda m, o: m.__setitem__(1, nn.ReLU()),
     "layer frozen": lambda m, o: m[0].requires_grad_(False),
-    "weights loaded": lambda m, o: m.load_state_dict(
-        {k: v * 0.5 for k, v in m.state_dict().items()}
-    ),
+    "weights loaded": lambda m, o: m.load_state_dict({k: v * 0.5 for k, v in m.state_dict().items()}),
     "optimizer loaded": lambda m, o: o.load_state_dict(o.state_dict()),
     "forward hook": lambda m, o: m[0].register_forward_hook(lambda m, a, out: out * 2),
     "pre-hook": lambda m, o: m[0].register_forward_pre_hook(lambda m, a: a[0] * 2),

@@ -70,9 +70,7 @@ def build(lib, case, kind="SGD"):
 
 
 def facts(optimizer):
-    return [
-        (g["lr"], g["momentum"] if "momentum" in g else g["betas"][0]) for g in optimizer.param_groups
-    ]
+    return [(g["lr"], g["momentum"] if "momentum" in g else g["betas"][0]) for g in optimizer.param_groups]
 
 
 def run(lib, case, kind="SGD", steps=60):

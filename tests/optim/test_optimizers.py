@@ -91,9 +91,7 @@ def test_twenty_steps_equal_pytorch(torch, case, dtype, tolerance):
     ours, _ = run(jtorch, case, 20, dtype)
     theirs, _ = run(torch, case, 20, dtype)
     for p, q in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(
-            p.detach().numpy(), q.detach().numpy(), rtol=tolerance, atol=tolerance
-        )
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
@@ -120,9 +118,7 @@ def test_layout_and_repr_equal_pytorch(torch, case):
     a, b = ours.state_dict(), theirs.state_dict()
     assert a["param_groups"] == b["param_groups"]
     assert list(a["param_groups"][0]) == list(b["param_groups"][0])
-    assert {k: list(v) for k, v in a["state"].items()} == {
-        k: list(v) for k, v in b["state"].items()
-    }
+    assert {k: list(v) for k, v in a["state"].items()} == {k: list(v) for k, v in b["state"].items()}
     for k, facts in a["state"].items():
         for name, value in facts.items():
             assert str(value.dtype).split(".")[1] == str(b["state"][k][name].dtype).split(".")[1]
@@ -316,9 +312,7 @@ ERRORS = [
     ("other groups", lambda o, p: o.SGD([p]).load_state_dict({"state": {}, "param_groups": []})),
     (
         "other sizes",
-        lambda o, p: o.SGD([p]).load_state_dict(
-            {"state": {}, "param_groups": [{"params": [0, 1]}]}
-        ),
+        lambda o, p: o.SGD([p]).load_state_dict({"state": {}, "param_groups": [{"params": [0, 1]}]}),
     ),
 ]
 

@@ -134,9 +134,18 @@ def test_a_bomb_of_opcodes(opcode):
 )  # fmt: skip
 def test_a_value_that_is_copied_ten_thousand_times(call):
     numbers = b"".join(b"M" + struct.pack("<H", k) for k in range(50_000))
-    head = b"](" + numbers + b"eq\x00]q\x01(" + b"".join(
-        b"M" + struct.pack("<H", k) + b"N\x86" for k in range(50_000)
-    ) + b"e" + text("x" * 200_000) + b"q\x02B" + struct.pack("<I", 200_000) + bytes(200_000) + b"q\x03"
+    head = (
+        b"]("
+        + numbers
+        + b"eq\x00]q\x01("
+        + b"".join(b"M" + struct.pack("<H", k) + b"N\x86" for k in range(50_000))
+        + b"e"
+        + text("x" * 200_000)
+        + b"q\x02B"
+        + struct.pack("<I", 200_000)
+        + bytes(200_000)
+        + b"q\x03"
+    )
     refused(pt(b"\x80\x03" + head + call * 10_000 + b"."), "unfolds to more than")
 
 

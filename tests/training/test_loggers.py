@@ -32,7 +32,7 @@ def test_csv_with_columns_that_come_later(tmp_path):
     logger.log_metrics({"loss": 0.5}, 1)
     logger.log_metrics({"val, mean": 1e-20}, 1)
     logger.log_metrics({"loss": 0.25, "val, mean": 2.0}, 2)
-    assert lines(logger) == ["step,loss,\"val, mean\"", "1,0.5,", "1,,1e-20", "2,0.25,2.0"]
+    assert lines(logger) == ['step,loss,"val, mean"', "1,0.5,", "1,,1e-20", "2,0.25,2.0"]
     logger.close()
     rows = list(csv.DictReader(lines(logger)))
     assert rows[1] == {"step": "1", "loss": "", "val, mean": "1e-20"}

@@ -126,9 +126,7 @@ class ReductionEmitter(Emitter):
             for r in sums:
                 self.writer(f"{scope[r]} = {self.totals[r].rounded()}")
 
-    def _partials_of_row(
-        self, stage: int, loop: Loop, sums: list[Reduce], scope: dict[Value, str]
-    ) -> None:
+    def _partials_of_row(self, stage: int, loop: Loop, sums: list[Reduce], scope: dict[Value, str]) -> None:
         with self._partial_of(loop, self._length(stage, loop)) as head:
             inside = dict(scope) | {r: self._start(r) for r in sums}
             with self.writer.block(head):
@@ -222,9 +220,7 @@ class ReductionEmitter(Emitter):
             self.writer(f"{place} = {self._combined(r, place, scope[r.arg])}")
         self._stores(stores, scope)
 
-    def _finish(
-        self, rest: Iterable[Store], places: dict[Reduce, Affine], scope: dict[Value, str]
-    ) -> None:
+    def _finish(self, rest: Iterable[Store], places: dict[Reduce, Affine], scope: dict[Value, str]) -> None:
         """What is made of the results, which are in memory by now."""
         rest = list(rest)
         for r, at in places.items():

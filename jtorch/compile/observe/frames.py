@@ -112,4 +112,3 @@ def is_right(code: CodeType, function: FunctionType, frame: FrameType, values: t
     header = [_word(inner + place).value & ~_TAG for place in (_layout.code, _FUNCTION)]
     held = [_word(inner + _LOCALS + 8 * k).value & ~_TAG for k in range(len(values))]
     return header == [id(code), id(function)] and held == list(map(id, values))
-

@@ -152,8 +152,7 @@ _STANDARD = _spelt(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib")
 _PACKAGE = Path(__file__).parents[2]
 _LIBRARY_FOLDERS = _spelt(map(str, (_PACKAGE, *(Path(m.__file__ or "").parent for m in (np, scipy)))))
 _HOOKS = tuple(  # which set attributes of modules at each call, and are looked at like the user's own code
-    str(_PACKAGE / "nn" / "utils" / name)
-    for name in ("weight_norm.py", "spectral_norm.py", "pruning.py")
+    str(_PACKAGE / "nn" / "utils" / name) for name in ("weight_norm.py", "spectral_norm.py", "pruning.py")
 )
 _OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", *_LIBRARY_FOLDERS)
 

@@ -497,9 +497,7 @@ class Observer:
         self.effects.write(place, after)
         return True
 
-    def _hold(
-        self, frame: types.FrameType, owner: Any, key: Any, value: Any, place: Place | None
-    ) -> None:
+    def _hold(self, frame: types.FrameType, owner: Any, key: Any, value: Any, place: Place | None) -> None:
         """Guard that ``value`` is at ``key`` of ``owner`` before each call, where it is written again."""
         if place is not None:
             owner, key = place.container, place.key

@@ -77,7 +77,7 @@ class _Waiting:
 
 # -- a program whose reads are known -----------------------------------------------------------------------
 
-_PROGRAM = '''
+_PROGRAM = """
 import collections
 
 class Base:
@@ -114,7 +114,7 @@ def maker():
 
 def given(*args, sep):
     return len(args) + sep
-'''
+"""
 _READS = (
     "'BASE' = 1", "'EMPTY' = a list", "'ITEMS' = a list", "'LEFT' = a list", "'RIGHT' = a list",
     "'ROUND' = a list", "'SPREAD' = a list", "'TABLE' = a dict", "'THING' = a Derived", "'WORDS' = a dict",

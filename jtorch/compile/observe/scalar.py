@@ -122,7 +122,6 @@ class Scalar:
     def __round__(self, digits: int | None = None) -> Any:
         return round(float(self), digits)
 
-
     def hex(self) -> str:
         return float(self).hex()
 

@@ -73,9 +73,7 @@ def _touched(var: Var, elements: Span, written: bool) -> Touched:
 
 def _spans(nest: Nest, turns: Range) -> dict[Loop, Span]:
     cut = divided(nest)
-    return {
-        loop: (turns[0], turns[1] - 1) if loop == cut else (0, loop.size - 1) for loop in loops_of(nest)
-    }
+    return {loop: (turns[0], turns[1] - 1) if loop == cut else (0, loop.size - 1) for loop in loops_of(nest)}
 
 
 def _of_affine(at: Affine, spans: dict[Loop, Span]) -> Span:

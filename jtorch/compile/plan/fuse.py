@@ -248,9 +248,7 @@ def _single(eqn: Eqn) -> Group:
     return Group([eqn], source.shape, axes, Style.ROW if last in axes or picks or not axes else Style.COLUMN)
 
 
-def _merged_space(
-    a: Group, b: Group
-) -> tuple[tuple[int, ...], tuple[int, ...] | None, Style] | None:
+def _merged_space(a: Group, b: Group) -> tuple[tuple[int, ...], tuple[int, ...] | None, Style] | None:
     """The (domain, reduced axes, style) of ``a`` (producer) and ``b`` together, None if there is none."""
     if Style.SCATTER in (a.style, b.style) and not (a.style == Style.MAP and a.domain == b.domain):
         return None

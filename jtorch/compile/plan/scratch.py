@@ -97,9 +97,7 @@ def _lifetimes(
     return born, dies
 
 
-def overwriting(
-    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]
-) -> dict[Var, Var]:
+def overwriting(order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]) -> dict[Var, Var]:
     """For what is written over something that is needed no more: over what. In the order of the steps."""
     born, dies = _lifetimes(order, elsewhere, parts)
     lies_in: dict[Var, Var] = {}

@@ -202,9 +202,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
         made.leaves, made.cotangents, gradients = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
         places = {id(out): k for k, out in reversed([*enumerate(outs)])}
-        made.own_leaves = {
-            k: places.get(id(t), -1) for k, t in enumerate(made.leaves) if tracer.made(t)
-        }
+        made.own_leaves = {k: places.get(id(t), -1) for k, t in enumerate(made.leaves) if tracer.made(t)}
         made.graph = graph.replace(
             inputs=(*graph.inputs, *made.cotangents),
             outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
@@ -403,9 +401,7 @@ def _undo_graphs(tracer: Tracer, problems: list[str]) -> None:
                 )
 
 
-def _check_arguments(
-    effects: Effects, traced: dict[int, Tensor], leaves: list[Any], name: str
-) -> None:
+def _check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[Any], name: str) -> None:
     """What the function did to its tensor arguments, other than to their elements, must be known here."""
     for tensor, _ in effects.grads:
         if any(t is tensor and leaves[k]._node is not None for k, t in traced.items()):
@@ -415,9 +411,7 @@ def _check_arguments(
             )
     for k, twin in traced.items():
         leaf = leaves[k]
-        if leaf._node is None and (
-            twin._hooks is not leaf._hooks or twin._data.__class__ is not np.ndarray
-        ):
+        if leaf._node is None and (twin._hooks is not leaf._hooks or twin._data.__class__ is not np.ndarray):
             raise CompileError(
                 f"'{name}' changes the data or the hooks of argument {k}, which a recording would not. Do it "
                 "before the call, or work on x.detach()."

@@ -47,9 +47,7 @@ def order_of_copy(strides: tuple[int, ...]) -> Order | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def _ranks(
-    shape: tuple[int, ...], strides: tuple[int, ...], loops: tuple[int, ...]
-) -> tuple[int, ...]:
+def _ranks(shape: tuple[int, ...], strides: tuple[int, ...], loops: tuple[int, ...]) -> tuple[int, ...]:
     """For each axis of the loops the place of its stride among all; 0 where the operand is repeated."""
     n = len(loops) - len(shape)
     full = [0] * n + [abs(s) if m == k else 0 for m, s, k in zip(shape, strides, loops[n:], strict=True)]

@@ -61,7 +61,7 @@ def broadcast(tracer: Tracer, op: Op, values: tuple, statics: dict[str, Any]) ->
     return atoms
 
 
-def _common_dtype( op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.dtype | None:
+def _common_dtype(op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.dtype | None:
     if op.dtype == "static":  # cast, full, uniform...: each argument keeps its own
         return None if arrays else statics.get("dtype")
     own = arrays[1:] if op.dtype == "where" and isinstance(values[0], Sym) else arrays

@@ -214,4 +214,3 @@ class Backward:
 
 def _type(atom: Var | Literal) -> Type:
     return atom.type if isinstance(atom, Var) else Type(atom.dtype, ())
-

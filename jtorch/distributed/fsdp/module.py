@@ -173,5 +173,3 @@ def _given(modules: Sequence[Any]) -> list[State]:
         if not isinstance(module, FSDPModule):
             raise ValueError(f"Expects FSDPModule but got {type(module)}: {module}")
     return [module._fsdp for module in modules]
-
-

@@ -108,9 +108,7 @@ def searchsorted(
     ``right`` (or ``side="right"``) puts them behind equal elements; ``sorter`` is the order that sorts.
     """
     if side not in (None, "left", "right"):
-        raise RuntimeError(
-            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
-        )
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left while right "

@@ -113,7 +113,6 @@ FUNCTIONS: dict[str, Callable] = {
     )
 } | {"trapz": trapezoid}  # fmt: skip
 METHODS: dict[str, Callable] = {
-    name: FUNCTIONS[name]
-    for name in ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff")
+    name: FUNCTIONS[name] for name in ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff")
 }
 METHODS |= {f"{f.__name__}_": in_place_function(f) for f in (cumsum, cumprod)}

@@ -14,9 +14,7 @@ from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
 
-def pairwise_distance(
-    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The ``p``-norm of x1 - x2 + eps over the last dim."""
     difference = x1 - x2 + eps
     return vector_norm(difference, p, -1, keepdim)

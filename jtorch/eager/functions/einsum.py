@@ -77,9 +77,7 @@ def _term(text: str, start: int, owner: str) -> list[str]:
             k += 1
         elif letter == ".":
             if _DOTS in found:
-                raise RuntimeError(
-                    f"einsum(): found '.' for {owner} for which an ellipsis was already found"
-                )
+                raise RuntimeError(f"einsum(): found '.' for {owner} for which an ellipsis was already found")
             if text[k : k + 3] != _DOTS:
                 raise RuntimeError(f"einsum(): found '.' for {owner} that is not part of any ellipsis")
             found.append(_DOTS)
@@ -99,9 +97,7 @@ def _of_sublists(args: tuple) -> tuple[list[list[str]], list[str] | None, tuple]
     def term(sublist: Sequence[Any]) -> list[str]:
         for s in sublist:
             if s is not Ellipsis and not 0 <= s < 52:
-                raise ValueError(
-                    f"einsum(): subscript {s} is not within the valid range [0, 52)"
-                )
+                raise ValueError(f"einsum(): subscript {s} is not within the valid range [0, 52)")
         return [_DOTS if s is Ellipsis else (_LETTERS[26:] + _LETTERS[:26])[s] for s in sublist]
 
     output = term(args[-1]) if len(args) % 2 else None

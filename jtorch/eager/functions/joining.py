@@ -153,8 +153,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if any(t.ndim > 1 for t in many):
         wrong = next(t for t in many if t.ndim > 1)
         raise RuntimeError(
-            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
-            f"{list(wrong.shape)}"
+            f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {list(wrong.shape)}"
         )
     if indexing is None:
         warnings.warn(
@@ -163,9 +162,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             stacklevel=2,
         )
     elif indexing not in ("ij", "xy"):
-        raise RuntimeError(
-            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
-        )
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if any(t.dtype is not many[0].dtype for t in many):
         raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     swapped = indexing == "xy" and len(many) >= 2

@@ -108,9 +108,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return APPLY["where"](condition, input, other)
 
 
-def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
-) -> Tensor:
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each of ``elements`` is among ``test_elements``; either may be one number."""
     if not isinstance(elements, Tensor):
         elements = wrap(np.asarray(elements))
@@ -126,8 +124,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    f.__name__: f
-    for f in (masked_fill, masked_select, masked_scatter, nonzero, argwhere, where, isin)
+    f.__name__: f for f in (masked_fill, masked_select, masked_scatter, nonzero, argwhere, where, isin)
 }
 METHODS: dict[str, Any] = {k: f for k, f in FUNCTIONS.items() if k != "isin"} | {"where": _where_method}
 METHODS |= {f"{f.__name__}_": in_place_function(f) for f in (masked_fill, masked_scatter)}

@@ -57,9 +57,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     indices = indices.long()
-    return tuple(
-        (indices // math.prod(sizes[k + 1 :])) % n for k, n in enumerate(sizes)
-    )
+    return tuple((indices // math.prod(sizes[k + 1 :])) % n for k, n in enumerate(sizes))
 
 
 # -- the same memory under another shape --------------------------------------------------------------------
@@ -71,9 +69,7 @@ def _renamed(name: str, function: Callable) -> Callable:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tracked = self._requires_grad and op_module.CONTEXT.get().grad
         if tracked and self._node is None:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation."
-            )
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         if tracked:
             list_all(self)
             if self._base is not None or living(self):

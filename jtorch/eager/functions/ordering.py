@@ -154,9 +154,7 @@ def nanquantile(
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation)
 
 
-def _quantile(
-    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str
-) -> Tensor:
+def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     if input._data.dtype not in (np.float32, np.float64):
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:

@@ -33,9 +33,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:
-        raise IndexError(
-            f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
-        )
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
     start += n if start < 0 else 0
     if start + length > n:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
@@ -201,9 +199,7 @@ dsplit = _split_along("dsplit", 3, lambda t: 2)
 
 
 def _write_part(input: Tensor, src: Tensor, start: Any, stop: Any, step: Any, name: str) -> Tensor:
-    shape = tuple(
-        max(0, -(-(e - b) // s)) for b, e, s in zip(start, stop, step, strict=True)
-    )
+    shape = tuple(max(0, -(-(e - b) // s)) for b, e, s in zip(start, stop, step, strict=True))
     if tuple(src.shape) != shape:
         raise RuntimeError(
             "expected src to have a size equal to the slice of self. src size = "
@@ -240,9 +236,7 @@ def slice_scatter(
     return _write_part(input, src, begin, stop, steps, "slice_scatter")
 
 
-def diagonal_scatter(
-    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Tensor:
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of ``input`` with ``src`` on one of its diagonals."""
     seen = input.diagonal(offset, dim1, dim2)
     if seen.shape != src.shape:

@@ -23,9 +23,7 @@ _cat = public_function(BY_NAME["cat"])
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """The dims ``source`` at the places ``destination``, the others in their order; a view."""
     n = input.ndim
-    source, destination = (
-        (d,) if isinstance(d, int) else tuple(d) for d in (source, destination)
-    )
+    source, destination = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
     if len(source) != len(destination):
         raise RuntimeError(
             "movedim: Invalid source or destination dims: source (" + f"{list(source)} dims) should contain "
@@ -112,9 +110,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if not shifts:
         raise RuntimeError("`shifts` required")
     if len(shifts) != len(dims):
-        raise RuntimeError(
-            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
-        )
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     out = input
     for shift, dim in zip(shifts, dims, strict=True):
         axis = ax.one(dim, input.ndim)
@@ -145,8 +141,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    f.__name__: f
-    for f in (movedim, moveaxis, swapaxes, swapdims, adjoint, fliplr, flipud, roll, rot90)
+    f.__name__: f for f in (movedim, moveaxis, swapaxes, swapdims, adjoint, fliplr, flipud, roll, rot90)
 }
 METHODS: dict[str, Any] = FUNCTIONS | {
     "T": property(_transposed), "mT": property(_matrix_transposed),

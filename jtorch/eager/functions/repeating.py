@@ -25,9 +25,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
         )
     if any(t < 0 for t in times):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(times)}: {list(times)}"
-        )
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
     shape = (1,) * new + tuple(input.shape)
     paired = input.reshape([m for n in shape for m in (1, n)])
     wide = paired.expand([m for t, n in zip(times, shape, strict=True) for m in (t, n)])
@@ -93,9 +91,7 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
     return input.expand(*size)
 
 
-FUNCTIONS: dict[str, Callable] = {
-    f.__name__: f for f in (tile, repeat_interleave, broadcast_to)
-}
+FUNCTIONS: dict[str, Callable] = {f.__name__: f for f in (tile, repeat_interleave, broadcast_to)}
 METHODS: dict[str, Any] = FUNCTIONS | {
     "repeat": repeat, "expand_as": lambda self, other: self.expand(other.shape),
 }  # fmt: skip

@@ -48,9 +48,7 @@ def _check_scatter(name: str, input: Tensor, axis: int, index: Tensor, src: Tens
         )
 
 
-def _prepared(
-    name: str, input: Tensor, dim: int, index: Tensor, src: Any
-) -> tuple[int, Tensor, Tensor]:
+def _prepared(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[int, Tensor, Tensor]:
     """(axis, index as int64, the part of ``src`` that ``index`` uses)"""
     axis = ax.one(dim, input.ndim)
     index = as_long(index, name)
@@ -220,8 +218,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    f.__name__: lifted(f)
-    for f in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill)
+    f.__name__: lifted(f) for f in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill)
 } | {"put": put, "index_put": index_put}
 METHODS: dict[str, Any] = dict(FUNCTIONS)
 METHODS |= {f"{name}_": in_place_function(f) for name, f in FUNCTIONS.items() if name != "index_put"}

@@ -48,9 +48,7 @@ def check_floats(name: str, A: Tensor, dtype: str | None = None) -> None:
     if not A.is_floating_point():
         if dtype is not None:
             raise NotImplementedError(f"\"{dtype}\" not implemented for '{long_of(A)}'")
-        raise RuntimeError(
-            f"{name}: Expected a floating point or complex tensor as input. Got {long_of(A)}"
-        )
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {long_of(A)}")
     if A.element_size() < 4:
         if dtype is not None:
             raise NotImplementedError(f"\"{dtype}\" not implemented for '{long_of(A)}'")
@@ -241,9 +239,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
     return return_types.linalg_lu(P, L, U)
 
 
-def lu_solve(
-    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
-) -> Tensor:
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with A X = B, given ``lu_factor(A)``."""
     if not left or adjoint:
         raise NotImplementedError("linalg.lu_solve: left=False and adjoint=True are not there yet")

@@ -81,9 +81,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
-        raise RuntimeError(
-            f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D"
-        )
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     return APPLY["clone"](input.diagonal(diagonal))
 
 

@@ -92,9 +92,7 @@ def _panel(v: Vectors, rows: int, halves: int) -> str:
     offsets = [w.load(rows_of_a, 8 * i, kind="i64") for i in range(rows)]
     sums = sums_where_they_lie(v, w, a, offsets, inner, b, count, halves)
     begins, columns = (c_0, c_1)[:halves], columns[:halves]
-    places = [
-        w.at_bytes(c, w.load(rows_of_c, 8 * i, kind="i64")) for i in range(rows) for c in begins
-    ]
+    places = [w.at_bytes(c, w.load(rows_of_c, 8 * i, kind="i64")) for i in range(rows) for c in begins]
     every = [w.same(lanes, integer(v.every)) for lanes in columns]
     with w.when(w.both(*every)):
         for total, place in zip(sums, places, strict=True):

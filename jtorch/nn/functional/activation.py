@@ -35,9 +35,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return _either("hardtanh", inplace, input, 0.0, 6.0)
 
 
-def hardtanh(
-    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-) -> Tensor:
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to [min_val, max_val]. Raises ValueError where the first is the larger."""
     if not input.is_floating_point() and input.dtype is not bool_ and min_val <= max_val:
         limits = int(min_val), int(max_val)

@@ -164,8 +164,7 @@ def _check_heads(
     """Whether the inputs have a batch dim. Raises AssertionError for dims that do not fit."""
     if query.ndim not in (2, 3):
         raise AssertionError(
-            "query should be unbatched 2D or batched 3D tensor but received "
-            f"{query.ndim}-D query tensor"
+            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor"
         )
     batched, n = query.ndim == 3, query.ndim
     kind = f"For {'batched' if batched else 'unbatched'} ({n}-D) `query`"
@@ -239,9 +238,7 @@ def _projected(
 
 def _check_lengths(query: Tensor, key: Tensor, value: Tensor, embed_dim: int, heads: int, same: bool) -> None:
     if query.shape[2] != embed_dim:
-        raise AssertionError(
-            f"was expecting embedding dimension of {embed_dim}, but got {query.shape[2]}"
-        )
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim}, but got {query.shape[2]}")
     if embed_dim % heads:
         raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {heads}")
     if same and key.shape != value.shape:

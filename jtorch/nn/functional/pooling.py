@@ -84,9 +84,7 @@ def _count(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> int:
 Numbers = tuple[int, ...]
 
 
-def _check_numbers(
-    rank: int, kernel: Numbers, strides: Numbers, border: Numbers, dilations: Numbers
-) -> None:
+def _check_numbers(rank: int, kernel: Numbers, strides: Numbers, border: Numbers, dilations: Numbers) -> None:
     if min(strides) == 0:
         raise RuntimeError("stride should not be zero")
     if min(*kernel, *strides) < 0:
@@ -106,9 +104,7 @@ def _check_numbers(
             )
 
 
-def _check_line(
-    rank: int, kernel: Numbers, strides: Numbers, border: Numbers, dilations: Numbers
-) -> None:
+def _check_line(rank: int, kernel: Numbers, strides: Numbers, border: Numbers, dilations: Numbers) -> None:
     (k,), (s,), (p,), (d,) = kernel, strides, border, dilations
     for name, value in (("kernel_size", k), ("stride", s)):
         if value <= 0:

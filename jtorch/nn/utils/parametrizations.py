@@ -58,9 +58,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 class _SpectralNorm(Module):
     """The weight over its largest singular value, found by power iteration."""
 
-    def __init__(
-        self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
-    ) -> None:
+    def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         if dim >= weight.ndim or dim < -weight.ndim:
             raise IndexError(

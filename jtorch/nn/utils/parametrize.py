@@ -236,5 +236,3 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 def type_before_parametrizations(module: Any) -> type:
     """The class of ``module`` before it was parametrized."""
     return type(module).parametrize_base_ if is_parametrized(module) else type(module)
-
-

@@ -35,9 +35,7 @@ def _count(amount: Any, size: int) -> int:
     if not isinstance(amount, numbers.Integral):
         return round(amount * size)
     if int(amount) > size:
-        raise ValueError(
-            f"amount={amount} should be smaller than the number of parameters to prune={size}"
-        )
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
     return int(amount)
 
 

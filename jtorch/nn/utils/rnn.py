@@ -202,8 +202,7 @@ def pad_sequence(
     """
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
-            "pad_sequence: Expected iterable for input sequences, but got arg of type: "
-            f"{type(sequences)}"
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
         )
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
@@ -224,9 +223,7 @@ def pad_sequence(
     return functions.stack(padded, 0 if batch_first else 1)
 
 
-def unpad_sequence(
-    padded_sequences: Tensor, lengths: Any, batch_first: bool = False
-) -> list[Tensor]:
+def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
     """The sequences (length, *) that ``pad_sequence`` made ``padded_sequences`` of."""
     sequences: Any = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [sequences[k][:n] for k, n in enumerate(_numbers(lengths))]

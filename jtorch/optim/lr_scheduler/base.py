@@ -20,9 +20,7 @@ EPOCH_DEPRECATION_WARNING = (
     "issue if you are unable to replicate your use case: "
     "https://github.com/pytorch/pytorch/issues/new/choose."
 )
-_MORE = (
-    "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
-)
+_MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
 
 def check_optimizer(optimizer: Any) -> None:

@@ -59,9 +59,7 @@ class SequentialLR(_Combined):
         last_epoch: int = -1,
     ) -> None:
         if len(schedulers) < 1:
-            raise ValueError(
-                f"{type(self).__name__} expects at least one scheduler, but got no scheduler."
-            )
+            raise ValueError(f"{type(self).__name__} expects at least one scheduler, but got no scheduler.")
         self._schedulers = schedulers
         self._check(optimizer)
         if len(milestones) != len(schedulers) - 1:
@@ -105,9 +103,7 @@ class SequentialLR(_Combined):
 class ChainedScheduler(_Combined):
     """All schedules at each step. Raises ValueError where they are none, or of several optimizers."""
 
-    def __init__(
-        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
-    ) -> None:
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
             raise ValueError(
                 f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler."

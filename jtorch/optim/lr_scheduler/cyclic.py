@@ -27,9 +27,7 @@ class _Cycling(LRScheduler):
         """(lowest, highest momentum) of each group, which begins with the highest."""
         defaults = self.optimizer.defaults
         if "momentum" not in defaults and "betas" not in defaults:
-            raise ValueError(
-                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-            )
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         self.use_beta1 = "betas" in defaults
         lows = per_group("base_momentum", self.optimizer, base)
         highs = per_group("max_momentum", self.optimizer, most)
@@ -124,9 +122,7 @@ class CyclicLR(_Cycling):
     def state_dict(self) -> dict[str, Any]:
         """Without a plain ``scale_fn``; of a callable object its attributes."""
         custom = self._scale_fn_custom
-        return super().state_dict() | {
-            "_scale_fn_custom": None if custom is None else saved_function(custom)
-        }
+        return super().state_dict() | {"_scale_fn_custom": None if custom is None else saved_function(custom)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         facts = state_dict["_scale_fn_custom"]

@@ -138,9 +138,7 @@ class Measurement:
             f"  {'Median: ' if n > 1 else ''}{self.median / scale:.2f} {unit}",
         ]
         if n >= 4:
-            lines.append(
-                f"  IQR:    {self.iqr / scale:.2f} {unit} ({low / scale:.2f} to {high / scale:.2f})"
-            )
+            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({low / scale:.2f} to {high / scale:.2f})")
         lines.append(
             f"  {n} measurement{'s' * (n > 1)}, {self.number_per_run} runs "
             f"{'per measurement,' if n > 1 else ','} {threads} thread{'s' * (threads > 1)}"

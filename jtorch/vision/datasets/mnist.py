@@ -75,9 +75,7 @@ class MNIST(VisionDataset):
         names = (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte")
         images, labels = (self._published(name, download) for name in names)
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
-            raise DataError(
-                f"{type(self).__name__}: images {images.shape} and labels {labels.shape} differ"
-            )
+            raise DataError(f"{type(self).__name__}: images {images.shape} and labels {labels.shape} differ")
         self.data: Any = jtorch.from_numpy(images)
         self.targets: Any = jtorch.from_numpy(labels.astype(np.int64))
 

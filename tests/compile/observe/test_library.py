@@ -40,7 +40,6 @@ def _replaced(owner, name, value):
         setattr(owner, name, before) if own else delattr(owner, name)
 
 
-
 NORMAL = d.Normal(t(0), t(1))
 CALLED = nn.Module.__call__
 REPLACED = {

@@ -25,7 +25,6 @@ def read(function):
     return function
 
 
-
 @read
 def a_method():
     class Scaler:

@@ -24,7 +24,6 @@ def read(function):
     return function
 
 
-
 @read
 def item_of_a_list():
     table = [0.1, 0.2]
@@ -416,7 +415,6 @@ def a_chain_of_maps():
 @read
 def the_environment(name="JTORCH_TEST_OBSERVED"):
     os.environ[name] = "2"
-
 
     def change():
         os.environ[name] = "3"

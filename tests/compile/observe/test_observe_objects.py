@@ -23,7 +23,6 @@ def read(function):
     return function
 
 
-
 @read
 def an_object_reached_through_a_local():
     config = Config()

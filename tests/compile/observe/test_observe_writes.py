@@ -122,7 +122,6 @@ def an_element_of_an_array():
     return f, lambda: table.tolist()
 
 
-
 @pytest.mark.parametrize("name", WRITES)
 def test_a_change_from_inside_is_refused_before_it_happens(name):
     make, sentence = WRITES[name]

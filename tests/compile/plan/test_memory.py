@@ -183,11 +183,11 @@ def _stacked_states(x, w):
 
 STACKED = {
     "and a part": lambda x, w: (
-        (s := jtorch.stack([a := x.exp(), x.sin()])) * (s.reshape(-1, 4) @ w).sum() + a
-    ) @ w,
+        ((s := jtorch.stack([a := x.exp(), x.sin()])) * (s.reshape(-1, 4) @ w).sum() + a) @ w
+    ),
     "and a product": lambda x, w: (
-        (s := jtorch.cat([x @ w, b := w @ w])) * (s @ w).sum() + b.flip(0).sum(0)
-    ) @ w,
+        ((s := jtorch.cat([x @ w, b := w @ w])) * (s @ w).sum() + b.flip(0).sum(0)) @ w
+    ),
     "states": _stacked_states,
 }
 

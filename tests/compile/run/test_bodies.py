@@ -111,7 +111,14 @@ def test_kernels_compute_what_is_declared_to_fuse(asked, request):
     formulas = [op for op in TABLE if op.fuses]
     if request.node.callspec.params["asked"] == "by rows":
         by_rows = {
-            "gelu", "relu", "where", "softmax", "log_softmax", "layer_norm", "rms_norm", "prelu_kernel",
+            "gelu",
+            "relu",
+            "where",
+            "softmax",
+            "log_softmax",
+            "layer_norm",
+            "rms_norm",
+            "prelu_kernel",
         }
         assert by_rows <= {op.name for op in formulas if op.body in asked}
         assert by_rows - {"prelu_kernel"} <= {op.name for op in formulas if op.vjp_function in asked}

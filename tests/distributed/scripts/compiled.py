@@ -78,7 +78,6 @@ def trained(make, compiled, steps=100, **options):
     return module, run
 
 
-
 SMALL = 0.0005  # MB: several buckets
 
 

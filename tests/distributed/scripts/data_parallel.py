@@ -367,6 +367,7 @@ def check_hooks():
 
 def check_power_sgd():
     """Of full rank it is exact; of rank 1 the error that is fed back makes up for what is left out."""
+
     def states(rank):
         return powerSGD_hook.PowerSGDState(None, rank, start_powerSGD_iter=2, min_compression_rate=0.1)
 
@@ -446,6 +447,7 @@ def check_the_bucket_plan():
 
 def check_compiled_functions():
     """What is not recorded is an error that says so; a compiled model inside DDP is averaged."""
+
     def total(x):
         dist.reduce(x, 0)
         return x * 2

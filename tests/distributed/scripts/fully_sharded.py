@@ -179,6 +179,7 @@ def tied():
 
 def frozen():
     """Parameters without a gradient beside others, and a group that has only such."""
+
     def build():
         model = made(Net)
         model.layers[0].requires_grad_(False)

@@ -40,9 +40,7 @@ def test_no_gradients():
 
 def test_not_finite():
     params = parameters(jtorch, [[math.nan, 1.0]])
-    with pytest.raises(
-        RuntimeError, match=r"order 2\.0 for gradients from `parameters` is non-finite"
-    ):
+    with pytest.raises(RuntimeError, match=r"order 2\.0 for gradients from `parameters` is non-finite"):
         utils.clip_grad_norm_(params, 1.0, error_if_nonfinite=True)
     assert math.isnan(utils.clip_grad_norm_(params, 1.0).item())
 

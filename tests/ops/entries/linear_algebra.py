@@ -94,7 +94,8 @@ def _(draw):
 
 @entry("pinv")
 def _(draw):
-    return [Sample((_spread(draw, *s), 0.0, 1e-10), {"hermitian": False})
+    return [
+        Sample((_spread(draw, *s), 0.0, 1e-10), {"hermitian": False})
         for s in [(3, 3), (4, 2), (2, 3), (2, 3, 2)]
     ]
 

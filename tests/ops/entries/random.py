@@ -13,17 +13,12 @@ def _bits(draw: Draw, *shape: int) -> np.ndarray:
 
 @entry("random_bits")
 def _(draw):
-    return [
-        Sample((7, 3), {"shape": s, "dtype": np.dtype(np.uint64)}) for s in ((5,), (2, 3), (), (0,))
-    ]
+    return [Sample((7, 3), {"shape": s, "dtype": np.dtype(np.uint64)}) for s in ((5,), (2, 3), (), (0,))]
 
 
 @entry("uniform", "normal", "exponential")
 def _(draw):
-    return [
-        Sample((_bits(draw, *s),), {"dtype": np.dtype(np.float64)})
-        for s in ((9,), (2, 3), (), (0,))
-    ]
+    return [Sample((_bits(draw, *s),), {"dtype": np.dtype(np.float64)}) for s in ((9,), (2, 3), (), (0,))]
 
 
 @entry("bounded")

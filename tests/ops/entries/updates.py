@@ -9,10 +9,7 @@ from tests.ops.sampling import Sample, entry
 
 @entry("sgd_update")
 def _(draw):
-    return [
-        Sample((draw.floats(3, 4), draw.floats(3, 4), 0.1, 0.01), {"decay": d})
-        for d in (False, True)
-    ]
+    return [Sample((draw.floats(3, 4), draw.floats(3, 4), 0.1, 0.01), {"decay": d}) for d in (False, True)]
 
 
 @entry("momentum_update")
@@ -87,8 +84,7 @@ def _(draw):
     moments = draw.floats(3, 4, low=0.01), draw.floats(3, 4, low=0.01)
     rest = np.asarray(3.0), 0.1, 0.9, 1e-6, 0.01
     return [
-        Sample((draw.floats(3, 4), draw.floats(3, 4), *moments, *rest), {"decay": d})
-        for d in (False, True)
+        Sample((draw.floats(3, 4), draw.floats(3, 4), *moments, *rest), {"decay": d}) for d in (False, True)
     ]
 
 

@@ -17,12 +17,8 @@ entry("reshape")(_views(
     ((0, 3), {"shape": (3, 0)}), ((2, 3, 4), {"shape": (6, 1, 4)}),
 ))  # fmt: skip
 entry("unsqueeze")(_views(((3, 4), {"axes": (1,)}), ((), {"axes": (0,)}), ((3,), {"axes": (0, 2)})))
-entry("squeeze")(
-    _views(((3, 1, 4), {"axes": (1,)}), ((1, 2, 1), {"axes": (0, 2)}), ((2,), {"axes": ()}))
-)
-entry("permute")(
-    _views(((2, 3, 4), {"axes": (2, 0, 1)}), ((2, 3), {"axes": (1, 0)}), ((), {"axes": ()}))
-)
+entry("squeeze")(_views(((3, 1, 4), {"axes": (1,)}), ((1, 2, 1), {"axes": (0, 2)}), ((2,), {"axes": ()})))
+entry("permute")(_views(((2, 3, 4), {"axes": (2, 0, 1)}), ((2, 3), {"axes": (1, 0)}), ((), {"axes": ()})))
 entry("t")(_views(((2, 3), {"axes": (1, 0)}), ((3,), {"axes": (0,)})))
 entry("transpose")(_views(((2, 3, 4), {"axes": (2, 1, 0)}), ((2, 3), {"axes": (1, 0)})))
 entry("flip")(_views(((2, 3), {"axes": (0,)}), ((2, 3, 4), {"axes": (0, 2)}), ((3,), {"axes": ()})))

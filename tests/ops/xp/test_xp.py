@@ -10,9 +10,7 @@ from jtorch.ops import xp
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 1.5]
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.bool_]
-)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.bool_])
 @pytest.mark.parametrize(
     "shapes", [((40, 50), (40, 50), (40, 50)), ((40, 50), (50,), (40, 1)), ((1, 600), (3, 1), ())]
 )
