@@ -26,16 +26,20 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = Non
     begins.
 
     Plain data is a tensor, number, string, None, dtype, device, Size, or a dict, OrderedDict, Counter, list
-    or tuple of such; dict keys are strings, numbers, bools or None. Tensors come back equal, those that were
-    one object come back as one and those of one memory as such; a view is stored as its own elements. Any
-    other object, such as a whole module, is pickled, its classes by name, and is loaded with
-    ``weights_only=False``; so is a tensor of a subclass, but a Parameter's comes back as a Parameter from
-    plain data, as in PyTorch.
+    or tuple of such; dict keys are strings, numbers, bools or None. Tensors come back equal, with their
+    strides and offsets; those that were one object come back as one, and those of one memory, such as views
+    and tied weights, as such. Each storage is written once and whole, also where only a view of it is saved,
+    as in PyTorch: save its ``clone()`` to write its elements alone. Any other object,
+    such as a whole module, is pickled, its classes by name, and is loaded with ``weights_only=False``; so is
+    a tensor of a subclass, but a Parameter's comes back as a Parameter from plain data, as in PyTorch.
 
     ``format`` is "safetensors" or "torch"; left out, it is "torch" where the name ends in .pt or .pth, so
     that ``torch.load`` reads it, and "safetensors" otherwise, but for what that can't hold. Attributes of
-    tensors (``x.tag = 1``) are kept in PyTorch's format; a safetensors file, where the name or ``format``
-    asks for one, has elements alone, and its buffers are tensors.
+    tensors (``x.tag = 1``) are kept in PyTorch's format. A safetensors file, where the name or ``format``
+    asks for one, is for others to read: each tensor is an entry of its own elements, row by row, without
+    attributes, and its buffers are tensors. Those that overlap in memory are in it once, under the name of
+    the one that holds the others, or as "NAME.storage", of one dim, where none does; ``jtorch.load`` gives
+    all of them, sharing memory.
 
     No file is written that ``load`` refuses. Raises TypeError, naming the place, for what safetensors can't
     store (subclasses of Tensor, a tensor named ``__metadata__`` or by what is no Unicode, a million values

@@ -2,43 +2,191 @@
 
 from __future__ import annotations
 
+import bisect
 import copyreg
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jtorch.eager.public import Tensor
 from jtorch.nn.parameter import Buffer, Parameter
-from jtorch.serialization.unpickle import Keys
+from jtorch.serialization.unpickle import Keys, told
 
 
-class Stored(NamedTuple):
-    """One memory to write: its elements in order, and the number it was met under."""
+class Region:
+    """A run of bytes that is written once, whoever looks at it."""
 
-    array: np.ndarray
-    number: int
-    is_new: bool
+    __slots__ = ("dtypes", "high", "low", "number", "told")
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low = low
+        self.high = high
+        self.dtypes: set[np.dtype] = set()  # of the tensors met in it
+        self.number = -1  # in the order of being met
+        self.told: Any = None  # its facts when the writer was told of it
+
+    def __len__(self) -> int:
+        return self.high - self.low
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """That of all its tensors; None where they differ, or where it is no whole number of elements."""
+        if len(self.dtypes) != 1:
+            return None
+        (dtype,) = self.dtypes
+        return None if len(self) % dtype.itemsize else dtype
+
+    @property
+    def facts(self) -> Any:
+        return self.low, self.high, self.dtype
+
+    def content(self) -> np.ndarray:
+        """Its bytes where they are."""
+        return np.asarray(_Bytes(self.low, len(self))) if len(self) else np.zeros(0, np.uint8)
+
+
+class _Bytes:
+    """What NumPy takes for an array: memory of someone who is alive."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__array_interface__ = {
+            "version": 3, "typestr": "|u1", "data": (address, True), "shape": (size,)
+        }  # fmt: skip
+
+
+class Window(NamedTuple):
+    """A tensor's place in a region; offset and strides in elements."""
+
+    region: Region
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def is_all(self) -> bool:
+        """Whether its elements, row by row, are the whole region."""
+        whole = self.offset == 0 and math.prod(self.shape) * self.dtype.itemsize == len(self.region)
+        return whole and all(
+            n == 1 or s == row for n, s, row in zip(self.shape, self.strides, _rows(self.shape), strict=True)
+        )
 
 
 class Memories:
-    """Numbers the memories of tensors in the order they are met."""
+    """The regions that tensors are windows of, numbered in the order they are met.
 
-    def __init__(self) -> None:
-        self._met: dict[tuple, Stored] = {}
+    A region is a tensor's storage. Where that belongs to another library (a mapped file), it is what the
+    saved tensors of it reach, and of two that overlap the union: it may grow when a later one is met. A
+    writer that was told of it begins anew then, with all that is known: see ``settled``.
+    With ``storages=False`` regions are never more than what the tensors reach.
+    """
+
+    def __init__(self, storages: bool = True) -> None:
+        self.met: list[Region] = []
+        self._storages = storages
+        self._regions: list[Region] = []  # by address; they do not overlap
+        self._lows: list[int] = []  # where they begin
         self._kept: list[Any] = []  # what is alive can't have its address given to something else
+        self._own: dict[int, np.ndarray] = {}  # id of a tensor -> its elements, where no region can hold it
 
-    def of(self, tensor: Tensor) -> Stored:
-        """The memory of ``tensor``, shared with every earlier tensor of the very same elements."""
+    def of(self, tensor: Tensor) -> Window:
+        """Its place, in the region of every other tensor of the same memory."""
         array = tensor.detach().numpy()
-        self._kept.append(array)
-        address = array.__array_interface__["data"][0] if array.size else -len(self._kept)
-        key = (address, array.dtype, array.shape, array.strides)
-        known = self._met.get(key)
-        if known is not None:
-            return known._replace(is_new=False)
-        elements = np.ascontiguousarray(array).reshape(array.shape)
-        stored = self._met[key] = Stored(elements, len(self._met), True)
-        return stored
+        self._kept.append((tensor, array))
+        window = self._placed(array, *self._reach(tensor, array)) if array.size else _empty(array)
+        if window is None:
+            array = self._own.setdefault(id(tensor), np.array(array, order="C"))
+            window = self._placed(array, *_bounds(array))
+        assert window is not None
+        region = window.region
+        region.dtypes.add(array.dtype)
+        if region.number < 0:
+            region.number = len(self.met)
+            region.told = region.facts
+            self.met.append(region)
+        return window
+
+    def settled(self) -> bool:
+        """Whether all that the writer was told still holds; if not, regions are numbered anew."""
+        holds = all(region.told == region.facts for region in self.met)
+        if not holds:
+            for region in self.met:
+                region.number = -1
+            self.met = []
+        return holds
+
+    def _reach(self, tensor: Tensor, array: np.ndarray) -> tuple[int, int]:
+        if not self._storages:
+            return _bounds(array)
+        storage = tensor.untyped_storage()
+        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+    def _placed(self, array: np.ndarray, low: int, high: int) -> Window | None:
+        """Where it lies; None where steps of whole elements from the region's begin don't lead there."""
+        size = array.itemsize
+        if any(s < 0 or s % size for s in array.strides):
+            return None
+        region = self._region(low, high)
+        begin = array.__array_interface__["data"][0] - region.low
+        if begin % size:
+            return None
+        return Window(
+            region, begin // size, array.shape, tuple(s // size for s in array.strides), array.dtype
+        )
+
+    def _region(self, low: int, high: int) -> Region:
+        """The one of these bytes: one that was there, or made of those that they overlap."""
+        first = max(bisect.bisect_right(self._lows, low) - 1, 0)
+        if first < len(self._lows) and self._regions[first].high <= low:
+            first += 1
+        last = bisect.bisect_left(self._lows, high, first)
+        parts = self._regions[first:last]
+        if len(parts) == 1 and parts[0].low <= low and high <= parts[0].high:
+            return parts[0]
+        made = Region(min([low, *(p.low for p in parts)]), max([high, *(p.high for p in parts)]))
+        for part in parts:
+            made.dtypes |= part.dtypes
+            part.told = "merged"
+        self._regions[first:last] = [made]
+        self._lows[first:last] = [made.low]
+        return made
+
+
+def _bounds(array: np.ndarray) -> tuple[int, int]:
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return int(low), int(high)
+
+
+def _empty(array: np.ndarray) -> Window:
+    return Window(Region(0, 0), 0, array.shape, _rows(array.shape), array.dtype)
+
+
+def _rows(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The steps of elements that lie row by row."""
+    lengths = [max(n, 1) for n in shape]
+    return tuple(math.prod(lengths[k + 1 :]) for k in range(len(lengths)))
+
+
+def strided(
+    key: str, content: np.ndarray, offset: Any, size: Any, stride: Any, dtype: np.dtype
+) -> np.ndarray:
+    """A view of the bytes ``content`` of storage ``key``. Raises ValueError for one out of their bounds."""
+    if not isinstance(size, (tuple, list)) or not isinstance(stride, (tuple, list)):
+        raise ValueError(f"a tensor of size {told(size)}, stride {told(stride)}")
+    numbers = (offset, *size, *stride)
+    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(f"a tensor of size {told(size)}, stride {told(stride)} at {told(offset)}")
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if 0 not in size and (last + 1) * dtype.itemsize > content.size:
+        raise ValueError(
+            f"a tensor of size {told(size)}, stride {told(stride)} at {told(offset)} reaches beyond storage "
+            f"{told(key)}"
+        )
+    if 0 in size:
+        return np.zeros(size, dtype)
+    strides = tuple(s * dtype.itemsize for s in stride)
+    return np.ndarray(tuple(size), dtype, content, offset * dtype.itemsize, strides)  # type: ignore[call-overload]
 
 
 def class_of(tensor: Tensor) -> type[Tensor] | None:

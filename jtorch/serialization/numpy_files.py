@@ -36,22 +36,22 @@ def read_array(file: IO[bytes], where: str) -> Tensor:
     return read_record(content, where)
 
 
-def read_record(content: bytearray, where: str) -> Tensor:
+def read_record(content: bytearray | memoryview, where: str) -> Tensor:
     """The same for a file that is in memory: the tensor's elements stay where they are.
 
     So that memory is taken once, whatever the byte order: a compressed file can unpack to much.
     """
     try:
-        stream = io.BytesIO(memoryview(content)[: _LONGEST_HEADER + 16])
+        view = memoryview(content)
+        stream = io.BytesIO(view[: _LONGEST_HEADER + 16])
         shape, dtype, fortran = _header(stream)
         start, count = stream.tell(), math.prod(shape)
         if len(content) - start != count * dtype.itemsize:
             raise ValueError(f"{len(content) - start} bytes for {shape} elements of {dtype}")
         if start % dtype.alignment:
-            view = memoryview(content)
             view[: len(content) - start] = view[start:]
             start = 0
-        flat = np.frombuffer(content, dtype, count, start) if count else np.empty(0, dtype)
+        flat = np.frombuffer(view, dtype, count, start) if count else np.empty(0, dtype)
         if not dtype.isnative:
             flat = flat.byteswap(inplace=True).view(dtype.newbyteorder("="))
         return from_numpy(flat.reshape(shape, order="F" if fortran else "C"))
@@ -83,5 +83,5 @@ def read_arrays(archive: Archive) -> dict[str, Any]:
             raise DataError(
                 f"{archive.where}: a zip file with {name!r} in it: neither .npz nor PyTorch's .pt"
             )
-        found[name[:-4]] = read_record(archive.read(name), f"{archive.where}: {name}")
+        found[name[:-4]] = read_record(archive.read(name).data, f"{archive.where}: {name}")
     return found

@@ -2,7 +2,8 @@
 
 None, bools and strings stand for themselves, everything else is ``{kind: content}``: numbers as text, since
 JSON's would lose large ints, infinities and -0.0; dicts as lists of pairs, since their keys may be no
-strings.
+strings. A tensor is named by what holds its elements; where that holds more, or in another order, its window
+is told beside: ``{"tensor": "a", "view": [offset, shape, strides, dtype]}``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,15 +23,17 @@ from jtorch.nn.parameter import Parameter
 from jtorch.serialization.memory import (
     Memories,
     NotPlainError,
+    Window,
     checked_key,
     class_of,
     path_text,
     refusal,
     state_of,
+    strided,
 )
 from jtorch.serialization.unpickle import Keys, told
 
-VERSION = 1
+VERSION = 2  # of a structure with windows; one without is written as 1, which was before it
 RESERVED = "__metadata__"  # the one name that safetensors gives no tensor
 _DEEPEST = 100  # nesting; a state dict has about five levels
 _LONGEST_INT = 14_000  # bits; Python reads no longer numbers from text unless it is told to
@@ -50,6 +53,14 @@ def check_unfolding(text: bytes) -> None:
         raise ValueError(f"{len(text)} bytes of JSON, which may unfold to {size} in memory")
 
 
+class _Member(NamedTuple):
+    """A tensor in its region, what the structure says of it, and where it was met."""
+
+    window: Window
+    node: dict[str, Any]
+    place: tuple[Any, ...]
+
+
 class Writer:
     """Describes an object as JSON and collects its tensors.
 
@@ -59,13 +70,15 @@ class Writer:
     def __init__(self, whole: bool = False) -> None:
         self.whole = whole
         self.tensors: dict[str, np.ndarray] = {}
-        self._memories = Memories()
-        self._names: dict[int, str] = {}  # number of a memory -> its name in the file
+        self._memories = Memories(storages=whole)
+        self._met: list[tuple[dict[str, Any], Tensor, tuple[Any, ...]]] = []
         self._numbers: dict[int, int] = {}  # id of a tensor -> number of that object
         self._keys = Keys()
 
     def write(self, obj: Any) -> str:
-        structure = {"version": VERSION, "object": self._describe(obj, ())}
+        described = self._describe(obj, ())
+        has_views = self._place_all()
+        structure = {"version": VERSION if has_views else 1, "object": described}
         text = json.dumps(structure, separators=(",", ":"))
         check_unfolding(text.encode())
         return text
@@ -102,18 +115,46 @@ class Writer:
             raise refusal(tensor, place)
         if self.whole and state_of(tensor) is not None:
             raise NotPlainError(f"jtorch.save: {path_text(place)}: a tensor with attributes")
-        stored = self._memories.of(tensor)
-        if stored.is_new:
-            name = self._new_name(place)
-            self._names[stored.number] = name
-            self.tensors[name] = stored.array
+        self._memories.of(tensor)
         kind = "parameter" if isinstance(tensor, Parameter) else "tensor"
         number = self._numbers.setdefault(id(tensor), len(self._numbers))
-        name = self._names[stored.number]
-        return {kind: name, "requires_grad": tensor.requires_grad, "object": number}
+        node = {kind: "", "requires_grad": tensor.requires_grad, "object": number}
+        self._met.append((node, tensor, place))
+        return node
 
-    def _new_name(self, place: tuple[Any, ...]) -> str:
-        name = ".".join(str(step) for step in place) or "tensor"
+    def _place_all(self) -> bool:
+        """Name what holds the elements of each tensor, when all are known; whether some are windows of it."""
+        self._memories.settled()  # or it is from here on
+        by_region: dict[int, list[_Member]] = {}
+        for node, tensor, place in self._met:
+            window = self._memories.of(tensor)
+            by_region.setdefault(window.region.number, []).append(_Member(window, node, place))
+        for members in by_region.values():
+            self._place(members)
+        return any("view" in node for node, _, _ in self._met)
+
+    def _place(self, members: list[_Member]) -> None:
+        """The tensors of one region: named by one that holds all others, or else a row of elements."""
+        first, region = members[0], members[0].window.region
+        whole = next((m for m in members if m.window.is_all), None)
+        if whole is not None:
+            held: Window | None = whole.window
+            array = region.content().view(whole.window.dtype).reshape(whole.window.shape)
+        elif not self.whole and all(m.window == first.window for m in members):
+            whole, held = first, first.window  # for others to read: its elements, row by row
+            array = np.ascontiguousarray(strided("", region.content(), *held[1:])).reshape(held.shape)
+        else:
+            held = None
+            array = region.content() if region.dtype is None else region.content().view(region.dtype)
+        name = self._new_name(whole.place if whole else first.place, "" if whole else ".storage")
+        self.tensors[name] = array
+        for window, node, _ in members:
+            node[next(iter(node))] = name
+            if window != held:
+                node["view"] = [window.offset, window.shape, window.strides, dt.OF_NUMPY[window.dtype].name]
+
+    def _new_name(self, place: tuple[Any, ...], suffix: str) -> str:
+        name = (".".join(str(step) for step in place) or "tensor") + suffix
         if name == RESERVED or not _is_unicode(name):
             reason = "safetensors keeps for itself" if name == RESERVED else "is no Unicode text"
             raise NotPlainError(
@@ -158,6 +199,7 @@ def _dtype(text: str) -> dt.dtype:
     return next(d for d in dt.ALL if d.name == text)
 
 
+_DTYPE_NAMES = [d.name for d in dt.ALL]
 _PLAIN: dict[str, Callable[[str], Any]] = {
     "int": int, "float": float.fromhex, "complex": _complex,
     "bool": {"True": True, "False": False}.__getitem__, "dtype": _dtype, "device": device,
@@ -181,7 +223,7 @@ class Reader:
             raise self._bad(f"its structure is not JSON that can be read: {error}") from None
         if not isinstance(structure, dict) or "object" not in structure:
             raise self._bad("its structure has no object")
-        if structure.get("version") != VERSION:
+        if structure.get("version") not in (1, VERSION):
             raise self._bad(f"it has format version {told(structure.get('version'))}, expected {VERSION}")
         return self._build(structure["object"], 0)
 
@@ -239,7 +281,7 @@ class Reader:
         if not isinstance(name, str) or name not in self.arrays:
             raise self._bad(f"the structure names the tensor {told(name)}, which is not in the file")
         requires_grad, number = node.get("requires_grad"), node.get("object")
-        array = self.arrays[name]
+        array = self._window(name, node.get("view"))
         if not isinstance(requires_grad, bool) or (requires_grad and not _differentiable(array)):
             raise self._bad(f"requires_grad of tensor {told(name)} is {told(requires_grad)}")
         if number is not None and (type(number) is not int or not 0 <= number < 1 << 48):
@@ -250,6 +292,20 @@ class Reader:
                 tensor = Parameter(tensor, requires_grad=requires_grad)
             self.made[name, number] = tensor.requires_grad_(requires_grad)
         return self.made[name, number]
+
+    def _window(self, name: str, view: Any) -> np.ndarray:
+        """A part of what is stored as ``name``; all tensors of that share its memory."""
+        array = self.arrays[name]
+        if view is None:
+            return array
+        if not isinstance(view, list) or len(view) != 4 or view[3] not in _DTYPE_NAMES:
+            raise self._bad(f"the view of tensor {told(name)} is {told(view)}")
+        offset, size, stride, dtype = view
+        content = array.reshape(-1).view(np.uint8)
+        try:
+            return strided(name, content, offset, size, stride, _dtype(dtype).numpy)
+        except ValueError as error:
+            raise self._bad(str(error)) from None
 
 
 def _differentiable(array: np.ndarray) -> bool:

@@ -132,4 +132,4 @@ def _array(name: str, entry: dict[str, Any], content: np.ndarray, mmap: bool) ->
     part = content[begin:end]
     if mmap and content.__array_interface__["data"][0] % 8 == 0:
         return part.view(np.ndarray).view(dtype).reshape(shape)
-    return np.frombuffer(bytearray(part), dtype).reshape(shape)
+    return np.array(part, subok=False).view(dtype).reshape(shape)  # memory of its own: a storage

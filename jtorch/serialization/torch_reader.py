@@ -20,6 +20,7 @@ from jtorch.eager.public import Size, Tensor, from_numpy
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization import whole_reader
 from jtorch.serialization.allowed import listed
+from jtorch.serialization.memory import strided
 from jtorch.serialization.placing import place
 from jtorch.serialization.torch_names import DTYPES, STORAGES, dtype_named
 from jtorch.serialization.unpickle import (
@@ -144,7 +145,7 @@ class _Reader:
         known = self.storages.get(key)
         if known is None:
             record = f"{self.root}data/{key}"
-            content = self.archive.map(record) if self.mmap else _as_bytes(self.archive.read(record))
+            content = self.archive.map(record) if self.mmap else self.archive.read(record)
             known = self.storages[key] = _Storage(key, content, kind.dtype)
             place(self.map_location, known, location)
         if type(numel) is not int or numel * itemsize != known.content.size:
@@ -192,7 +193,7 @@ class _Reader:
             if fact not in ("conj", "neg"):
                 raise NotImplementedError(f"{self.where}: tensor metadata {told(fact)}")
         content = self._as_flagged(storage, dtype.numpy, tuple(fact for fact in facts if facts[fact]))
-        array = _strided(storage.key, content, offset, size, stride, dtype.numpy)
+        array = strided(storage.key, content, offset, size, stride, dtype.numpy)
         return self._flagged(from_numpy(array), requires_grad, hooks)
 
     def _as_flagged(self, storage: _Storage, dtype: np.dtype, facts: tuple[str, ...]) -> np.ndarray:
@@ -285,31 +286,6 @@ def _refusal(where: str, name: str) -> str:
         f"function that is safe: `torch.serialization.add_safe_globals([{name}])` or the "
         "`torch.serialization.safe_globals` context manager. Better save a state_dict() than a whole object"
     )
-
-
-def _as_bytes(record: bytearray) -> np.ndarray:
-    return np.frombuffer(record, np.uint8)
-
-
-def _strided(
-    key: str, content: np.ndarray, offset: Any, size: Any, stride: Any, dtype: np.dtype
-) -> np.ndarray:
-    """A view of the bytes ``content`` of storage ``key``, within their bounds."""
-    if not isinstance(size, (tuple, list)) or not isinstance(stride, (tuple, list)):
-        raise ValueError(f"a tensor of size {told(size)}, stride {told(stride)}")
-    numbers = (offset, *size, *stride)
-    if len(size) != len(stride) or not all(type(n) is int and n >= 0 for n in numbers):
-        raise ValueError(f"a tensor of size {told(size)}, stride {told(stride)} at {told(offset)}")
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    if 0 not in size and (last + 1) * dtype.itemsize > content.size:
-        raise ValueError(
-            f"a tensor of size {told(size)}, stride {told(stride)} at {told(offset)} reaches beyond storage "
-            f"{told(key)}"
-        )
-    if 0 in size:
-        return np.zeros(size, dtype)
-    strides = tuple(s * dtype.itemsize for s in stride)
-    return np.ndarray(tuple(size), dtype, content, offset * dtype.itemsize, strides)  # type: ignore[call-overload]
 
 
 def _items(values: Any) -> Any:

@@ -19,7 +19,15 @@ from jtorch.core.devices import device
 from jtorch.core.errors import DataError
 from jtorch.eager.public import Size, Tensor
 from jtorch.nn.parameter import Buffer, Parameter
-from jtorch.serialization.memory import Memories, Stored, checked_key, class_of, refusal, state_of
+from jtorch.serialization.memory import (
+    Memories,
+    Region,
+    Window,
+    checked_key,
+    class_of,
+    refusal,
+    state_of,
+)
 from jtorch.serialization.torch_names import STORAGE_OF
 from jtorch.serialization.unpickle import Budget, Constructor, Keys, loads
 from jtorch.serialization.zipped import MOST_RECORDS
@@ -35,10 +43,14 @@ def to_bytes(obj: Any) -> bytes:
 
     Raises TypeError, naming the place, for what it can't hold, ValueError for more than reading takes.
     """
-    pickler = PlainPickler()
-    pickle = pickler.write(obj)
-    content = zipped(pickle, pickler.storages)
-    _check_readable(pickle, pickler.unfolds, len(content), len(pickler.storages))
+    memories = Memories()
+    while True:
+        pickler = PlainPickler(memories)
+        pickle = pickler.write(obj)
+        if memories.settled():
+            break
+    content = zipped(pickle, memories)
+    _check_readable(pickle, pickler.unfolds, len(content), len(memories.met))
     return content
 
 
@@ -66,14 +78,14 @@ def _check_readable(pickle: bytes, unfolds: int, file_size: int, records: int) -
         ) from None
 
 
-def zipped(pickle: bytes, storages: list[np.ndarray]) -> bytes:
+def zipped(pickle: bytes, memories: Memories) -> bytes:
     """The archive of a pickle and the memories it names."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, out, "data.pkl", pickle)
         _add(archive, out, "byteorder", b"little")
-        for key, array in enumerate(storages):
-            _add(archive, out, f"data/{key}", array.reshape(-1).view(np.uint8).data)
+        for region in memories.met:
+            _add(archive, out, f"data/{region.number}", region.content().data)
         _add(archive, out, "version", b"3\n")
     return out.getvalue()
 
@@ -89,10 +101,9 @@ def _add(archive: zipfile.ZipFile, out: io.BytesIO, name: str, content: Any) -> 
 class PlainPickler:
     """Writes a pickle of protocol 2, as PyTorch spells its tensors."""
 
-    def __init__(self) -> None:
+    def __init__(self, memories: Memories) -> None:
         self.out = bytearray(b"\x80\x02")
-        self.storages: list[np.ndarray] = []
-        self._memories = Memories()
+        self._memories = memories
         self._keys = Keys()
         self.unfolds = 0  # bytes that reading may take for containers and tensors: see ``_check_readable``
         self._known: dict[int, int] = {}  # id of a tensor -> its number in the pickle's memo
@@ -238,7 +249,8 @@ class PlainPickler:
         else:
             self._global("torch._tensor", "_rebuild_from_type_v2")
             self.out += b"("
-            self._global("torch._utils", "_rebuild_parameter" if as_parameter else _rebuilder(tensor))
+            window = self._memories.of(tensor)
+            self._global("torch._utils", "_rebuild_parameter" if as_parameter else _rebuilder(window))
             if plain:
                 self._global("torch", "Tensor")
             else:
@@ -247,7 +259,7 @@ class PlainPickler:
             if as_parameter:
                 self._parameter_arguments(tensor)
             else:
-                self._arguments(tensor, tensor.requires_grad)
+                self._arguments(window, tensor.requires_grad)
             self.out += b"t"
         if state or not plain:
             yield state
@@ -259,33 +271,30 @@ class PlainPickler:
         self._no_hooks()
 
     def _tensor(self, tensor: Tensor, requires_grad: bool) -> None:
-        self._global("torch._utils", _rebuilder(tensor))
+        window = self._memories.of(tensor)
+        self._global("torch._utils", _rebuilder(window))
         self.out += b"("
-        self._arguments(tensor, requires_grad)
+        self._arguments(window, requires_grad)
         self.out += b"tR"
 
-    def _arguments(self, tensor: Tensor, requires_grad: bool) -> None:
-        stored = self._memories.of(tensor)
-        if stored.is_new:
-            self.storages.append(stored.array)
-        name = tensor.dtype.name
-        typed = name in STORAGE_OF
-        self._storage(stored, STORAGE_OF.get(name))
-        self._value(0, ())
-        self._value(tuple(stored.array.shape), ())
-        self._value(tuple(s // stored.array.itemsize for s in stored.array.strides), ())
+    def _arguments(self, window: Window, requires_grad: bool) -> None:
+        self._storage(window.region)
+        self._value(window.offset, ())
+        self._value(window.shape, ())
+        self._value(window.strides, ())
         self.out += b"\x88" if requires_grad else b"\x89"
         self._no_hooks()
-        if not typed:
-            self._global("torch", name)
+        if _storage_class(window.region) is None:
+            self._global("torch", dt.OF_NUMPY[window.dtype].name)
 
-    def _storage(self, stored: Stored, typed: str | None) -> None:
+    def _storage(self, region: Region) -> None:
+        typed = _storage_class(region)
         self.out += b"("
         self._text("storage")
         self._global("torch" if typed else "torch.storage", typed or "UntypedStorage")
-        self._text(str(stored.number))
+        self._text(str(region.number))
         self._text("cpu")
-        self._int(stored.array.size if typed else stored.array.nbytes)
+        self._int(len(region) // region.dtype.itemsize if typed and region.dtype else len(region))
         self.out += b"tQ"
 
     def _no_hooks(self) -> None:
@@ -293,6 +302,10 @@ class PlainPickler:
         self.out += b")R"
 
 
-def _rebuilder(tensor: Tensor) -> str:
-    """PyTorch's younger dtypes have no storage class of their own."""
-    return "_rebuild_tensor_v2" if tensor.dtype.name in STORAGE_OF else "_rebuild_tensor_v3"
+def _storage_class(region: Region) -> str | None:
+    """PyTorch's younger dtypes have none of their own, nor has memory that is seen as two dtypes."""
+    return None if region.dtype is None else STORAGE_OF.get(dt.OF_NUMPY[region.dtype].name)
+
+
+def _rebuilder(window: Window) -> str:
+    return "_rebuild_tensor_v2" if _storage_class(window.region) else "_rebuild_tensor_v3"

@@ -13,6 +13,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core.devices import device
 from jtorch.eager.public import Size, Tensor
 from jtorch.nn.parameter import Buffer
+from jtorch.serialization.memory import Memories
 from jtorch.serialization.torch_writer import PlainPickler, zipped
 
 _SPELLED = (Size, dt.dtype, device)  # exactly these: subclasses pickle in their own way
@@ -21,10 +22,12 @@ _REDUCTIONS = (Tensor.__reduce_ex__, Buffer.__reduce_ex__)  # of tensors that do
 
 def to_bytes(obj: Any) -> bytes:
     """The file that holds ``obj``. Raises what Python's pickle raises for what it can't hold."""
-    out = io.BytesIO()
-    pickler = _WholePickler(out)
-    pickler.dump(obj)
-    return zipped(out.getvalue(), pickler.plain.storages)
+    memories = Memories()
+    while True:
+        out = io.BytesIO()
+        _WholePickler(out, memories).dump(obj)
+        if memories.settled():
+            return zipped(out.getvalue(), memories)
 
 
 _PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
@@ -33,9 +36,9 @@ _PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
 class _WholePickler(_PythonPickler):
     """The pickler written in Python: the one in C can't name what only another package has."""
 
-    def __init__(self, out: io.BytesIO) -> None:
+    def __init__(self, out: io.BytesIO, memories: Memories) -> None:
         super().__init__(out, protocol=2)
-        self.plain = PlainPickler()
+        self.plain = PlainPickler(memories)
         self.plain.taken()
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:

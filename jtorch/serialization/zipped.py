@@ -123,11 +123,11 @@ class Archive:
         entry = self._entry(name)
         return entry.compress_size, entry.file_size
 
-    def read(self, name: str) -> bytearray:
-        """The content of a record, in memory of its own."""
+    def read(self, name: str) -> np.ndarray:
+        """The bytes of a record, in memory of their own."""
         entry = self._entry(name)
-        content = bytearray(entry.file_size)
-        view, filled = memoryview(content), 0
+        content = np.empty(entry.file_size, np.uint8)
+        view, filled = content.data, 0
         try:
             with self._zip.open(entry) as record:
                 while filled < len(content):

@@ -316,7 +316,7 @@ def hostile(structure):
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("[]", "has no object"),
-        ('{"version": 9, "object": 1}', "format version 9, expected 1"),
+        ('{"version": 9, "object": 1}', "format version 9, expected 2"),
         ({"size": ["a"]}, "a size of other things than ints"),
         ({"device": "tpu"}, "'tpu' is no device"),
         ({"complex": "0x0p0"}, "is no complex"),
@@ -375,7 +375,7 @@ def test_memory_shared_by_different_tensors_stays_shared(path):
     back = round_trip(state, path)
     assert back["a"] is not back["b"]
     back["a"].zero_()
-    assert back["b"].tolist() == [0] * 6 and back["view"].tolist() == [2, 3, 4, 5]
+    assert back["b"].tolist() == [0] * 6 and back["view"].tolist() == [0] * 4
     assert back["empty"].shape == back["void"].shape == (0,)
 
 
