@@ -111,7 +111,7 @@ class Node:
 
         if isinstance(value, tuple):  # a variadic argument
             return tuple(self._rewrap(v, (source[0], source[1] + k)) for k, v in enumerate(value))
-        if value is None or isinstance(value, (bool, int, float)):
+        if not hasattr(value, "dtype"):  # a number, or nothing
             return value
         kind, index = source
         edge = (self, index) if kind == "out" else self.edges[index]

@@ -173,7 +173,7 @@ def _packed_entry(value: Any, pairs: tuple[Pair, ...]) -> Any:
     if isinstance(value, tuple):  # a variadic argument
         entries = tuple(_packed_entry(v, pairs) for v in value)
         return value if all(a is b for a, b in zip(entries, value, strict=True)) else entries
-    if value is None or isinstance(value, (bool, int, float, complex)):
+    if not hasattr(value, "dtype"):  # a number, or nothing
         return value
     return _packed(wrap(value), pairs) or value
 

@@ -8,6 +8,8 @@ shape; the engine sums them back.
 
 from __future__ import annotations
 
+import numpy as np
+
 from jtorch.core.memory_formats import check as check_format
 from jtorch.core.op import composite, elementwise
 
@@ -93,9 +95,18 @@ def _(xp, g, x, y, needs):
     elif needs[0]:
         gx = g * xp.where(xp.eq(y, 0.0), 0.0, y * xp.pow(x, y - 1.0))
     if needs[1]:
-        zero = xp.logical_and(xp.eq(x, 0.0), xp.ge(y, 0.0))
-        gy = g * xp.where(zero, 0.0, xp.pow(x, y) * xp.log(x))
+        base, log = _base_and_log(xp, x, y)
+        zero = xp.logical_and(xp.eq(base, 0.0), xp.ge(y, 0.0))
+        gy = g * xp.where(zero, 0.0, xp.pow(x, y) * log)
     return gx, gy
+
+
+def _base_and_log(xp, x, y):
+    """The base of a power and its logarithm in the dtype of y: of a number, one for all elements, in double."""
+    if hasattr(x, "dtype"):
+        return x, xp.log(x)
+    base = xp.full(x, shape=(), dtype=np.dtype(np.float64))
+    return base, xp.cast(xp.log(base), dtype=getattr(y.dtype, "numpy", y.dtype))
 
 
 def _one_power_less(xp, x, y):

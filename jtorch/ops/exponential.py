@@ -154,8 +154,9 @@ def xlogy(xp, x, y):
 def _(xp, g, x, y, needs):
     gx = gy = None
     if needs[0]:
-        none = xp.logical_and(xp.eq(x, 0.0), xp.le(y, 0.0))
-        gx = xp.where(none, 0.0, g * xp.log(beside(xp, y, g)))
+        logged = beside(xp, y, g)
+        none = xp.logical_and(xp.eq(x, 0.0), xp.le(logged, 0.0))
+        gx = xp.where(none, 0.0, g * xp.log(logged))
     if needs[1]:
         gy = g * x / y
     return gx, gy
@@ -171,8 +172,9 @@ def xlog1py(xp, x, y):
 def _(xp, g, x, y, needs):
     gx = gy = None
     if needs[0]:
-        none = xp.logical_and(xp.eq(x, 0.0), xp.le(y, -1.0))
-        gx = xp.where(none, 0.0, g * xp.log1p(beside(xp, y, g)))
+        logged = beside(xp, y, g)
+        none = xp.logical_and(xp.eq(x, 0.0), xp.le(logged, -1.0))
+        gx = xp.where(none, 0.0, g * xp.log1p(logged))
     if needs[1]:
         gy = g * x / (y + 1.0)
     return gx, gy
