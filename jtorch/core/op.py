@@ -72,6 +72,8 @@ class Op:
         self.integer_text: str | None = facts.pop("integer_text", None)
         self.check: tuple[str, str] | None = facts.pop("check", None)  # (failing test, sentence)
         self.may_raise: bool = facts.pop("may_raise", False)  # opaque: for some elements
+        # opaque: (shapes, **statics) -> (input, bound) for those whose elements must be in range(bound)
+        self.positions: Callable | None = facts.pop("positions", None)
         # opaque: (array for the output, *inputs) -> what ``wait()``s for it; runs in the background
         self.start: Callable | None = facts.pop("start", None)
         self.combine: str | None = facts.pop("combine", None)  # of a reduction

@@ -40,11 +40,15 @@ def _(xp, g, x_shape, indices, axes):
     return (xp.index_add(g, *indices, axes=axes, shape=x_shape),)
 
 
+def _positions(shapes, axes):
+    return tuple((2 + k, shapes[0][axis]) for k, axis in enumerate(axes))
+
+
 @opaque(
     shape=lambda x, value, *indices, axes: x,
     dtype=lambda dtypes, statics: dtypes[0],
     public=None,
-    may_raise=True,
+    positions=_positions,
 )
 def index_put(xp, x, value, *indices, axes):
     """``x`` with ``value`` at ``indices``; where positions repeat, one of the values stays."""

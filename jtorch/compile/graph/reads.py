@@ -50,6 +50,9 @@ def checks_of(eqn: Eqn) -> frozenset[tuple]:
         return frozenset({(op, *eqn.inputs)})
     if op.may_raise:
         return frozenset({(op, *eqn.inputs, repr(eqn.statics))})
+    if op.positions is not None:
+        shapes = [a.shape if isinstance(a, Var) else () for a in eqn.inputs]
+        return frozenset((eqn.inputs[k], bound) for k, bound in op.positions(shapes, **eqn.statics))
     rule = op.index_map or op.scatter
     if rule is None:
         return frozenset()

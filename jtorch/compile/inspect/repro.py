@@ -145,10 +145,10 @@ def save_repro(plan: Any, leaves: list[Any], folder: Any) -> Path:
 
 
 def _destinations(plan: Any) -> list[Destination]:
-    wanted = len(plan.capture.wanted) if plan.backward is not None else 0
-    n = len(plan.capture.graph.outputs) - wanted
+    late = plan.capture.n_late
+    n = len(plan.capture.graph.outputs) - late
     first = 1 + max((t.index for t in plan.destinations[:n] if t.kind is Use.RESULT), default=-1)
-    return [*plan.destinations[:n], *(Destination(Use.RESULT, first + k) for k in range(wanted))]
+    return [*plan.destinations[:n], *(Destination(Use.RESULT, first + k) for k in range(late))]
 
 
 _HEAD = '''"""The program {name!r} as jtorch recorded it.

@@ -27,7 +27,7 @@ from jtorch.compile.record.inputs import Input, ScalarInput
 from jtorch.compile.record.items import Digits
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Result, Same
-from jtorch.compile.record.tape import Tape, differentiate_whole, tape_of
+from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
@@ -60,7 +60,8 @@ class Capture:
     leaves: list[Tensor] = field(default_factory=list)  # to differentiate for, in a backward outside
     own_leaves: dict[int, int] = field(default_factory=dict)  # those it made: which result each is, or -1
     cotangents: list[Var] = field(default_factory=list)
-    wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient, the last outputs
+    wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient
+    n_late: int = 0  # the last outputs: those gradients, then what only a backward outside can check
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
     tape: Tape | None = None  # how those hang together
     later: Later | None = None  # what a backward outside finds there
@@ -190,23 +191,27 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
             found = differentiate_whole(tracer, outs, results)
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
     graph, effects = quietly(close)(tracer, atoms)
-    gradients = () if found is None else found[2]
+    _, cotangents, gradients = found or ((), (), ())
+    late: list[Var] = []
     if unread := unread_checks(graph.replace(outputs=(*graph.outputs, *filter(None, gradients)))):
-        atoms += unread
+        reached = reached_from(graph, unread, cotangents)
+        late = [check for check, by in zip(unread, reached, strict=True) if by]
+        atoms += [check for check, by in zip(unread, reached, strict=True) if not by]
         graph, effects = quietly(close)(tracer, atoms)
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
     _check_arrays(observer, tracer.name, [e.array for e in effects.writes])
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants
     made.sets_grads = bool(grads)
     if found is not None:
-        made.leaves, made.cotangents, gradients = found
+        made.leaves, made.cotangents, _ = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
         places = {id(out): k for k, out in reversed([*enumerate(outs)])}
         made.own_leaves = {k: places.get(id(t), -1) for k, t in enumerate(made.leaves) if tracer.made(t)}
         made.graph = graph.replace(
             inputs=(*graph.inputs, *made.cotangents),
-            outputs=(*graph.outputs, *(g for g in gradients if g is not None)),
+            outputs=(*graph.outputs, *(g for g in gradients if g is not None), *late),
         )
+        made.n_late = len(made.wanted) + len(late)
         made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
         made.tape, made.later = tape, later
     return made

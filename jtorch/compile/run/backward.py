@@ -19,6 +19,7 @@ from jtorch.compile.plan.memory import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.tape import INNER, reached_from
+from jtorch.compile.run.runner import failure
 from jtorch.compile.run.targets import INTERPRETER
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
@@ -113,7 +114,7 @@ class Backward:
         self.arguments = self._leaf_arguments(capture)
         assert capture.tape is not None and capture.later is not None
         self.tape, self.later = capture.tape, capture.later
-        gradients = capture.graph.outputs[len(capture.graph.outputs) - len(capture.wanted) :]
+        gradients = capture.graph.outputs[-capture.n_late :][: len(capture.wanted)]
         self.reached = reached_from(capture.graph, gradients, capture.cotangents)
         self.split = self._cut(capture)
         self.n_saved = len(self.split.saved)
@@ -139,7 +140,7 @@ class Backward:
             and not e.written
             and (e.argument is not None or id(e.array) in known or e.var in self.later.alone)
         }
-        return split(joint, len(joint.outputs) - len(capture.wanted), capture.cotangents, passable)
+        return split(joint, len(joint.outputs) - capture.n_late, capture.cotangents, passable)
 
     # -- each call -----------------------------------------------------------------------------------------
 
@@ -195,9 +196,10 @@ class Backward:
         with replay.alone:  # until the error has its name
             status = replay.run(*inputs, *outs)
             if status:
-                raise RuntimeError(replay.status_text(status)[0])
+                raise failure(*replay.status_text(status))
         found: list[Any] = [None] * len(self.capture.leaves)
-        for k, out, by in zip(self.capture.wanted, outs, self.reached, strict=True):
+        # what follows the gradients in ``outs`` was computed for its checks alone
+        for k, out, by in zip(self.capture.wanted, outs, self.reached, strict=False):
             if by - absent or not by:
                 found[k] = out
         return tuple(found)

@@ -45,6 +45,7 @@ from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberI
 from jtorch.compile.record.returned import Output
 from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owner, owners
 from jtorch.compile.record.tree import unflatten
+from jtorch.compile.run.runner import failure
 from jtorch.compile.run.values import alike, counts_by_value
 from jtorch.core import op as op_module
 from jtorch.core import watch
@@ -453,9 +454,7 @@ def fail(plan: Any, status: int) -> None:
     sentence, source = plan.runner.status_text(status)
     if is_other_branch(sentence):
         raise OtherBranch
-    where = f" (at {source})" if source is not None else ""
-    kind = IndexError if "index" in sentence else RuntimeError
-    stop(plan, kind(f"{sentence}{where}"))
+    stop(plan, failure(sentence, source))
 
 
 def stop(plan: Any, error: BaseException) -> None:
