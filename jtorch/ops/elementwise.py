@@ -102,7 +102,7 @@ def _(xp, g, x, y, needs):
 
 
 def _base_and_log(xp, x, y):
-    """The base of a power and its logarithm in the dtype of y: of a number, one for all elements, in double."""
+    """The base of a power and its logarithm in the dtype of y: of a number it is taken once, in double."""
     if hasattr(x, "dtype"):
         return x, xp.log(x)
     base = xp.full(x, shape=(), dtype=np.dtype(np.float64))
