@@ -154,9 +154,18 @@ def _max_pool_source(dtype: str, window: Window) -> str:
     lines = [_head("max_pool", dtype, window)]
     for k, (a, b) in enumerate(itertools.product(*map(range, window.kernel))):
         value = _element(f"top + {a * window.dilation[0]}", f"left + {b * window.dilation[1]}", window.inside)
-        first = f"                best = {value}\n                k = 0\n"
+        first = f"                best = {value}\n                k = {_first_inside(window)}\n"
         lines.append(_STEP.format(value=value, k=k) if k else first)
     return "".join([*lines, _LARGEST])
+
+
+def _first_inside(window: Window) -> str:
+    """The first position inside the images, which counts where all are -inf, as the border is."""
+    rows, columns = (
+        f"max(0, ({d - 1} - {start}) // {d})" if p else "0"
+        for start, p, d in zip(("top", "left"), window.padding, window.dilation, strict=True)
+    )
+    return f"{rows} * {window.kernel[1]} + {columns}"
 
 
 def _max_unpool_source(dtype: str, window: Window) -> str:

@@ -56,12 +56,12 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
     if found is not None:
         return found
     whole = _whole(x.shape[2:], places, kernel, stride, padding, dilation)
-    floats = np.dtype(x.dtype).kind == "f"
+    floats = np.dtype(x.dtype).kind in "fV"
     lowest = -math.inf if floats else -(2 ** (8 * np.dtype(x.dtype).itemsize - 1))
     parts = _parts(xp, _bordered(xp, x, whole, padding, lowest), places, kernel, stride, dilation)
     best = next(parts)
     small = np.dtype(np.int8 if math.prod(kernel) <= 127 else np.int64)
-    place = xp.full(0, shape=tuple(best.shape), dtype=small)
+    place = _first_inside(xp, tuple(best.shape), small, kernel, stride, padding, dilation)
     if math.prod(kernel) == 1:
         return xp.clone(best), place
     for k, part in enumerate(parts, 1):
@@ -70,6 +70,19 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
         place = xp.where(larger, k, place)
         best = xp.maximum(best, part)
     return best, place
+
+
+def _first_inside(xp, shape, dtype, kernel, stride, padding, dilation):
+    """Which position of each window is the first inside the images: it counts where all are -inf, as is the
+    border."""
+    if not any(padding):
+        return xp.full(0, shape=shape, dtype=dtype)
+    place = 0
+    for axis, (k, s, p, d) in enumerate(zip(kernel, stride, padding, dilation, strict=True), 2):
+        line = tuple(n if a == axis else 1 for a, n in enumerate(shape))
+        before = p - xp.iota(shape=line, axis=axis, dtype=np.dtype(np.int64)) * s
+        place = place * k + xp.clamp_min(xp.floor_divide(before + (d - 1), d), 0)
+    return xp.expand(xp.cast(place, dtype=dtype), shape=shape)
 
 
 @max_pool.vjp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,32 @@ def test_infinite_norms_of_windows_are_extremes(norm: float, expected: list) -> 
     assert F.lp_pool1d(x, norm, 2).tolist() == [[expected]]
     assert F.lp_pool2d(x.reshape(1, 1, 8, 1), norm, (2, 1)).flatten().tolist() == expected
     assert F.lp_pool3d(x.reshape(1, 1, 8, 1, 1), norm, (2, 1, 1)).flatten().tolist() == expected
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_of_windows_of_minus_infinity_the_first_element_inside_counts(mode):
+    """Small images are pooled by NumPy, large ones by a loop of their own."""
+    F = jtorch.nn.functional
+    line = jtorch.full((1, 1, 4), -math.inf)
+    out, index = mode(lambda x: F.max_pool1d(x, 3, 2, padding=1, return_indices=True))(line)
+    assert (out.tolist(), index.tolist()) == ([[[-math.inf] * 2]], [[[0, 1]]])
+    slope = mode(lambda x: jtorch.func.grad(lambda t: F.max_pool1d(t, 3, 2, padding=1).sum())(x))(line)
+    assert slope.tolist() == [[[1.0, 1.0, 0.0, 0.0]]]
+    for n in (5, 80):
+        images = jtorch.full((1, 1, n, n), -math.inf)
+        pooled, index = mode(lambda x: F.max_pool2d(x, 3, 2, padding=1, dilation=1, return_indices=True))(
+            images
+        )
+        begins = [max(0, 2 * k - 1) for k in range(pooled.shape[-1])]
+        assert index[0, 0].tolist() == [[i * n + j for j in begins] for i in begins]
+        back = F.max_unpool2d(pooled, index, 3, 2, padding=1, output_size=(n, n))
+        assert back.isinf().sum().item() == index.numel()
+    dilated = mode(lambda x: F.max_pool1d(x, 3, 1, padding=1, dilation=2, return_indices=True))(line[..., :3])
+    assert dilated[1].tolist() == [[[1]]]
+
+
+def test_images_of_bfloat16_know_values_below_those_of_int16():
+    x = jtorch.full((1, 1, 4), -1e5).bfloat16()
+    assert jtorch.nn.functional.max_pool1d(x, 3, 2, padding=1).tolist() == [[[-99840.0, -99840.0]]]
+    x[0, 0, 1] = math.nan
+    assert jtorch.nn.functional.max_pool1d(x, 3, 2, padding=1).isnan().all()
