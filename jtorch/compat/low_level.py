@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.eager.binding import accepting
+from jtorch.eager.sixteen_bits import widened
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
 
@@ -179,8 +180,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     others = tuple(k for k in range(input.ndim) if k != dim % input.ndim)
-    norms = input.norm(p, others, True)
-    return input * (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0)
+    norms = widened(input).norm(p, others, True)
+    return input * (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0).to(input.dtype)
 
 
 # -- one step of a recurrent layer ---------------------------------------------------------------------------

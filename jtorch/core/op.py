@@ -112,6 +112,9 @@ class Op:
         self.renames: str | None = facts.pop("renames", None)  # composite: the primitive it is
         self.samples: Callable | None = facts.pop("samples", None)  # sample inputs for the tests
         self.like_first: bool = facts.pop("like_first", False)  # 16-bit x: computed in 32, result as x
+        # beside 16 bits numbers and 0-d tensors in these places take part as they are, in float32; so do
+        # numbers in the other place of an op that commutes. PyTorch was tried for which these are.
+        self.unrounded: tuple[str, ...] = facts.pop("unrounded", ())
         # {"x": "y"}: x is saved only for the gradient of y, so x may change in place where y needs none
         self.saved_for: dict[str, str] = facts.pop("saved_for", {})
         # whether kernels compute it over large arrays in eager mode, see eager/large.py

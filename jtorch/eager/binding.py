@@ -19,6 +19,7 @@ from jtorch.eager import messages, results, shortcuts
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.signatures import accepting_source
+from jtorch.eager.sixteen_bits import HALVES, any_half, is_half, through_float32
 from jtorch.eager.source import apply_source, faced_source, named_source
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, expect_complex, look_at
@@ -127,39 +128,6 @@ def shares_memory(value: Any, out: Any) -> bool:
     return out.lies_in(value)  # what a recording handles knows its memory
 
 
-def any_half(*values: Any) -> bool:
-    return any(getattr(v, "dtype", None) in _HALVES for v in values)
-
-
-def is_half(x: Any, *others: Any) -> bool:
-    """Whether ``x`` has 16 bits: a layer's parameters may be wider."""
-    return getattr(x, "dtype", None) in _HALVES
-
-
-def through_float32(apply: Callable, arguments: tuple, statics: dict[str, Any], like_first: bool) -> Any:
-    """An op on bfloat16 or float16, computed in float32 and rounded once, as PyTorch does.
-
-    To the common dtype, or with ``like_first`` to that of the first argument: a layer's parameters are wider.
-    """
-    tensors = [t for t in arguments if isinstance(t, Tensor)]
-    target = dt.promote((t._data.dtype, t._data.ndim) for t in tensors[: 1 if like_first else None])
-    wide = [t.float() if isinstance(t, Tensor) and t._data.dtype in _HALVES else t for t in arguments]
-    asked = statics.get("dtype")
-    if asked in _HALVES:
-        statics, target = statics | {"dtype": np.dtype(np.float32)}, asked
-    out = apply(*wide, **statics)
-    if target not in _HALVES:
-        return out  # something wider was among them
-    if isinstance(out, tuple):
-        return tuple(_cast_float32(t, target) for t in out)
-    return _cast_float32(out, target)
-
-
-def _cast_float32(t: Tensor, dtype: np.dtype) -> Tensor:
-    return APPLY["cast"](t, dtype=dtype) if t._data.dtype == np.float32 else t
-
-
-_HALVES = (np.dtype(np.float16), dt.BFLOAT16)
 UNCHANGED = [0]  # the version cell of a number: it never changes
 _CAST = BY_NAME["cast"]
 _INT64 = np.dtype(np.int64)
@@ -170,7 +138,7 @@ NAMESPACE = {
     "UNCHANGED": UNCHANGED,
     "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,
-    "is_half": is_half, "HALVES": _HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
+    "is_half": is_half, "HALVES": HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "check_tensors": messages.check_tensors,
     "on_tape": results.on_tape, "off_tape": results.off_tape, "edge_of": results.edge_of,

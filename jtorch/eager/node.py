@@ -7,6 +7,7 @@ a graph nobody holds is freed at once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -299,6 +300,15 @@ def node_class(op: Op) -> type[Node]:
         _node_classes[op.name] = found
         if "backward" in facts:
             GRADIENTS[found] = (shortcuts.backward(op) or found.backward, found.frees)
+    return found
+
+
+@functools.cache
+def named_class(op: Op, name: str) -> type[Node]:
+    """The class of nodes of ``op`` that show under another name."""
+    made = node_class(op)
+    found = type(name, (made,), {"__slots__": (), "__module__": __name__})
+    GRADIENTS[found] = GRADIENTS[made]
     return found
 
 

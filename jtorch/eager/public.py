@@ -41,6 +41,7 @@ from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.node import Node
 from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
+from jtorch.eager.sixteen_bits import in_float32, is_half, widened
 from jtorch.eager.swapping import swap_tensors
 from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of
 from jtorch.eager.type_info import finfo
@@ -53,6 +54,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     # values: tensors, what computes with them, numbers of a dtype, memory shared with others
     "Size", "Tensor", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
     "hold_memory_of", "long_name", "ops", "swap_tensors", "to_dlpack", "vector_norm",
+    # those of 16 bits, which are computed in float32
+    "in_float32", "is_half", "widened",
     # making them
     "arange", "empty", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "rand_like",
     "randn", "randperm", "tensor", "zeros", "zeros_like",

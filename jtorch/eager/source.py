@@ -177,14 +177,10 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
     inner = [f"{values} = cast_all(op, context, ({values}), ({of_tensors}))"]
     if usual:
         inner = ["return None"]
-    if _rounds_in_between(op) and not usual:
+    if (_rounds_in_between(op) or op.unrounded) and not usual:
         arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
         test16 = f"is_half({values})" if op.like_first else f"any_half({values})"
-        inner = [
-            f"if {test16}:",
-            f"    return through_float32(apply, {arguments}, {op.like_first})",
-            *inner,
-        ]
+        inner = [f"if {test16}:", f"    return through_float32(op, apply, {arguments})", *inner]
     if test is None:
         return [*lines, *(f"        {line}" for line in inner)]
     return [*lines, f"        if not ({test}):", *(f"            {line}" for line in inner)]
@@ -198,7 +194,7 @@ def _widening_lines(op: Op, usual: bool = False) -> list[str]:
         return [f"    if not ({first}_is and {_is_floating(op, first, usual)}):", "        return None"]
     return [
         f"    if {first}_value.dtype in HALVES:",
-        f"        return through_float32(apply, ({_listed(list(op.arrays))}), {{{statics}}}, True)",
+        f"        return through_float32(op, apply, ({_listed(list(op.arrays))}), {{{statics}}})",
     ]
 
 
@@ -239,9 +235,7 @@ def _all_fit(op: Op, usual: bool) -> str:
 def _is_floating(op: Op, name: str, usual: bool) -> str:
     """The test of a real floating-point dtype to compute in. Nearly always it is the one that costs least to
     ask for."""
-    # sums of float16 are made in float32 by their own body, and extremes are exact
-    own = op.kind is Kind.REDUCTION and op.combine != "mul"
-    return _holds_floats(name, usual or (_rounds_in_between(op) and not own))
+    return _holds_floats(name, usual or _rounds_in_between(op))
 
 
 def _holds_floats(name: str, usual: bool) -> str:
@@ -263,6 +257,7 @@ def _numbers_fit(op: Op, usual: bool) -> str:
     """The test that a float beside float tensors passes, too: NumPy keeps it weak."""
     names = op.arrays
     first = names[0]
+    usual = usual or bool(op.unrounded) or _rounds_in_between(op)  # NumPy would round it to 16 bits
     fit = [f"{first}_is"]
     if needs_floats(op):
         fit.append(_is_floating(op, first, usual))

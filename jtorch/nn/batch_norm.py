@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
+from jtorch.core.dtypes import float32
 from jtorch.eager.public import Tensor, empty, ones, tensor, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
@@ -95,7 +96,8 @@ class _BatchNorm(_Norm):
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the mean of all batches; a tensor, so that compiled code follows it
-                return 1.0 / self.num_batches_tracked.to(input.dtype)
+                dtype = input.dtype if input.dtype.itemsize > 2 else float32  # 16 bits count to 2,048
+                return 1.0 / self.num_batches_tracked.to(dtype)
         return 0.0 if self.momentum is None else self.momentum
 
 

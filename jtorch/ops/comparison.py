@@ -79,19 +79,19 @@ def isfinite(xp, x):
 @composite(dtype="as_is", differentiable=False)
 def isinf(xp, x):
     """Whether elements are inf or -inf."""
-    return xp.eq(xp.abs(x), math.inf) if x.dtype.kind == "f" else xp.ne(x, x)
+    return xp.eq(xp.abs(x), math.inf) if x.dtype.kind in "fV" else xp.ne(x, x)
 
 
 @composite(dtype="as_is", differentiable=False)
 def isposinf(xp, x):
     """Whether elements are inf."""
-    return xp.eq(x, math.inf) if x.dtype.kind == "f" else xp.ne(x, x)
+    return xp.eq(x, math.inf) if x.dtype.kind in "fV" else xp.ne(x, x)
 
 
 @composite(dtype="as_is", differentiable=False)
 def isneginf(xp, x):
     """Whether elements are -inf."""
-    return xp.eq(x, -math.inf) if x.dtype.kind == "f" else xp.ne(x, x)
+    return xp.eq(x, -math.inf) if x.dtype.kind in "fV" else xp.ne(x, x)
 
 
 @composite(dtype="as_is", differentiable=False)

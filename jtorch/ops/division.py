@@ -9,7 +9,7 @@ from __future__ import annotations
 from jtorch.core.op import composite, elementwise
 
 
-@elementwise(text="{x} / {y}", dtype="float", in_place=True, saved_for={"x": "y"})
+@elementwise(text="{x} / {y}", dtype="float", in_place=True, saved_for={"x": "y"}, unrounded=("y",))
 def div(xp, x, y):
     return xp.div(x, y)
 
@@ -28,6 +28,7 @@ def _(xp, g, x, y, needs):
     differentiable=False,
     refuses_bools="\"div_floor_cpu\" not implemented for 'Bool'",
     in_place=True,
+    unrounded=("y",),
 )
 def floor_divide(xp, x, y):
     return xp.floor_divide(x, y)
@@ -67,13 +68,13 @@ def _(xp, g, x, y, needs):
     return g, -g * xp.trunc(x / y) if needs[1] else None
 
 
-@composite(public=None, grad_name="DivBackward1")
+@composite(public=None, grad_name="DivBackward1", unrounded=("y",))
 def divide_and_floor(xp, x, y):
     """``floor_divide`` with a gradient, which is zero."""
     return xp.floor_divide(x, y)
 
 
-@composite(public=None, grad_name="DivBackward1")
+@composite(public=None, grad_name="DivBackward1", unrounded=("y",))
 def divide_and_trunc(xp, x, y):
     """x / y cut towards zero, as C divides integers."""
     if x.dtype.kind == "f":

@@ -41,7 +41,7 @@ def _(xp, g):
     return g, -g
 
 
-@elementwise(text="{x} * {y}", commutes=True, in_place=True, saved_for={"x": "y", "y": "x"})
+@elementwise(text="{x} * {y}", commutes=True, in_place=True, saved_for={"x": "y", "y": "x"}, unrounded=("y",))
 def mul(xp, x, y):
     return xp.mul(x, y)
 

@@ -76,7 +76,7 @@ def _(xp, g, index, axis, needs):
     return gx, None, _read(xp, g, index, axis) if needs[2] else None
 
 
-@composite(dtype="as_is", public=None, fuses=False)
+@composite(dtype="as_is", like_first=True, public=None, fuses=False)
 def scatter_add(xp, x, index, src, *, axis):
     return x + _added(xp, src, index, axis, x.shape)
 
@@ -143,7 +143,7 @@ def _counts(xp, index, axis, shape, dtype, include_self):
     return count + one if include_self else xp.maximum(count, one)
 
 
-@composite(dtype="as_is", public=None, fuses=False)
+@composite(dtype="as_is", like_first=True, public=None, fuses=False)
 def scatter_reduce(xp, x, index, src, *, axis, mean, include_self):
     """Sums (or means) of the elements that ``index`` sends to one place; ``index_combine`` has the others."""
     start = x if include_self else _cleared(xp, x, index, axis)
@@ -151,7 +151,7 @@ def scatter_reduce(xp, x, index, src, *, axis, mean, include_self):
     if not mean:
         return total
     count = _counts(xp, index, axis, x.shape, _dtype(x), include_self)
-    return total / count if _dtype(x).kind == "f" else xp.floor_divide(total, count)
+    return total / count if _dtype(x).kind in "fV" else xp.floor_divide(total, count)
 
 
 @scatter_reduce.vjp
@@ -174,7 +174,7 @@ def _(xp, g, x_shape, index, axis):
     return xp.index_add(g, index, axes=(axis,), shape=tuple(x_shape)), None
 
 
-@composite(dtype="as_is", public=None, grad_name="IndexAddBackward0", fuses=False)
+@composite(dtype="as_is", like_first=True, public=None, grad_name="IndexAddBackward0", fuses=False)
 def index_accumulate(xp, x, index, source, *, axis, alpha):
     added = xp.index_add(source, index, axes=(axis,), shape=tuple(x.shape))
     return x + (added if alpha == 1 else added * alpha)

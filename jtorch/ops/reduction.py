@@ -259,7 +259,7 @@ var.face(_spread_face("var"))
 std.face(_spread_face("std"))
 
 
-@composite(dtype=lambda dtypes, statics: dtypes[0], public=None, grad_name="MedianBackward0")
+@composite(dtype=lambda dtypes, statics: dtypes[0], like_first=True, public=None, grad_name="MedianBackward0")
 def picked(xp, x, mask):
     """The one value of all elements of ``x`` where ``mask`` holds; its gradient is shared among them."""
     return xp.max(xp.where(mask, x, -math.inf), axis=tuple(range(x.ndim)), keepdims=False)

@@ -5,6 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#pointwise-ops
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 from jtorch.core import dtypes as dt
@@ -50,7 +51,7 @@ def _(xp, g, out1):
     return g[0] * xp.exp2(xp.cast(-out1, dtype=g[0].dtype))
 
 
-@composite(dtype="as_is", in_place=True)
+@composite(dtype="as_is", like_first=True, in_place=True)
 def nan_to_num(xp, x, *, nan, posinf, neginf):
     """x with numbers in place of NaN and the infinities."""
     if x.dtype.kind != "f":
@@ -65,6 +66,7 @@ def _(xp, g, x):
 
 
 _LARGEST = {np.dtype(k): float(np.finfo(k).max) for k in (np.float16, np.float32, np.float64)}
+_LARGEST[dt.BFLOAT16] = float(ml_dtypes.finfo(dt.BFLOAT16).max)
 
 
 @nan_to_num.face

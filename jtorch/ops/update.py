@@ -13,7 +13,6 @@ import numpy as np
 from jtorch.core.op import composite
 
 _DOUBLE = np.dtype(np.float64)
-_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def _decayed(p, g, weight_decay, decay):
@@ -225,11 +224,10 @@ def adafactor_update(xp, p, g, row, column, step, lr, beta2_decay, d, weight_dec
     """Second moments of a matrix from its row and column means. Shazeer and Stern 2018.
 
     A parameter of fewer than two axes has all of its second moments in ``row``, which is returned
-    for ``column``, too. ``eps1`` of None is the dtype's own. Returns (p, row, column, step).
+    for ``column``, too. Returns (p, row, column, step).
     """
     step = step + 1.0
     count = xp.cast(step, dtype=_DOUBLE)
-    eps1 = _EPSILON[p.dtype.name] if eps1 is None else eps1
     new = xp.cast(xp.pow(count, beta2_decay), dtype=p.dtype)
     size = xp.minimum(1.0 / xp.sqrt(count), lr) * xp.maximum(_root_mean_square(xp, p), eps2)
     if decay:

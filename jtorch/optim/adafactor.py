@@ -9,7 +9,7 @@ from typing import Any
 
 from jtorch.core import op
 from jtorch.core.dtypes import float32
-from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
+from jtorch.eager.public import Tensor, finfo, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import number, refuse_parts
 
@@ -79,7 +79,9 @@ class Adafactor(Optimizer):
         matrices = [p for p in group["params"] if p.ndim > 1]
         others = [p for p in group["params"] if p.ndim < 2]
         for params, names in ((matrices, _MATRIX), (others, _OTHER)):
-            update_each(
-                self.state, group, context, "adafactor_update", names, numbers, params,
-                eps1=eps1, eps2=eps2, decay=decay,
-            )  # fmt: skip
+            for dtype in dict.fromkeys(p.dtype for p in params):
+                update_each(
+                    self.state, group, context, "adafactor_update", names, numbers,
+                    [p for p in params if p.dtype is dtype],
+                    eps1=finfo(dtype).eps if eps1 is None else eps1, eps2=eps2, decay=decay,
+                )  # fmt: skip

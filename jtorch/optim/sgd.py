@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.public import Tensor, fill, ones, scaled, update_each, zeros, zeros_like
+from jtorch.eager.public import Tensor, fill, ones, scaled, update_each, widened, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, not_negative, number
 
@@ -64,9 +64,9 @@ class SGD(Optimizer):
         state = self.state[param]
         if state.get("momentum_buffer") is None:
             state["momentum_buffer"] = zeros_like(param)  # over None, too: PyTorch saves that at first
-            self._started[param] = zeros((), dtype=param.dtype)
+            self._started[param] = widened(zeros((), dtype=param.dtype))
         elif param not in self._started:
-            self._started[param] = ones((), dtype=param.dtype)
+            self._started[param] = widened(ones((), dtype=param.dtype))
         return {}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -494,3 +494,39 @@ def test_state_has_no_entries_where_there_is_none(torch, options, count):
             (params[0] * params[1]).sum().backward()
             optimizer.step()
             assert len(optimizer.state) == count
+
+
+SIXTEEN_BITS = {
+    "SGD": {"momentum": 0.9, "dampening": 0.1}, "Adam": {}, "AdamW": {"amsgrad": True}, "Adagrad": {},
+    "RMSprop": {"lr": 0.01, "centered": True, "momentum": 0.9}, "NAdam": {}, "RAdam": {}, "Adadelta": {},
+    "Adamax": {}, "Rprop": {}, "ASGD": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_parameters_of_16_bits_are_updated_in_float32(mode):
+    """One step from where the state is known is that of float32, rounded: eps of 1e-8 is not 0 there."""
+    gradient = jtorch.tensor([30.0, 1e-6, 0.0])
+    for name, options in SIXTEEN_BITS.items():
+        found = []
+        for dtype in (jtorch.float16, jtorch.float32):
+            p = jtorch.nn.Parameter(jtorch.tensor([1.0, 2.0, 3.0], dtype=dtype))
+            optimizer = getattr(jtorch.optim, name)([p], **options)
+            p.grad = gradient.half().to(dtype)
+            mode(optimizer.step)()
+            found.append(p)
+        assert found[0].dtype is jtorch.float16
+        assert found[0].tolist() == found[1].half().tolist(), name
+
+
+def test_adam_in_16_bits_steps_as_pytorchs_fused_one():
+    torch = pytest.importorskip("torch")
+    results = []
+    for library in (jtorch, torch):
+        p = library.nn.Parameter(library.tensor([1.0, 2.0, 3.0, -0.5]).half())
+        optimizer = library.optim.Adam([p], lr=0.01, fused=True)
+        for k in range(5):
+            p.grad = library.tensor([30.0, 1e-4, 0.1, -2.0 * k]).half()
+            optimizer.step()
+        results.append(p.tolist())
+    np.testing.assert_allclose(results[0], results[1], rtol=2**-10)

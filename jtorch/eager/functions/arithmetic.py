@@ -13,9 +13,10 @@ from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
 from jtorch.core.op import BY_NAME
 from jtorch.core.return_types import ALL as RESULTS
-from jtorch.eager.binding import APPLY, public_function
+from jtorch.eager.binding import APPLY, public_function, raw
 from jtorch.eager.inplace import in_place, in_place_function
 from jtorch.eager.messages import check_tensors, long_name
+from jtorch.eager.sixteen_bits import any_half, in_float32, is_half, through_float32
 from jtorch.eager.tensor import Tensor
 
 _add, _sub = APPLY["add"], APPLY["sub"]
@@ -27,7 +28,7 @@ def add(input: Any, other: Any, *early: Any, alpha: Any = 1) -> Tensor:
         other, alpha = factor_first("add", "alpha", 2, other, *early)
     if alpha.__class__ is int and alpha == 1:
         return _add(input, other)
-    return _add(input, _scaled(input, other, alpha))
+    return _with_factor(_add, input, other, alpha)
 
 
 def sub(input: Any, other: Any, *early: Any, alpha: Any = 1) -> Tensor:
@@ -36,12 +37,25 @@ def sub(input: Any, other: Any, *early: Any, alpha: Any = 1) -> Tensor:
         other, alpha = factor_first("sub", "alpha", 2, other, *early)
     if alpha.__class__ is int and alpha == 1:
         return _sub(input, other)
-    return _sub(input, _scaled(input, other, alpha))
+    return _with_factor(_sub, input, other, alpha)
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha input"""
-    return _sub(other, input if alpha.__class__ is int and alpha == 1 else _scaled(other, input, alpha))
+    if alpha.__class__ is int and alpha == 1:
+        return _sub(other, input)
+    return _with_factor(_sub, other, input, alpha)
+
+
+def _with_factor(function: Callable, first: Any, second: Any, alpha: Any) -> Tensor:
+    """``function(first, alpha second)``; of 16 bits the sum alone is rounded."""
+
+    def apply(first: Any, second: Any) -> Tensor:
+        return function(first, _scaled(first, second, alpha))
+
+    if any_half(*raw(first, second)):
+        return through_float32(BY_NAME[function.__name__], apply, (first, second), {})
+    return apply(first, second)
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
@@ -74,6 +88,8 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many digits behind the point, halves to even."""
     if decimals == 0:
         return APPLY["round"](input)
+    if is_half(input._data):
+        return in_float32(round_, input, decimals=decimals)
     _refuse(input, "round_cpu")
     scale = 10.0 ** abs(decimals)
     if decimals > 0:

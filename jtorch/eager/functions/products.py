@@ -5,6 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#blas-and-lapack-operatio
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.joining import _common
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.messages import long_name
+from jtorch.eager.sixteen_bits import in_float32, is_half
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 from jtorch.ops.contraction import check_dtypes, check_expands, in_kind
@@ -132,8 +134,11 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 # -- products added to something -------------------------------------------------------------------
 
 
-def _added(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """beta input + alpha product; where beta is 0, what is in ``input`` does not matter."""
+def _added(function: Callable, input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta input + alpha function(x, y); where beta is 0, what is in ``input`` does not matter."""
+    if is_half(input._data) and input.dtype is x.dtype is y.dtype:
+        return in_float32(functools.partial(_added, function), input, x, y, beta, alpha)
+    product = function(x, y)
     check_expands(input.shape, tuple(product.shape))
     beta, alpha = in_kind(product, beta), in_kind(product, alpha)
     product = product if alpha == 1 else product * alpha
@@ -145,7 +150,7 @@ def _added(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha mat vec"""
     _check_mv(mat, vec, input.ndim)
-    return _added(input, mv(mat, vec), beta, alpha)
+    return _added(mv, input, mat, vec, beta, alpha)
 
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -159,12 +164,12 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
                 raise RuntimeError(
                     f"For integral input tensors, argument {name} must not be a floating point number."
                 )
-    return _added(input, outer(vec1, vec2), beta, alpha)
+    return _added(outer, input, vec1, vec2, beta, alpha)
 
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha batch1 @ batch2, for batches of matrices"""
-    return _added(input, _bmm(batch1, batch2), beta, alpha)
+    return _added(_bmm, input, batch1, batch2, beta, alpha)
 
 
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -172,7 +177,11 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     if batch1.ndim == 3 == batch2.ndim and batch1.shape[2] != batch2.shape[1]:
         (_, a, b), (_, c, d) = batch1.shape, batch2.shape
         raise RuntimeError(f"Incompatible matrix sizes for bmm ({a}x{b} and {c}x{d})")
-    return _added(input, _bmm(batch1, batch2).sum(0), beta, alpha)
+    return _added(_summed_bmm, input, batch1, batch2, beta, alpha)
+
+
+def _summed_bmm(batch1: Tensor, batch2: Tensor) -> Tensor:
+    return _bmm(batch1, batch2).sum(0)
 
 
 # -- other contractions ----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from jtorch.eager.functions.places import (
 )
 from jtorch.eager.indexing import index_put, index_put_
 from jtorch.eager.inplace import in_place_function
+from jtorch.eager.sixteen_bits import in_float32, is_half
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 from jtorch.ops.placing import extreme_of
@@ -105,6 +106,8 @@ def scatter_reduce(
 def _combined(
     input: Tensor, axis: int, index: Tensor, src: Tensor, reduce: str, include_self: bool
 ) -> Tensor:
+    if is_half(input._data):  # the gradient counts those that tie
+        return in_float32(_combined, input, axis, index, src, reduce, include_self)
     places = [index if k == axis else positions(index.shape, k) for k in range(index.ndim)]
     axes = tuple(range(len(places)))
     if not include_self:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.public import Tensor, arange, full, functions, no_grad, ops, tensor, zeros
+from jtorch.eager.public import Tensor, arange, full, functions, no_grad, ops, tensor, widened, zeros
 from jtorch.ops.embedding import check_ids
 
 
@@ -18,7 +18,7 @@ def _renorm(weight: Any, ids: Tensor, max_norm: float, norm_type: float) -> None
     """Scale the rows ``ids`` of ``weight`` in place, so that no norm is larger than ``max_norm``."""
     with no_grad():
         rows = weight[ids.reshape(-1)]
-        norms = functions.norm(rows, norm_type, 1, True)
+        norms = functions.norm(widened(rows), norm_type, 1, True)
         scale = functions.where(norms > max_norm, max_norm / (norms + 1e-7), 1.0)
         weight[ids.reshape(-1)] = rows * scale
 

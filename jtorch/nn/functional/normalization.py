@@ -11,7 +11,7 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import float32
-from jtorch.eager.public import Tensor, finfo, functions, no_grad, ops
+from jtorch.eager.public import Tensor, finfo, functions, no_grad, ops, widened
 from jtorch.nn.functional.padding import pad
 
 layer_norm = functions.layer_norm
@@ -88,7 +88,10 @@ def _check_channels(channels: int, **vectors: Tensor | None) -> None:
 
 def _follow(running: Tensor, value: Any, momentum: Any) -> None:
     """``running`` moved towards ``value`` by the fraction ``momentum``."""
-    running.mul_(1.0 - momentum).add_(value.to(running.dtype) * momentum)
+    if running.dtype.itemsize < value.dtype.itemsize:  # the sum alone is rounded
+        running.copy_(widened(running) * (1.0 - momentum) + value * momentum)
+    else:
+        running.mul_(1.0 - momentum).add_(value.to(running.dtype) * momentum)
 
 
 def _follow_statistics(

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from jtorch.eager.public import Tensor, functions, no_grad, tensor
+from jtorch.eager.public import Tensor, functions, no_grad, tensor, widened, zeros
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -19,7 +19,8 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _norm(tensor: Tensor, norm_type: float) -> Tensor:
-    x: Any = tensor.detach()
+    """Of 16 bits in float32: the square of 300 is infinite in float16."""
+    x: Any = widened(tensor.detach())
     if norm_type == math.inf:
         return x.abs().max()
     if norm_type == -math.inf:
@@ -31,14 +32,14 @@ def _norm(tensor: Tensor, norm_type: float) -> Tensor:
 
 def _over_processes(parts: list[Any], norm_type: float) -> Tensor:
     """The norm of tensors that the same processes share, each of which has its rows of them."""
-    sharding = parts[0].sharding
+    sharding, dtype = parts[0].sharding, widened(zeros((), dtype=parts[0].dtype)).dtype
     norms = [_norm(part.to_local(), norm_type) for part in parts if part.numel()]
     if abs(norm_type) == math.inf:
         nothing = 0.0 if norm_type > 0 else math.inf
-        own: Any = functions.stack(norms) if norms else tensor([nothing], dtype=parts[0].dtype)
+        own: Any = functions.stack(norms) if norms else tensor([nothing], dtype=dtype)
         own = _norm(own, norm_type)
         return sharding.over_all(own, "MAX" if norm_type > 0 else "MIN")
-    own = functions.stack(norms).pow(norm_type).sum() if norms else tensor(0.0, dtype=parts[0].dtype)
+    own = functions.stack(norms).pow(norm_type).sum() if norms else tensor(0.0, dtype=dtype)
     return sharding.over_all(own).pow(1.0 / norm_type)
 
 
@@ -54,18 +55,28 @@ def get_total_norm(
     call this. Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
     """
     many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    return _in_their_dtype(_total_norm(many, float(norm_type), error_if_nonfinite), many)
+
+
+def _in_their_dtype(total: Tensor, tensors: list[Tensor]) -> Tensor:
+    dtypes = {t.dtype for t in tensors}
+    return total.to(*dtypes) if len(dtypes) == 1 else total
+
+
+def _total_norm(many: list[Tensor], norm_type: float, error_if_nonfinite: bool) -> Tensor:
+    """In float32 at least: the norm of gradients of 16 bits may be infinite in theirs."""
     sharded: dict[int, list[Any]] = {}  # by the processes that share them
     for t in many:
         if (sharding := getattr(t, "sharding", None)) is not None:
             sharded.setdefault(id(sharding.group), []).append(t)
-    norms = [_norm(t, float(norm_type)) for t in many if getattr(t, "sharding", None) is None]
-    norms += [_over_processes(parts, float(norm_type)) for parts in sharded.values()]
+    norms = [_norm(t, norm_type) for t in many if getattr(t, "sharding", None) is None]
+    norms += [_over_processes(parts, norm_type) for parts in sharded.values()]
     if not norms:
         return tensor(0.0)
-    total = _norm(functions.stack(norms), float(norm_type))
+    total = _norm(functions.stack(norms), norm_type)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
-            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, "
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
             "so it cannot be clipped. To disable this error and scale the gradients by the non-finite "
             "norm anyway, set `error_if_nonfinite=False`"
         )
@@ -109,9 +120,10 @@ def clip_grad_norm_(
     """
     many = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with no_grad():
-        total = get_total_norm(_gradients(many), norm_type, error_if_nonfinite, foreach)
+        gradients = _gradients(many)
+        total = _total_norm(gradients, float(norm_type), error_if_nonfinite)
     clip_grads_with_norm_(many, max_norm, total, foreach)
-    return total
+    return _in_their_dtype(total, gradients)
 
 
 def clip_grad_value_(

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core import dtypes as dt
+
 Array = np.ndarray
 _UINT32 = np.dtype(np.uint32)
 
@@ -33,6 +35,9 @@ gcd, lcm = np.gcd, np.lcm
 
 def floor_divide(x: Array, y: Array) -> Array:
     _check_divisor(x, y)
+    if getattr(x, "dtype", None) == dt.BFLOAT16:  # its own routine rounds in between
+        wide = np.floor_divide(x.astype(np.float32), np.asarray(y, np.float32))
+        return np.asarray(wide).astype(dt.BFLOAT16)
     return np.floor_divide(x, y)
 
 
@@ -83,7 +88,7 @@ def pow(x: Any, y: Any) -> Array:
         return clone(x) if y else np.ones_like(x)
     if y.__class__ is float and y == -0.5:
         return rsqrt(x)
-    if y.__class__ is np.ndarray and not y.ndim and y.dtype.kind == "f" and y == 0.5:
+    if y.__class__ is x.__class__ is np.ndarray and not y.ndim and y.dtype.kind == "f" and y == 0.5:
         return np.where(x == -np.inf, np.inf, np.sqrt(x + 0.0)).astype(x.dtype, copy=False)  # as C's pow
     try:
         return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.ops.xp._rows import in_rows as _in_rows
+from jtorch.ops.xp._wide import in_float32 as _in_float32
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -37,6 +38,7 @@ def _out_of_range(places: Array, n: int, axis: int) -> None:
     raise IndexError(f"index {wrong} is out of bounds for dimension {axis} with size {n}")
 
 
+@_in_float32
 def index_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     """Zeros of ``shape`` with ``g`` added at ``indices``: what ``index`` read from, repeats summed."""
     _check_all(indices, shape, axes)
@@ -64,6 +66,7 @@ def index_put(x: Array, value: Array, *indices: Array, axes: Shape) -> Array:
 _COMBINE: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
+@_in_float32
 def index_combine(x: Array, value: Array, *indices: Array, axes: Shape, reduce: str) -> Array:
     """``x`` with every element of ``value`` multiplied in, or kept where it is larger or smaller."""
     _check_all(indices, x.shape, axes)

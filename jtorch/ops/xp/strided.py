@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _as_strided
 
+from jtorch.ops.xp._wide import in_float32 as _in_float32
+
 Array = np.ndarray
 Shape = tuple[int, ...]
 
@@ -35,6 +37,7 @@ def strided(x: Array, *, size: Shape, steps: Shape, start: int) -> Array:
     return _as_strided(x[start:], size, tuple(s * width for s in steps))
 
 
+@_in_float32
 def strided_add(g: Array, *, n: int, steps: Shape, start: int) -> Array:
     """A vector of ``n`` zeros with ``g`` added where ``strided`` read from."""
     places = np.full(g.shape, start)

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import as_strided as _as_strided
 
 from jtorch.core.strides import expanded_strides as _expanded_strides
 from jtorch.ops.xp._rows import in_rows as _in_rows
+from jtorch.ops.xp._wide import in_float32 as _in_float32
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -96,6 +97,7 @@ def cat(*xs: Array, axis: int) -> Array:
     return np.concatenate(xs, axis)
 
 
+@_in_float32
 def fold(g: Array, *, shape: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Array:
     """Overlapping windows added up where they came from: the adjoint of ``windows``."""
     out = np.zeros(shape, g.dtype)

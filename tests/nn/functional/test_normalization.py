@@ -113,3 +113,18 @@ def test_instances_are_scaled_by_the_weight_from_before_the_update() -> None:
     out = F.instance_norm(jtorch.arange(8.0).reshape(1, 2, 4), shared, shared, shared, shared)
     row = [-0.34163, 0.55279, 1.44721, 2.34163]
     np.testing.assert_allclose(out.numpy(), [[row, row]], atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_running_statistics_of_16_bits_are_those_of_float32(mode):
+    x = jtorch.tensor([[0.0, 1.0], [3000.0, 2.0]]).half()  # a variance of 4,500,000
+    for make in (lambda: jtorch.nn.BatchNorm1d(2), lambda: jtorch.nn.BatchNorm1d(2, momentum=None)):
+        layer, exact = make(), make()
+        out = mode(lambda x, layer=layer: layer(x))(x)
+        expected = exact(x.float())
+        assert (out.dtype, out.tolist()) == (jtorch.float16, expected.half().tolist())
+        assert layer.running_var.tolist() == exact.running_var.tolist()
+        assert layer.running_mean.tolist() == exact.running_mean.tolist()
+    halved = jtorch.nn.BatchNorm1d(2, momentum=0.01).half()
+    mode(lambda x: halved(x))(x)
+    assert halved.running_var.tolist() == [44992.0, pytest.approx(0.995, rel=1e-3)]

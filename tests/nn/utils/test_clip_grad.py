@@ -58,3 +58,15 @@ def test_norm_and_clipping_apart():
     assert utils.get_total_norm([p.grad for p in params[:2]], -math.inf).item() == 3.0
     utils.clip_grads_with_norm_(params, 6.5, total)
     np.testing.assert_allclose(params[0].grad.tolist(), [1.5, -2.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_of_gradients_of_16_bits_the_norm_is_made_in_float32(mode):
+    p = jtorch.nn.Parameter(jtorch.ones(2).half())
+    p.grad = jtorch.tensor([300.0, 300.0]).half()
+    total = mode(lambda: utils.clip_grad_norm_([p], 1.0))()
+    assert (total.dtype, total.item()) == (jtorch.float16, 424.25)
+    np.testing.assert_allclose(p.grad.float().numpy(), [0.5**0.5] * 2, rtol=2**-10)
+    p.grad = jtorch.full((2,), 60000.0).half()  # whose norm is infinite in 16 bits
+    assert mode(lambda: utils.clip_grad_norm_([p], 1.0))().item() == float("inf")
+    np.testing.assert_allclose(p.grad.float().numpy(), [0.5**0.5] * 2, rtol=2**-10)

@@ -111,7 +111,7 @@ def _(draw):
     matrix = draw.floats(3, 4), draw.floats(3, 4), draw.floats(3, 1, low=0.1), draw.floats(1, 4, low=0.1)
     vector = draw.floats(5), draw.floats(5), draw.floats(5, low=0.1), np.asarray(0.0)
     return [
-        Sample((*matrix, *numbers), {"eps1": None, "eps2": 1e-3, "decay": False}),
+        Sample((*matrix, *numbers), {"eps1": 2.0**-23, "eps2": 1e-3, "decay": False}),
         Sample((*matrix, *numbers), {"eps1": 1e-3, "eps2": 1e-2, "decay": True}),
-        Sample((*vector, *numbers), {"eps1": None, "eps2": 1e-3, "decay": True}),
+        Sample((*vector, *numbers), {"eps1": 2.0**-23, "eps2": 1e-3, "decay": True}),
     ]

@@ -1,0 +1,89 @@
+"""float16 and bfloat16: computed in float32 and rounded once, as PyTorch does.
+
+One rule for all that computes in several steps, or beside a number: arguments are widened, the result is
+rounded; so is each gradient, since the widening is on the tape. An op whose result NumPy itself rounds once
+(``x + y`` of one dtype) computes in 16 bits. The dtype of the data holds no sum, count, square or constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
+from jtorch.core.op import BY_NAME, Kind, Op
+from jtorch.eager.node import named_class
+from jtorch.eager.tensor import Tensor, wrap
+
+HALVES = (np.dtype(np.float16), dt.BFLOAT16)
+_CAST = BY_NAME["cast"]
+
+
+def any_half(*values: Any) -> bool:
+    """Whether one of these raw values has 16 bits."""
+    return any(getattr(v, "dtype", None) in HALVES for v in values)
+
+
+def is_half(x: Any, *others: Any) -> bool:
+    """Whether ``x`` has 16 bits: a layer's parameters may be wider."""
+    return getattr(x, "dtype", None) in HALVES
+
+
+def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str, Any]) -> Any:
+    """An op on bfloat16 or float16, computed in float32 and rounded once.
+
+    To the common dtype, or of ``op.like_first`` to that of the first argument, where a layer's parameters are
+    wider, and its other outputs (the statistics of a batch) stay wide.
+    """
+    tensors = [t for t in arguments if isinstance(t, Tensor)]
+    target = dt.promote((t._data.dtype, t._data.ndim) for t in tensors[: 1 if op.like_first else None])
+    if target in HALVES and not op.like_first:
+        wide = [_widened(op, name, v, target) for name, v in zip(op.arrays, arguments, strict=True)]
+    else:
+        wide = [widened(t) for t in arguments]
+    asked = statics.get("dtype")
+    if asked in HALVES:
+        statics, target = statics | {"dtype": np.dtype(np.float32)}, asked
+    out = apply(*wide, **statics)
+    if target not in HALVES:
+        return out  # something wider was among them
+    if not isinstance(out, tuple):
+        return rounded(out, target)
+    return tuple(t if op.like_first and k else rounded(t, target) for k, t in enumerate(out))
+
+
+def in_float32(function: Callable, *arguments: Any, **options: Any) -> Tensor:
+    """The same for a function of several ops: ``function(*arguments, **options)`` of 16 bits, rounded once to
+    the dtype of the first argument."""
+    options = {name: widened(value) for name, value in options.items()}
+    return rounded(function(*map(widened, arguments), **options), arguments[0]._data.dtype)
+
+
+def widened(value: Any) -> Any:
+    """A tensor of 16 bits in float32, anything else as it is."""
+    return value.float() if isinstance(value, Tensor) and value._data.dtype in HALVES else value
+
+
+def _widened(op: Op, name: str, value: Any, target: np.dtype) -> Any:
+    """An argument in float32: rounded to the 16 bits of ``target`` before, unless it is a number that takes
+    part as it is (see ``Op.unrounded``)."""
+    if isinstance(value, Tensor):
+        as_it_is = value._data.dtype is target or (name in op.unrounded and not value._data.ndim)
+        return (value if as_it_is else value.to(dt.of(target))).float()
+    if value is None or op.kind is not Kind.ELEMENTWISE or op.commutes or name in op.unrounded:
+        return value
+    return wrap(op_module.CONTEXT.get().xp.full(value, shape=(), dtype=target)).float()
+
+
+def rounded(t: Tensor, dtype: np.dtype) -> Tensor:
+    """A result in float32 as ``dtype``; on the tape the rounding has the name of what it ends."""
+    if t._data.dtype != np.float32:
+        return t
+    made_by = t._node
+    result = t.to(dt.of(dtype))
+    if made_by is not None and result._node is not None and result._node.op is _CAST:
+        result._node.__class__ = named_class(_CAST, made_by.name())
+    return result
