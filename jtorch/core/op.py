@@ -294,8 +294,9 @@ class Evaluator:
         """Run ops at once, also while tracing: for state that must exist before a step is recorded."""
         return nullcontext()
 
-    def runs_again(self, function: Callable) -> None:
-        """A checkpoint is about to run ``function`` once more, for what it saves."""
+    def runs_again(self, function: Callable, goes_back: bool = False) -> None:
+        """A checkpoint is about to run ``function`` once more, for what it saves; ``goes_back`` where that is
+        followed by a backward pass of its own."""
 
     def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
         """``tensor`` was copied from ``indices`` of the tensor ``of``: where they are known it is a view."""

@@ -64,9 +64,9 @@ class Journal:
             self._before[identity] = now()
             self._changes[identity] = owner, now, put
 
-    def count(self) -> int:
-        """How much was changed until now."""
-        return len(self._changes)
+    def owners(self) -> list[Any]:
+        """Whose parts were changed until now: for each part its owner."""
+        return [owner for owner, _, _ in self._changes.values()]
 
     def undo(self, known: Container[tuple[int, Any]] = ()) -> None:
         """Make everything as it was, but for what is ``known`` to others, who did."""

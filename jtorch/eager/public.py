@@ -43,7 +43,7 @@ from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.sixteen_bits import in_float32, is_half, widened
 from jtorch.eager.swapping import swap_tensors
-from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of
+from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, twin_of
 from jtorch.eager.type_info import finfo
 from jtorch.eager.updates import fill, scaled, update_each
 
@@ -62,7 +62,7 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     # the tape: whether there is one, its nodes, who looks on, what it saves, what is drawn once more
     "DECLINED", "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run", "enable_grad",
     "for_edge", "in_backward", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached",
-    "repeated_draws", "saved_tensors_hooks", "through_identity",
+    "repeated_draws", "saved_tensors_hooks", "through_identity", "twin_of",
     # between processes, while a function is recorded
     "exchanged",
     # what optimizers write

@@ -454,6 +454,13 @@ def has_elements(tensor: Tensor) -> bool:
     return isinstance(tensor._data, np.ndarray)
 
 
+def twin_of(tensor: Tensor, requires_grad: bool) -> Tensor:
+    """A leaf over the memory of ``tensor``, with its version: while a graph is recorded one that it made."""
+    twin = leaf(op_module.CONTEXT.get().evaluator.as_value(tensor._data), requires_grad)
+    twin._cell = tensor._cell
+    return twin
+
+
 def leaf(value: Any, requires_grad: bool = True) -> Tensor:
     """A leaf over a raw value."""
     tensor = wrap(value)

@@ -21,6 +21,7 @@ from jtorch.eager.public import (
     pack,
     repeated_draws,
     saved_tensors_hooks,
+    twin_of,
 )
 
 
@@ -63,7 +64,7 @@ class _Argument:
                 f"operation: an argument of shape {list(self.tensor.shape)} of a checkpointed function is at "
                 f"version {self.tensor._version}; expected version {self.version} instead."
             )
-        return self.tensor.detach().requires_grad_(self.requires_grad)
+        return twin_of(self.tensor, self.requires_grad)
 
 
 class _Enough(Exception):  # noqa: N818 - no error: it ends the second run

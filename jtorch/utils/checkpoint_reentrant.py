@@ -32,13 +32,13 @@ class Reentrant(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        op_module.CONTEXT.get().evaluator.runs_again(ctx.function, goes_back=True)
         if current_run().captures is not None:
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward(). To resolve this error, you can either set "
                 "use_reentrant=False, or call .backward() without passing the `inputs` argument."
             )
-        op_module.CONTEXT.get().evaluator.runs_again(ctx.function)
         inputs = list(ctx.rest)
         for k, t in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[k] = t.detach().requires_grad_(t.requires_grad)

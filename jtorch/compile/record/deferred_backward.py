@@ -89,12 +89,7 @@ def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator
         observer.questions = questions
         observer.on_the_way_back = tracer.on_the_way_back = False
     if asked or before.is_changed():
-        raise CompileError(
-            f"on the way back through '{tracer.name}' backward of a custom Function, a hook or the second "
-            f"run of a checkpoint {'asks something of an argument' if asked else 'changes what is outside'}, "
-            "which belongs to the backward() that comes later, outside. Call backward() inside; or do it in "
-            "forward, and keep on ctx what is needed."
-        )
+        raise tracer.too_early("asks something of an argument" if asked else "changes what is outside")
     if tracer.ran_again:  # what the first run read, the second one reads, too
         for function in tracer.ran_again:
             if isinstance(owner := getattr(function, "__self__", function), Module):
@@ -124,8 +119,10 @@ class _Before:
         self._done = self._count()
 
     def _count(self) -> list[int]:
-        written, changed = len(self.observer.effects.written), self.observer.journal.count()
-        return [written, changed, *(storage.version for storage in self._storages)]
+        made = self.tracer.made
+        changed = [o for o in self.observer.journal.owners() if not (isinstance(o, Tensor) and made(o))]
+        versions = (storage.version for storage in self._storages)
+        return [len(self.observer.effects.written), len(changed), *versions]
 
     def is_changed(self) -> bool:
         self.observer.noted.check(self.tracer.name)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.core import op as op_module
-from jtorch.core.errors import CompileError, user_source
+from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.eager.node import Node
 
 
@@ -23,12 +23,12 @@ class Graphs:
 
     def __init__(self, tracer: Any) -> None:
         self.tracer = tracer
-        self.made: WeakSet[Node] = WeakSet()
+        self.made: WeakKeyDictionary[Node, Source] = WeakKeyDictionary()  # with the user's line
 
     def note(self, node: Node) -> None:
         """A node was just made, by the recording or in another thread."""
         if getattr(op_module.CONTEXT.get().evaluator, "graphs", None) is self:  # it may be wrapped
-            self.made.add(node)
+            self.made[node] = user_source()
 
     def walk(self, targets: Iterable[Any]) -> None:
         """Raise CompileError where a pass through ``targets`` goes through a graph from outside."""

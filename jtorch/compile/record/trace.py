@@ -46,7 +46,7 @@ from jtorch.compile.record.shared_memory import overlap
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.core import op as op_module
-from jtorch.core.errors import CompileError, user_source
+from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
@@ -88,6 +88,8 @@ class Tracer(Evaluator):
         self.ran_again: list[Callable] = []  # what checkpoints ran then
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
+        self.called_at = user_source()  # the line of the call that is recorded
+        self.going_back_through: Source | None = None  # the line that made the node whose gradient is asked
         self.open = True
         self.observer: Any = None  # who watches the recording, if anybody does
 
@@ -110,6 +112,7 @@ class Tracer(Evaluator):
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
         recorded, too."""
+        self.going_back_through = self.graphs.made.get(node)
         if node.foreign:
             start = len(self.eqns)
             found = node.backward(xp, g)
@@ -368,13 +371,26 @@ class Tracer(Evaluator):
     def only_now(self, does: str) -> None:
         """Raise CompileError for what follows where a backward() would do it that comes later."""
         if self.on_the_way_back:
-            raise CompileError(
-                f"{user_source()}: on the way back through '{self.name}' backward of a custom Function, a "
-                f"hook or the second run of a checkpoint {does}. That belongs to the backward() that comes "
-                "later, outside. Call backward() inside; or do it in forward, and keep on ctx what is needed."
-            )
+            raise self.too_early(does)
 
-    def runs_again(self, function: Callable) -> None:
+    def too_early(self, does: str) -> CompileError:
+        """The error of code on the way back that ``does`` what only a later backward() could do."""
+        here = self.line()
+        return CompileError(
+            f"{here}: on the way back through '{self.name}' backward of a custom Function, a hook or the "
+            f"second run of a checkpoint {does}. That belongs to the backward() that comes later, outside. "
+            "Call backward() inside (for a checkpoint with use_reentrant=True use_reentrant=False may do, "
+            "too); or do it in forward, and keep on ctx what is needed."
+        )
+
+    def line(self) -> Source:
+        """The user's line that is running; on the way back, where none is, that of the node gone through."""
+        here = user_source()
+        return self.going_back_through or here if here == self.called_at else here
+
+    def runs_again(self, function: Callable, goes_back: bool = False) -> None:
+        if goes_back:
+            self.only_now("is a backward pass of its own (a checkpoint with use_reentrant=True)")
         if self.on_the_way_back:
             self.ran_again.append(function)
 

@@ -19,6 +19,7 @@ from jtorch.compile.plan.memory import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.tape import INNER, reached_from
+from jtorch.compile.run.caller import in_order
 from jtorch.compile.run.runner import failure
 from jtorch.compile.run.targets import INTERPRETER
 from jtorch.compile.target import Binding, Target
@@ -190,7 +191,7 @@ class Backward:
         program = self.programs.get(absent)
         if program is None:
             program = self.programs[absent] = self._compile(absent)
-        inputs = [np.ascontiguousarray(a) for a in (*arrays, *gradients)]
+        inputs = [in_order(a) for a in (*arrays, *gradients)]
         outs = [np.empty(t.shape, t.dtype) for t in self.types]
         replay = program.runner
         with replay.alone:  # until the error has its name
