@@ -320,6 +320,8 @@ class Run:
             self.captures.setdefault(t._node or t, []).append((t._index, k))
         users: dict[Any, list[Node]] = {}
         for target in self.slots:
+            if isinstance(target, Node) and target.broken:
+                target.backward(self.xp, None)  # which raises
             for edge in target.edges if isinstance(target, Node) else ():
                 if edge is not None:
                     users.setdefault(edge[0], []).append(target)
@@ -336,7 +338,7 @@ class Run:
     def _check_only_way(self, node: Any) -> None:
         """Raise where this pass has a way around ``node``, whose gradient would lack a part."""
         slot = self.slots.get(node.edges[0][0])
-        if slot is not None and (slot[LEFT] > 1 or node not in self.slots):
+        if node.past in self.slots or (slot is not None and (slot[LEFT] > 1 or node not in self.slots)):
             node.register_prehook(None)
 
     def _capture(self, node: Node, g: Any) -> bool:

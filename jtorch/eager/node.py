@@ -67,6 +67,7 @@ class Node:
     materializes = True  # whether outputs that no gradient reached get zeros
     hidden = 0  # trailing outputs that only the vjp sees
     inner = False  # whether ways lead past it to what lies under it
+    broken = False  # whether nobody knows what lies under it: no pass may go by
 
     def __init__(self, edges: tuple[Edge, ...], saved: Any, versions: Any, metadata: Any) -> None:
         self.edges = edges

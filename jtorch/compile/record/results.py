@@ -21,15 +21,16 @@ from jtorch.compile.record.returned import (
     Result,
     Same,
     ViewOf,
+    ViewOnTape,
 )
 from jtorch.compile.record.shared_memory import overlap
 from jtorch.compile.record.sym import Sym
-from jtorch.compile.record.tape import is_freed
+from jtorch.compile.record.tape import is_freed, nodes_under
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import Shared
-from jtorch.core.errors import CompileError
+from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.node import BACKWARD_TWICE
+from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor
 
 
@@ -74,7 +75,22 @@ def results_of(
         seen.setdefault(id(out), k)
     results = [found[k] for k in range(len(outs))]
     alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
+    under = [nodes_under(out._node) for out in alive if out._node is not None]
+    for out, result in zip(outs, results, strict=True):
+        if isinstance(result, ViewOnTape):
+            result.inner = any(out._node in nodes for nodes in under)
     return results, atoms, alive
+
+
+def _viewed(out: Tensor) -> Tensor | None:
+    """The leaf that ``out`` is a view of, if its graph is nothing but that, and nobody hooked into it."""
+    target: Any = out._node
+    while isinstance(target, Node):
+        op = getattr(type(target), "op", None)
+        if op is None or not op.aliases or target.foreign or target.extras is not None:
+            return None
+        target = target.edges[0][0]
+    return target
 
 
 def grads_of_made(tracer: Tracer, values: list[Any]) -> list[tuple[Tensor, Tensor]]:
@@ -151,12 +167,15 @@ def _traced_result(
     freed = on_tape and is_freed(out._node)
     graph = on_tape and not freed
     if source is not None:
-        if graph:
+        if not graph:
+            return ViewOf(source, out, sym.chain)
+        viewed = _viewed(out)
+        if viewed is None or (viewed._data is not source.array):
             raise CompileError(
-                f"'{tracer.name}' returns a view of a tensor from outside that requires grad: return "
-                "its .clone()"
+                f"{tracer.graphs.made.get(out._node) or user_source()}: '{tracer.name}' returns memory of a "
+                "tensor from outside with a graph that is more than views of it: return its .clone()"
             )
-        return ViewOf(source, out, sym.chain)
+        return ViewOnTape(viewed, sym.chain)
     if grad_of is not None and not graph and not tracer.made(grad_of):
         return GradOf(grad_of)
     about: dict[str, Any] = {

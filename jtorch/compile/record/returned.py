@@ -16,7 +16,9 @@ import numpy as np
 
 from jtorch.compile.observe.guards import PLAIN
 from jtorch.compile.record.inputs import ArrayInput
+from jtorch.eager.binding import APPLY
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -159,6 +161,29 @@ class ViewOf(Result):
 
 
 @dataclass
+class ViewOnTape(Result):
+    """A view of ``leaf``, a tensor from outside that requires grad, with a graph of the views of ``chain``
+    alone: eager mode makes it. ``inner``: another result was computed from it."""
+
+    leaf: Tensor
+    chain: tuple = ()
+    inner: bool = False
+
+    def text(self, writer: Any) -> str:
+        writer.names["view_on_tape"] = view_on_tape
+        made, steps = writer.tensor(self.leaf), ()
+        for op, statics in self.chain:
+            steps = (*steps, id(statics))
+            if steps not in writer.views:  # views of one view share that one
+                writer.views[steps] = writer.keep(f"view_on_tape({writer.name('c', (op, statics))}, {made})")
+            made = writer.views[steps]
+        return made
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), named(self.leaf), _chain_facts(self.chain), self.inner
+
+
+@dataclass
 class Argument(Result):
     """Argument ``index`` itself."""
 
@@ -264,6 +289,13 @@ def view_of_array(
     return out
 
 
+def view_on_tape(step: tuple, tensor: Tensor) -> Tensor:
+    """A view of ``tensor`` by one step of a chain, with its node on the tape, whatever the grad mode is."""
+    op, statics = step
+    with enable_grad():
+        return APPLY[op.name](tensor, **statics)
+
+
 def of_class(tensor: Tensor, cls: type) -> Tensor:
     """``tensor`` as one of a class of the same layout, e.g. a Parameter."""
     tensor.__class__ = cls
@@ -280,9 +312,10 @@ def broken(tensor: Tensor, sentence: str, retains_grad: bool) -> Tensor:
 
 
 class BrokenGraph(Node):
-    """The graph of a result that needs a value which the compiled function changed in place since."""
+    """The graph of a result that needs what the compiled function freed, or changed in place since."""
 
     __slots__ = ()
+    broken = True
 
     def backward(self, xp: Any, g: Any) -> Any:
         raise RuntimeError(self.saved[0])

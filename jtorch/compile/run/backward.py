@@ -18,6 +18,7 @@ from jtorch.compile.pipeline import Program, compile_graph
 from jtorch.compile.plan.memory import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput
+from jtorch.compile.record.returned import ViewOnTape
 from jtorch.compile.record.tape import INNER, reached_from
 from jtorch.compile.run.caller import in_order
 from jtorch.compile.run.runner import failure
@@ -82,9 +83,10 @@ class CompiledFunctionBackward(Node):
 
 
 class InnerResult(Node):
-    """Above the node of a call, for a result that another result of the call was computed from."""
+    """Above the node of a call of ``function``, or of a view of one of its arguments, for a result that another
+    result of the call was computed from. ``past`` is the call's node where it does not lie under this one."""
 
-    __slots__ = ()
+    __slots__ = ("function", "past")
     frees = False
     inner = True
 
@@ -96,8 +98,7 @@ class InnerResult(Node):
         return g
 
     def register_prehook(self, hook: Any) -> Any:
-        (edge,) = self.edges
-        raise CompileError(INNER.format(name=edge[0].owner.name if edge is not None else ""))
+        raise CompileError(INNER.format(name=self.function))
 
     register_tensor_hook = register_prehook
 
@@ -115,6 +116,8 @@ class Backward:
         self.arguments = self._leaf_arguments(capture)
         assert capture.tape is not None and capture.later is not None
         self.tape, self.later = capture.tape, capture.later
+        views = ((k, r) for k, r in enumerate(capture.results) if isinstance(r, ViewOnTape))
+        self.inner_views = [k for k, r in views if r.inner]
         gradients = capture.graph.outputs[-capture.n_late :][: len(capture.wanted)]
         self.reached = reached_from(capture.graph, gradients, capture.cotangents)
         self.split = self._cut(capture)
@@ -166,9 +169,17 @@ class Backward:
         for k, t in enumerate(outs):
             t._node, t._index, t._requires_grad = node, k, True
             if k in self.tape.inner:
-                t._node, t._index = InnerResult(((node, k),), (), (), (t._data.shape, t._data.dtype)), 0
+                t._node, t._index = self._inner(t, node, k), 0
             if k in self.tape.retaining:
                 t.retain_grad()
+        for k in self.inner_views:
+            t = results[k]
+            t._node, t._index = self._inner(t, t._node, t._index, node), 0
+
+    def _inner(self, t: Tensor, node: Node, index: int, past: Node | None = None) -> InnerResult:
+        found = InnerResult(((node, index),), (), (), (t._data.shape, t._data.dtype))
+        found.function, found.past = self.name, past
+        return found
 
     def _edge(self, k: int, leaves: tuple, results: list[Any]) -> Any:
         own = self.capture.own_leaves.get(k)

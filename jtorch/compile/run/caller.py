@@ -83,6 +83,7 @@ class _Caller:
         self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
         self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.counts: Counter[str] = Counter()  # of names, by their prefix
+        self.views: dict[tuple, str] = {}  # results that are views on the tape -> their names here
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "SAVED_HOOKS": IN_FORCE, "EAGER": EAGER,
             "WATCH": watch.structure, "MISS": MISS,

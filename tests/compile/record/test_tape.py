@@ -229,6 +229,28 @@ def test_a_result_that_hangs_on_a_freed_graph(wrap):
             y.backward()
 
 
+def _freed_below(x, w):
+    h = x.exp()
+    h.sum().backward()
+    return h * w
+
+
+def test_no_pass_goes_by_a_graph_of_which_a_part_is_freed():
+    compiled = jtorch.compile(_freed_below)
+    for way in (
+        lambda y, x, w: y.sum().backward(),
+        lambda y, x, w: y.sum().backward(inputs=[w]),
+        lambda y, x, w: jtorch.autograd.grad(y.sum(), w),
+        lambda y, x, w: jtorch.autograd.grad(y.sum(), [x, w], allow_unused=True),
+        lambda y, x, w: jtorch.autograd.grad((y + w).sum(), w, allow_unused=True),
+    ):
+        x, w = jtorch.ones(2, requires_grad=True), jtorch.ones(2, requires_grad=True)
+        y = compiled(x, w)
+        assert y.requires_grad
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            way(y, x, w)
+
+
 def test_state_that_is_kept_with_its_graph_names_the_way_out():
     w, state = nn.Parameter(jtorch.ones(2)), {"h": jtorch.zeros(2)}
 
