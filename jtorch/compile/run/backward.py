@@ -83,8 +83,8 @@ class CompiledFunctionBackward(Node):
 
 
 class InnerResult(Node):
-    """Above the node of a call of ``function``, or of a view of one of its arguments, for a result that another
-    result of the call was computed from. ``past`` is the call's node where it does not lie under this one."""
+    """Above the node of a call of ``function``, or of a view of one of its arguments, for a result that
+    another one was computed from. ``past`` is the call's node where it does not lie under this one."""
 
     __slots__ = ("function", "past")
     frees = False
