@@ -4,6 +4,7 @@ A program is a function of ``wrap``, which is the identity for eager and ``jtorc
 """
 
 import copy
+import enum
 import threading
 from collections import OrderedDict
 
@@ -43,6 +44,86 @@ def test_what_a_recording_cannot_keep_is_refused(name):
     make(lambda f: f)
     with pytest.raises(CompileError, match=sentence):
         make(jtorch.compile)
+
+
+# -- values that are equal, and not the same ---------------------------------------------------------
+
+
+class Name(str):
+    pass
+
+
+class Letter(enum.StrEnum):
+    A = "a"
+
+
+class One(enum.IntEnum):
+    ONE = 1
+
+
+class Count(int):
+    pass
+
+
+def by_each(wrap, f, values):
+    """The results for each of ``values``, twice in turn."""
+    f = wrap(f)
+    return [f(value) for _ in range(2) for value in values]
+
+
+@program
+def keys_that_are_equal_numbers(wrap):
+    def f(d):
+        return sum((k[0] if isinstance(k, tuple) else k) * v for k, v in d.items())
+
+    keys = [1, 1.0, True, One.ONE, Count(1), np.int64(1), np.float64(1), np.float32(1), (1,), (1.0,), (True,)]
+    return [[y, str(y.dtype)] for y in by_each(wrap, f, [{k: jtorch.arange(3)} for k in keys])]
+
+
+@program
+def keys_that_are_zeros(wrap):
+    def f(d):
+        return [v / k for k, v in d["x"][0].items()]
+
+    return by_each(wrap, f, [{"x": [{k: t(1, 2)}]} for k in (0.0, -0.0)])
+
+
+@program
+def keys_that_are_equal_texts(wrap):
+    def f(d):
+        return [v * len(type(k).__name__) for k, v in d.items()]
+
+    return by_each(wrap, f, [OrderedDict({k: t(1, 2)}) for k in ("a", Name("a"), Letter.A)])
+
+
+@program
+def keys_of_results(wrap):
+    config = {"key": 1}
+    f = wrap(lambda x: {config["key"]: x * 2})
+    found = []
+    for key in (1, 1.0, True, 1):
+        config["key"] = key
+        found.append(repr(f(t(1))))
+    return found
+
+
+@program
+def slices_of_equal_numbers(wrap):
+    def f(part):
+        return jtorch.arange(4)[part] * len(type(part.start).__name__)
+
+    return by_each(wrap, f, [slice(1, 2), slice(Count(1), 2), slice(One.ONE, 2), slice(np.int64(1), 2)])
+
+
+@program
+def settings_that_are_equal_numbers(wrap):
+    config = {"scale": 1}
+    f = wrap(lambda x: (x * config["scale"], x / config["scale"]))
+    found = []
+    for scale in (1, 1.0, True, Count(1), 0.0, -0.0, 1):
+        config["scale"] = scale
+        found.append([(y, str(y.dtype)) for y in f(jtorch.arange(1, 3))])
+    return found
 
 
 # -- one tensor reached in two ways ------------------------------------------------------------------

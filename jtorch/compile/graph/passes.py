@@ -94,7 +94,8 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
         keys = tuple(id(a) if isinstance(a, Var) else (str(a.value), a.dtype, a.static) for a in inputs)
         if eqn.op.commutes:
             keys = tuple(sorted(keys, key=repr))
-        key = (eqn.op.index, keys, tuple(sorted(eqn.statics.items(), key=lambda item: item[0])))
+        statics = tuple((name, _exactly(eqn.statics[name])) for name in sorted(eqn.statics))
+        key = (eqn.op.index, keys, statics)
         known = seen.get(key)
         if known is not None and fuel.burn():
             new.update(zip(eqn.outputs, known, strict=True))
@@ -103,6 +104,11 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
         eqns.append(eqn.replace(inputs=inputs) if inputs != eqn.inputs else eqn)
     outputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in graph.outputs)
     return graph.replace(eqns=tuple(eqns), outputs=outputs)
+
+
+def _exactly(static: Any) -> Any:
+    """A static in a form that is equal for no other value: 0.0 is not -0.0 there, nor 1 True."""
+    return repr(static) if isinstance(static, (bool, int, float, complex, tuple)) else static
 
 
 def prune(graph: Graph, fuel: Fuel) -> Graph:

@@ -10,8 +10,8 @@ from types import MethodType
 from typing import Any
 
 from jtorch.compile.inspect.naming import Named, labels_of, named_by
+from jtorch.compile.observe.values import counts_by_value
 from jtorch.compile.record.tree import Shared
-from jtorch.compile.run.values import counts_by_value
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
 
@@ -49,9 +49,11 @@ def _form(structure: Any) -> str:
 def _leaf_facts(label: str, leaf: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(leaf, Tensor):
         yield f"type({label})", type(leaf).__name__
-        if isinstance(leaf, _SMALL) or (counts_by_value(leaf) and not isinstance(leaf, MethodType)):
+        if leaf.__class__ is float:  # read anew at each call
+            return
+        if counts_by_value(leaf) and not isinstance(leaf, MethodType):
             yield label, repr(leaf)
-        elif not isinstance(leaf, float):
+        else:
             yield f"id({label})", str(id(leaf))
         return
     data = leaf._data

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Type, Var
+from jtorch.compile.observe.guards import same
 
 _F64, _U64, _I64 = (np.dtype(d) for d in (np.float64, np.uint64, np.int64))
 
@@ -91,8 +92,7 @@ class ScalarInput(Input):
         """Whether ``container`` has another number by now."""
         if self.argument is not None:
             return False
-        now = ScalarInput.of(self.container, self.path).value
-        return now != self.value and not (now != now and self.value != self.value)
+        return not same(ScalarInput.of(self.container, self.path).value, self.value)
 
 
 class NumberInput(Input):

@@ -112,7 +112,7 @@ def with_plain_keys(structure: Any) -> Any:
         return structure
     cls, names, parts = structure
     if names is not None:
-        names = tuple(float(name) if isinstance(name, Scalar) else name for name in names)
+        names = type(names)(float(name) if isinstance(name, Scalar) else name for name in names)
     return cls, names, tuple(map(with_plain_keys, parts))
 
 

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from jtorch.compile.observe.values import alike
+
 _LEAF = "*"
 _Whole = Callable[[Any], bool] | None
 
@@ -16,6 +18,28 @@ class Shared:
     """A container that stood at an earlier place: number ``index`` of those opened, inner ones first."""
 
     index: int
+
+
+class Keys(tuple):
+    """The keys of a dict, not all of them plain texts: equal to others where each is the same as the other,
+    class and sign included. As a tuple (1,) would be equal to (1.0,) and (True,)."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keys) and len(self) == len(other) and all(map(alike, self, other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+def _keys_of(tree: dict) -> tuple:
+    for key in tree:
+        if key.__class__ is not str:
+            return Keys(tree)
+    return tuple(tree)
 
 
 _Opened = dict[int, tuple[Shared, Any]]  # by id
@@ -35,7 +59,7 @@ def _flatten(tree: Any, leaves: list[Any], whole: _Whole, opened: _Opened) -> An
     elif cls is tuple or cls is list or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
         return _open(tree, None, tree, leaves, whole, opened)
     elif cls is dict or cls is OrderedDict:
-        return _open(tree, tuple(tree), tree.values(), leaves, whole, opened)
+        return _open(tree, _keys_of(tree), tree.values(), leaves, whole, opened)
     elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         names = tuple(f.name for f in dataclasses.fields(tree))
         return _open(tree, names, [getattr(tree, n) for n in names], leaves, whole, opened)

@@ -38,7 +38,8 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.effects import finisher
-from jtorch.compile.observe.guards import GONE, PLAIN, same, tests_of
+from jtorch.compile.observe.guards import GONE, tests_of
+from jtorch.compile.observe.values import alike, counts_by_value
 from jtorch.compile.plan.memory import Use
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
@@ -46,7 +47,6 @@ from jtorch.compile.record.returned import Output
 from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owner, owners
 from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.runner import failure
-from jtorch.compile.run.values import alike, counts_by_value
 from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.errors import CompileError, FailedCheck, OtherBranch
@@ -231,9 +231,6 @@ class _Caller:
         elif counts_by_value(leaf):
             self.names["alike"] = alike
             self.miss_unless(f"a{k} is {value} or alike(a{k}, {value})")
-        elif isinstance(leaf, PLAIN):  # of a user's class
-            self.names["same"] = same
-            self.miss_unless(f"a{k} is {value} or same(a{k}, {value})")
         else:
             self.miss_unless(f"a{k} is {value}")
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Var, text
-from jtorch.compile.observe.guards import PLAIN, same
 from jtorch.compile.observe.observer import Question
+from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import address_of, compile_graph
 from jtorch.compile.plan.memory import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
@@ -27,7 +27,6 @@ from jtorch.compile.record.returned import compared
 from jtorch.compile.run import caller
 from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.state import Clock, Gradients, follow
-from jtorch.compile.run.values import alike, counts_by_value
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import watch
@@ -175,7 +174,7 @@ class CompiledPlan:
         stamped again."""
         if self.epoch == watch.structure[0] or not self.same_program(capture):
             return False
-        if not all(map(_same_static, self.statics, _statics(leaves))):
+        if not all(map(alike, self.statics, _statics(leaves))):
             return False
         before, self.epoch = self.epoch, _epoch_of(capture)
         call = caller.make(self, leaves, context)
@@ -232,7 +231,7 @@ def _facts(capture: Capture) -> tuple:
     return (
         capture.structure,
         [(key, *_question_facts(question)) for key, question in capture.questions.items()],
-        [(type(place), place.identity) for place in capture.written],
+        [(type(place), id(place.container), compared(place.key)) for place in capture.written],
         [*map(compared, capture.constants)],
         (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
@@ -261,13 +260,6 @@ def _question_facts(question: Question) -> tuple:
 def _statics(leaves: list[Any]) -> list[Any]:
     """The arguments that guards compare with themselves."""
     return [None if isinstance(a, Tensor) or a.__class__ is float else a for a in leaves]
-
-
-def _same_static(a: Any, b: Any) -> bool:
-    return a is b or (
-        a.__class__ is b.__class__
-        and ((isinstance(a, PLAIN) and same(a, b)) or (counts_by_value(a) and alike(b, a)))
-    )
 
 
 def _unwatch(key: int) -> None:
