@@ -11,7 +11,7 @@ import os
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from jtorch.compile.observe.guards import (
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe.library import see_module, see_objects
 from jtorch.compile.observe.observer import Observer, source_of
-from jtorch.compile.observe.questions import see_search, see_tensor
+from jtorch.compile.observe.questions import has_argument, see_hashed, see_search, see_tensor
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile
@@ -61,6 +61,10 @@ _CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowai
 _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done again by each replay
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
+_COMPARING = _SEARCHING | {"remove"}
+_ORDERLY = frozenset(
+    {"keys", "values", "items", "copy", "clear", "popitem"}
+)  # of dicts and sets: hash nothing
 _SETTINGS = ("jtorch.core.settings", "jtorch.core.dtypes", "jtorch.core.threads")
 _ABOUT_THE_THREAD = frozenset({
     ("_thread", "get_ident"), ("_thread", "get_native_id"), ("threading", "current_thread"),
@@ -99,6 +103,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         return
     if not _is_watched(callee):
         check_volatile(observer, stop.frame, callee, args)
+        if getattr(callee, "__name__", "") == "__hash__":
+            check_address(observer, stop.frame, args or [getattr(callee, "__self__", None)])
     if isinstance(callee, types.FunctionType):
         if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started
             check_iterator(observer, stop.frame, args[0])
@@ -155,7 +161,15 @@ def _read_names(observer: Observer, frame: types.FrameType, owner: Any, names: I
             value = inspect.getattr_static(value, part, None)
 
 
-def _hand_over(observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True) -> None:
+def _hand_over(
+    observer: Observer, frame: types.FrameType, args: list[Any], objects: bool = True, hashes: bool = False
+) -> None:
+    """``args`` go to code that nobody watches, which ``hashes`` them, or may."""
+    if any(value is function for value in args for function in (id, hash)):
+        check_address(observer, frame, args)
+        hashes = True
+    if hashes:
+        see_hashed(observer, frame, *args)
     for value in args:
         for part in (value, *value) if type(value) in (list, tuple) else (value,):
             check_iterator(observer, frame, part)
@@ -216,7 +230,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if module == "inspect":
         for value in args:
             _read_function(observer, stop.frame, value)
-    _hand_over(observer, stop.frame, args)
+    _hand_over(observer, stop.frame, args, hashes=True)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
 
@@ -315,7 +329,7 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
         ours = str(cls.__module__).partition(".")[0] == "jtorch"
         if ours:
             see_objects(observer, stop.frame, args)
-        _hand_over(observer, stop.frame, args, objects=not ours)
+        _hand_over(observer, stop.frame, args, not ours, hashes=not ours and not issubclass(cls, Iterator))
     stop.pending = observer.made
 
 
@@ -335,6 +349,10 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
         _see_change(observer, stop.frame, callee, args)
+        if isinstance(owner, (dict, set, frozenset, type)) and name not in _ORDERLY:
+            see_hashed(observer, stop.frame, *args)
+        elif name in _COMPARING and rest:
+            see_search(observer, stop.frame, owner, rest[0])
         shallow = kind is Kind.CONTAINER and name in _SHALLOW
         _hand_over(observer, stop.frame, rest if shallow or kind in (Kind.PLAIN, Kind.VALUE) else args)
     elif name in _TELLING:
@@ -477,9 +495,14 @@ def _made(stop: Stop, args: list[Any]) -> None:
 
 
 def _address(stop: Stop, args: list[Any]) -> None:
-    if args and id(args[0]) in stop.observer.places:
-        raise stop.observer.error(
-            stop.frame,
+    check_address(stop.observer, stop.frame, args)
+
+
+def check_address(observer: Observer, frame: types.FrameType, args: list[Any]) -> None:
+    """Raise where the id() or hash() of tensors among the arguments, or of what holds some, is taken."""
+    if has_argument(observer, *args):
+        raise observer.error(
+            frame,
             "asks for the id() or hash() of an argument, which is another tensor at each call",
             "Compare tensors by 'is', or pass the number in.",
         )

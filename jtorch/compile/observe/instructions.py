@@ -13,7 +13,7 @@ import collections
 import dis
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from jtorch.compile.observe.frames import NULL, function_of
 from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import source_of
-from jtorch.compile.observe.questions import see_identity, see_search
+from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
@@ -51,7 +51,7 @@ from jtorch.eager.tensor import Tensor
 # What reads and writes nothing but locals, constants, and what the frame itself made.
 HARMLESS = frozenset({
     "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "BEFORE_WITH", "BUILD_CONST_KEY_MAP", "BUILD_INTERPOLATION",
-    "BUILD_LIST", "BUILD_MAP", "BUILD_SET", "BUILD_SLICE", "BUILD_STRING", "BUILD_TEMPLATE",
+    "BUILD_LIST", "BUILD_SLICE", "BUILD_STRING", "BUILD_TEMPLATE",
     "BUILD_TUPLE", "CACHE", "CALL", "CALL_INTRINSIC_2", "CHECK_EG_MATCH", "CHECK_EXC_MATCH",
     "CLEANUP_THROW", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "END_ASYNC_FOR", "END_FOR",
     "END_SEND", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "EXTENDED_ARG", "FOR_ITER", "GET_AITER",
@@ -60,11 +60,11 @@ HARMLESS = frozenset({
     "LOAD_ASSERTION_ERROR", "LOAD_BUILD_CLASS", "LOAD_CLOSURE", "LOAD_COMMON_CONSTANT", "LOAD_CONST",
     "LOAD_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_FAST_BORROW", "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
     "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_LOCALS", "LOAD_SMALL_INT", "LOAD_SPECIAL",
-    "MAKE_CELL", "MAP_ADD", "NOP", "NOT_TAKEN", "POP_EXCEPT", "POP_ITER", "POP_JUMP_BACKWARD_IF_NONE",
+    "MAKE_CELL", "NOP", "NOT_TAKEN", "POP_EXCEPT", "POP_ITER", "POP_JUMP_BACKWARD_IF_NONE",
     "POP_JUMP_BACKWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
     "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_TOP", "PREP_RERAISE_STAR", "PRINT_EXPR",
     "PUSH_EXC_INFO", "PUSH_NULL", "RAISE_VARARGS", "RERAISE", "RESERVED", "RESUME", "RETURN_CONST",
-    "RETURN_GENERATOR", "RETURN_VALUE", "SEND", "SETUP_ANNOTATIONS", "SET_ADD", "STORE_FAST",
+    "RETURN_GENERATOR", "RETURN_VALUE", "SEND", "SETUP_ANNOTATIONS", "STORE_FAST",
     "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "SWAP", "TRACE_RECORD",
     "WITH_EXCEPT_START", "YIELD_VALUE",
 })  # fmt: skip
@@ -355,6 +355,9 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
         check_iterator(stop.observer, stop.frame, value)
     kind = kind_of(type(container))
     stop.observer.change_given(stop.frame, container)
+    if kind is not Kind.TENSOR and isinstance(key, (Tensor, tuple)):
+        known = container if isinstance(container, dict) else iter(())
+        see_hashed(stop.observer, stop.frame, key, known)
     if kind is Kind.MODULE and stop.observer.is_outside(container):
         stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
     elif kind is Kind.OBJECT:
@@ -406,8 +409,37 @@ def _iterate(stop: Stop) -> None:
     stop.observer.contents(stop.frame, stop.peek(1))
 
 
-@on("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "GET_LEN",
-    "MATCH_SEQUENCE", "MATCH_MAPPING")  # fmt: skip
+@on("BUILD_SET")
+def _build_set(stop: Stop) -> None:
+    _see_keys(stop, range(stop.place.arg, 0, -1))
+
+
+@on("SET_ADD")
+def _add_to_set(stop: Stop) -> None:
+    _see_keys(stop, (1, 1 + stop.place.arg))
+
+
+@on("BUILD_MAP")
+def _build_map(stop: Stop) -> None:
+    _see_keys(stop, range(2 * stop.place.arg, 0, -2))
+
+
+@on("MAP_ADD")
+def _add_to_map(stop: Stop) -> None:
+    _see_keys(stop, (2, 2 + stop.place.arg))
+
+
+@on("SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
+def _open_into(stop: Stop) -> None:
+    _open(stop)
+    _see_keys(stop, (1, 1 + stop.place.arg))
+
+
+def _see_keys(stop: Stop, depths: Iterable[int]) -> None:
+    see_hashed(stop.observer, stop.frame, *map(stop.peek, depths))
+
+
+@on("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "GET_LEN", "MATCH_SEQUENCE", "MATCH_MAPPING")
 def _open(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(1))
     read_special(stop.observer, stop.frame, stop.peek(1), "__iter__", "keys")
@@ -458,6 +490,9 @@ _IN_PLACE = {
 }  # fmt: skip
 
 
+_HASHING = (dict, Set)
+
+
 @on("COMPARE_OP")
 @on("BINARY_OP", leaves="BINARY_SUBSCR" not in dis.opmap)
 def _operands(stop: Stop) -> None:
@@ -481,6 +516,8 @@ def _operands(stop: Stop) -> None:
         read_special(observer, stop.frame, right, other)
     if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
         return
+    if any(isinstance(value, _HASHING) for value in (left, right)):
+        see_hashed(observer, stop.frame, left, right)
     if stop.place.opname == "BINARY_OP" and all(kind in (Kind.CONTAINER, Kind.TUPLE) for kind in kinds):
         observer.contents(stop.frame, left)  # a + b looks at no entries of entries
         observer.contents(stop.frame, right)

@@ -591,9 +591,11 @@ def became(read: Read, now: Any = None) -> str:
 
 
 def source_of(frame: types.FrameType | None) -> Source | None:
-    """The line that a frame is at."""
+    """The line that a frame is at; of a method that ``dataclasses`` wrote, its caller's."""
     if frame is None:
         return None
+    if frame.f_code.co_filename == "<string>" and frame.f_code.co_name.startswith("__") and frame.f_back:
+        frame = frame.f_back
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 

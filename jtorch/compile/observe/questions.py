@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.observe.fact_guards import FactsRead
 from jtorch.compile.observe.guards import Read, contents
+from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer, Question, source_of
 from jtorch.core.errors import Restart
 from jtorch.eager.tensor import Tensor
@@ -29,6 +30,7 @@ ABOUT = frozenset({
 _OF_A_GRAPH = frozenset({"is_leaf", "grad_fn", "output_nr", "retains_grad"})
 _OF_MEMORY = frozenset({"as_strided", "_base", "_is_view", "storage", "untyped_storage", "storage_offset"})
 _HOLDERS = (dict, list, tuple, set, frozenset, deque)
+_OPENED = (*_HOLDERS, KeysView, ValuesView, ItemsView)
 
 
 class ArgumentReached(Restart):
@@ -138,6 +140,46 @@ def see_search(observer: Observer, frame: types.FrameType | None, container: Any
         lambda name: f"not {name('is_in', is_in)}(a{place}, {name('c', container)})",
     )  # fmt: skip
     return True
+
+
+def see_hashed(observer: Observer, frame: types.FrameType | None, *values: Any) -> None:
+    """Tensors among ``values``, or in containers there, become keys or members together: which of them are
+    one decides how many there are. What lies in an iterator, or in a
+    container of another library's, may be any argument."""
+    tensors, others = _tensors_in(values)
+    held = {place for t in tensors if (place := observer.places.get(id(t))) is not None}
+    iterators = any(isinstance(other, Iterator) for other in others)
+    hidden = iterators or (held and any(kind_of(type(other)) is Kind.FOREIGN for other in others))
+    places = sorted(observer.places.values() if hidden else held)
+    if len(places) > 1:
+        apart = f"len({{{', '.join(f'id(a{k})' for k in places)}}}) == {len(places)}"
+        observer.ask(("apart", *places), lambda _: apart)
+    captured = [t for t in tensors if id(t) not in observer.places]
+    for tensor in tensors if held else ():
+        for other in captured:
+            see_identity(observer, frame, tensor, other)
+
+
+def _tensors_in(values: tuple) -> tuple[list[Any], list[Any]]:
+    """(the tensors among ``values`` and in their containers, what else there is)"""
+    found: dict[int, Any] = {}
+    stack, seen, others = list(values), set(), []
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Tensor):
+            found[id(value)] = value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, _OPENED):
+                stack += contents(value)
+            else:
+                others.append(value)
+    return list(found.values()), others
+
+
+def has_argument(observer: Observer, *values: Any) -> bool:
+    """Whether one of ``values`` is a tensor of the arguments, or a container of some."""
+    return any(id(tensor) in observer.places for tensor in _tensors_in(values)[0])
 
 
 def is_in(tensor: Any, container: Any) -> bool:

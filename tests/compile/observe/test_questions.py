@@ -1,7 +1,11 @@
 """Which tensor is which, and what tensors say of themselves: as in eager mode at each call, or an error."""
 
+import collections
 import copy
+import dataclasses
+import itertools
 import math
+import operator
 import types
 
 import pytest
@@ -88,6 +92,110 @@ def test_the_address_of_an_argument_is_an_error():
 
 def _leaf():
     return jtorch.ones(2, requires_grad=True)
+
+
+def keyed(make):
+    """How many entries ``make(a, b)`` has, as a factor."""
+    return lambda a, b: a * len(make(a, b))
+
+
+def _added(a, b):
+    made = set()
+    made.add(a)
+    made.add(b)
+    return made
+
+
+def _assigned(a, b):
+    made = collections.defaultdict(list)
+    made[a].append(1)
+    made[b].append(2)
+    return made
+
+
+def _replaced(a, b):
+    made = {a: 1}
+    made[b] = 2
+    made.setdefault(a, 3)
+    return made
+
+
+def _updated(a, b):
+    made = {a}
+    made.update([b])
+    return made
+
+
+KEYED = {
+    "{a, b}": keyed(lambda a, b: {a, b}),
+    "set": keyed(lambda a, b: set([a, b])),  # noqa: C405
+    "frozenset": keyed(lambda a, b: frozenset((a, b))),
+    "set of a generator": keyed(lambda a, b: set(x for x in (a, b))),  # noqa: C401
+    "a comprehension": keyed(lambda a, b: {x for x in (a, b)}),  # noqa: C416
+    "set of map": keyed(lambda a, b: set(map(lambda x: x, [a, b]))),  # noqa: C417
+    "chain": keyed(lambda a, b: set(itertools.chain([a], [b]))),
+    "unpacked": keyed(lambda a, b: {*[a], *[b]}),
+    "{a: 1, b: 2}": lambda a, b: sum(x * k for x, k in {a: 1, b: 2}.items()),
+    "a dict comprehension": lambda a, b: sum(x * k for x, k in {x: k for k, x in enumerate([a, b])}.items()),
+    "dict of zip": keyed(lambda a, b: dict(zip([a, b], "xy", strict=True))),
+    "fromkeys": keyed(lambda a, b: dict.fromkeys([a, b])),
+    "Counter": keyed(lambda a, b: collections.Counter([a, b])),
+    "add": keyed(_added),
+    "update": keyed(_updated),
+    "defaultdict": keyed(_assigned),
+    "items": lambda a, b: a * sum(_replaced(a, b).values()),
+    "|": keyed(lambda a, b: {a} | {b}),
+    "&": lambda a, b: a * (1 + len({a} & {b})),
+    "&, of keys": lambda a, b: a * (1 + len({a: 1}.keys() & {b: 1}.keys())),
+    "==": lambda a, b: a * (1 + ({a} == {b})),
+    "isdisjoint": lambda a, b: a * (1 + {a}.isdisjoint([b])),
+    "in": lambda a, b: a * (2 if a in {b} else 3),
+    "contains": lambda a, b: a * (1 + operator.contains({a}, b)),
+    "get": lambda a, b: a * {a: 5}.get(b, 7),
+    "tuples": keyed(lambda a, b: {(a, 1), (b, 1)}),
+}
+
+
+def test_arguments_that_become_keys_or_members():
+    for name, f in KEYED.items():
+        for listed in (False, True):
+            g = (lambda pair, f=f: f(*pair)) if listed else f
+            compiled = jtorch.compile(g)
+            for pair in ((X, Y), (X, X), (Y, X), (Y, Y), (X, Y)):
+                arguments = ([*pair],) if listed else pair
+                assert compiled(*arguments).tolist() == g(*arguments).tolist(), name
+            assert sum(map(len, compiled.plans.values())) == 2, name
+
+
+def test_an_argument_and_a_captured_tensor_as_members():
+    w, v = t(3), t(4)
+    assert_like_eager(lambda x: x * len({x, w, v}), [(X,), (w,), (v,), (X,)])
+    assert_like_eager(lambda x, y: x * len({x, y, w}), [(X, Y), (X, X), (X, w), (w, w), (Y, X)])
+
+
+def test_captured_tensors_as_members_ask_nothing():
+    parameters = [t(3), t(4)]
+    compiled = assert_like_eager(lambda x, y: x * len({id(p) for p in parameters}) * y, [(X, Y), (X, X)])
+    assert not any(plan.capture.questions for plans in compiled.plans.values() for plan in plans)
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    tensor: object
+
+
+def test_addresses_of_arguments_by_other_ways_are_an_error():
+    for f in (
+        lambda a, b: a * len({id(a), id(b)}),
+        lambda a, b: a * len(set(map(id, [a, b]))),
+        lambda a, b: a * len(set(map(hash, (a, b)))),
+        lambda a, b: sorted([a, b], key=id)[0] * 1,
+        lambda a, b: a * (hash((a, 1)) == hash((b, 1))),
+        lambda a, b: a * (a.__hash__() == b.__hash__()),
+        lambda a, b: a * len({Holder(a), Holder(b)}),
+    ):
+        with pytest.raises(CompileError, match=r"test_questions.py.* asks for the id\(\) or hash\(\)"):
+            jtorch.compile(f)(X, Y)
 
 
 def test_whether_an_argument_is_a_leaf():
