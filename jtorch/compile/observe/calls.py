@@ -41,6 +41,7 @@ from jtorch.compile.observe.guards import (
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe.library import see_module, see_objects
 from jtorch.compile.observe.observer import Observer, source_of
+from jtorch.compile.observe.output import see_output
 from jtorch.compile.observe.questions import has_argument, see_hashed, see_search, see_tensor
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Stop
@@ -74,7 +75,6 @@ _ANSWERS = frozenset({  # settings of the interpreter
     ("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("sys", "get_int_max_str_digits"),
     ("gc", "isenabled"), ("gc", "get_threshold"), ("gc", "get_debug"),
 })  # fmt: skip
-_LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
 _FRESH = frozenset({"copy", "deepcopy", "replace", "__new__"})
 _SHARING = ("from_numpy", "as_tensor", "asarray")  # tensors over the array's own memory
 # Of containers made inside these look at no entries of entries, so that a list may grow entry by entry.
@@ -105,6 +105,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         check_volatile(observer, stop.frame, callee, args)
         if getattr(callee, "__name__", "") == "__hash__":
             check_address(observer, stop.frame, args or [getattr(callee, "__self__", None)])
+        if see_output(observer, stop.frame, callee, args):
+            return
     if isinstance(callee, types.FunctionType):
         if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started
             check_iterator(observer, stop.frame, args[0])
@@ -208,12 +210,6 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         _hand_over(observer, stop.frame, args, objects=False)
         return
-    if module.partition(".")[0] == "logging" and args and callee.__name__ in _LEVELS:
-        _read_levels(observer, stop.frame, args[0])
-        return
-    if module.partition(".")[0] in ("logging", "warnings", "_warnings"):
-        observer.warn(stop.frame, f"calls {module}.{callee.__name__}()")
-        return
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
     if changes and id(args[0]) in observer.outside:
         observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
@@ -284,15 +280,6 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
         observer.read(AttributeRead, frame, generator, "key", generator.key)
         if name != "initial_seed":
             observer.read(AttributeRead, frame, generator, "call", generator.call)
-
-
-def _read_levels(observer: Observer, frame: types.FrameType, logger: Any) -> None:
-    """What decides whether a logger says something: levels up to the root's, and the manager's."""
-    observer.read(AttributeRead, frame, logger.manager, "disable", logger.manager.disable)
-    while logger is not None:
-        for name in ("level", "disabled", "parent"):
-            observer.read(AttributeRead, frame, logger, name, getattr(logger, name))
-        logger = logger.parent
 
 
 def _read_function(observer: Observer, frame: types.FrameType, function: Any) -> None:
@@ -464,10 +451,6 @@ def _set_attribute(stop: Stop, args: list[Any]) -> None:
         write_attribute(stop.observer, stop.frame, args[0], args[1], args[2] if len(args) > 2 else MISSING)
 
 
-def _print(stop: Stop, args: list[Any]) -> None:
-    stop.observer.warn(stop.frame, "calls print()")
-
-
 def _advance(stop: Stop, args: list[Any]) -> None:
     check_iterator(stop.observer, stop.frame, args[0])
 
@@ -518,7 +501,6 @@ _BUILTINS: dict[str, Callable] = {
     "issubclass": _class_test,
     "setattr": _set_attribute,
     "delattr": _set_attribute,
-    "print": _print,
     "next": _advance,
     "vars": _namespace,
     "dir": _names,

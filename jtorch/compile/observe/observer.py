@@ -399,6 +399,8 @@ class Observer:
             kind = kind_of(type(value))
             if kind in _IGNORED or kind is Kind.MODULE or id(value) in seen:
                 continue
+            if isinstance(value, logging.Logger):  # which keeps what it has been asked
+                continue
             seen.add(id(value))
             if objects:
                 self.see_class(frame, value)

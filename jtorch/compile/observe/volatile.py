@@ -68,6 +68,8 @@ def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args
     if owner is None and args:
         owner = args[0]
     name, module = getattr(callee, "__name__", ""), str(getattr(callee, "__module__", None))
+    if module == "None" and not isinstance(owner, type):  # a method written in C
+        module = type(owner).__module__
     if (module, name) in _THREADS:
         raise observer.error(
             frame,

@@ -1,0 +1,135 @@
+"""Output: what a function prints, logs and writes to streams, which happens when it is recorded, not later.
+
+It is let through with a warning, once for each line, since it is common while debugging. What a stream from
+outside is asked or made to do otherwise (reading, seeking, closing) the program may rest on: that is refused.
+What a class of the user's does with a text that it is given to write is watched, and done again.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import types
+from typing import Any
+
+from jtorch.compile.observe.attributes import find
+from jtorch.compile.observe.guards import MISSING, AttributeRead
+from jtorch.compile.observe.kinds import FUNCTIONS, Kind, kind_of
+from jtorch.compile.observe.observer import Observer
+
+_STREAM: Any = io.IOBase.__mro__[1]  # of all streams: asking a class written in C runs no code of the user's
+_WRITING = frozenset({"write", "writelines", "flush", "writerow", "writerows", "writeheader"})
+_ASKING = frozenset({"isatty", "fileno", "readable", "writable", "seekable"})
+_TELLING = frozenset({
+    ("builtins", "print"), ("sys", "displayhook"), ("sys", "excepthook"), ("pprint", "pprint"),
+    ("pprint", "pp"), ("json", "dump"), ("pickle", "dump"), ("_pickle", "dump"), ("_csv", "writer"),
+    ("csv", "DictWriter"), ("dis", "dis"), ("dis", "disassemble"), ("dis", "show_code"),
+    ("syslog", "syslog"), ("traceback", "print"),
+})  # fmt: skip
+_LOGGING = ("logging", "warnings", "_warnings")
+_LEVELS = frozenset({"isEnabledFor", "getEffectiveLevel"})
+_LEVEL_OF = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "exception": 40, "critical": 50}
+_SILENT = frozenset({"getLogger", "getLevelName", "makeRecord", "hasHandlers", "LoggerAdapter", "LogRecord"})
+
+
+def see_output(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> bool:
+    """``callee(*args)`` is about to be called, which is no user's; whether nothing else is to be seen there.
+    Raises CompileError for a stream that is not only written to."""
+    name, module = getattr(callee, "__name__", ""), str(getattr(callee, "__module__", None))
+    owner = _owner(callee, args)
+    if module.partition(".")[0] in _LOGGING:
+        return _see_logging(observer, frame, name, module, owner, args)
+    if _is_stream(owner):
+        return _see_stream(observer, frame, name, owner)
+    streams = [value for value in args if _is_stream(value)]
+    outside = [value for value in streams if id(value) in observer.outside]
+    if _tells(module, name) and (outside or not streams):
+        observer.warn(frame, f"calls {name}()")
+        return True
+    if outside:
+        raise observer.error(
+            frame,
+            f"hands a {type(outside[0]).__name__} from outside to {name}(), which a recording would do once",
+            _ELSEWHERE,
+        )
+    others = kind_of(type(owner)) in (Kind.FOREIGN, Kind.ITERATOR)
+    if name in _WRITING and others and id(owner) in observer.outside:
+        observer.warn(frame, f"calls {name}() of a {type(owner).__name__}")
+        return True
+    for value in args:
+        _see_handed(observer, frame, value)
+    return False
+
+
+_ELSEWHERE = "Do that outside, or in a function that is disabled for compiling (jtorch.compiler.disable)."
+
+
+def _owner(callee: Any, args: list[Any]) -> Any:
+    """The object of which a method is called, None for a function."""
+    owner = getattr(callee, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        return owner
+    name = getattr(callee, "__name__", "")
+    is_method = args and not isinstance(callee, type) and find(type(args[0]), name) is not MISSING
+    return args[0] if is_method else None
+
+
+def _is_stream(value: Any) -> bool:
+    return issubclass(type(value), _STREAM)
+
+
+def _tells(module: str, name: str) -> bool:
+    return (module, name) in _TELLING or (module == "traceback" and name.startswith("print_"))
+
+
+def _see_stream(observer: Observer, frame: types.FrameType, name: str, stream: Any) -> bool:
+    if id(stream) not in observer.outside:
+        return False
+    if name in _WRITING:
+        observer.warn(frame, f"calls {name}() of a {type(stream).__name__}")
+    elif name not in _ASKING:
+        raise observer.error(
+            frame,
+            f"calls {name}() of a {type(stream).__name__} from outside, which a recording would do once",
+            _ELSEWHERE,
+        )
+    return True
+
+
+def _see_handed(observer: Observer, frame: types.FrameType, function: Any) -> None:
+    """``map(print, names)``, ``map(file.write, lines)``: somebody else calls it."""
+    if not isinstance(function, FUNCTIONS) or isinstance(function, types.FunctionType):
+        return
+    name, module = getattr(function, "__name__", ""), str(getattr(function, "__module__", None))
+    owner = getattr(function, "__self__", None)
+    if _is_stream(owner):
+        _see_stream(observer, frame, name, owner)
+    elif _tells(module, name) or (isinstance(owner, logging.Logger) and name in _LEVEL_OF):
+        observer.warn(frame, f"hands over {name}(), which is called")
+
+
+def _see_logging(
+    observer: Observer, frame: types.FrameType, name: str, module: str, owner: Any, args: list[Any]
+) -> bool:
+    if isinstance(owner, logging.Logger):
+        level = _LEVEL_OF.get(name)
+        if name == "log" and len(args) > 1 and isinstance(args[1], int):
+            level = args[1]
+        if name in _LEVELS:
+            _read_levels(observer, frame, owner)
+            return True
+        if level is not None and not owner.isEnabledFor(level):
+            _read_levels(observer, frame, owner)
+            return True
+    if name not in _SILENT:
+        observer.warn(frame, f"calls {module}.{name}()")
+    return True
+
+
+def _read_levels(observer: Observer, frame: types.FrameType, logger: Any) -> None:
+    """What decides whether a logger says something: levels up to the root's, and the manager's."""
+    observer.read(AttributeRead, frame, logger.manager, "disable", logger.manager.disable)
+    while logger is not None:
+        for name in ("level", "disabled", "parent"):
+            observer.read(AttributeRead, frame, logger, name, getattr(logger, name))
+        logger = logger.parent
