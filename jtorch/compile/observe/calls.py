@@ -8,6 +8,7 @@ import functools
 import inspect
 import operator
 import os
+import threading
 import types
 import weakref
 from collections import deque
@@ -27,7 +28,7 @@ from jtorch.compile.observe.attributes import (
     write_attribute,
 )  # fmt: skip
 from jtorch.compile.observe.changes import is_changing
-from jtorch.compile.observe.fact_guards import AliveRead
+from jtorch.compile.observe.fact_guards import AliveRead, CacheRead
 from jtorch.compile.observe.guards import (
     MISSING,
     AnswerRead,
@@ -36,7 +37,6 @@ from jtorch.compile.observe.guards import (
     ItemRead,
     LengthRead,
     MembershipRead,
-    instance_facts,
 )  # fmt: skip
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe.library import see_module, see_objects
@@ -63,6 +63,7 @@ _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done again by each replay
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _COMPARING = _SEARCHING | {"remove"}
+_CACHED = type(functools.lru_cache(len))
 _ORDERLY = frozenset(
     {"keys", "values", "items", "copy", "clear", "popitem"}
 )  # of dicts and sets: hash nothing
@@ -70,6 +71,10 @@ _SETTINGS = ("jtorch.core.settings", "jtorch.core.dtypes", "jtorch.core.threads"
 _ABOUT_THE_THREAD = frozenset({
     ("_thread", "get_ident"), ("_thread", "get_native_id"), ("threading", "current_thread"),
     ("posix", "getpid"),
+})  # fmt: skip
+_OF_ALL_THREADS = frozenset({("threading", "active_count"), ("threading", "enumerate")})
+_OF_THE_ENVIRONMENT = frozenset({
+    ("os", "getenv"), ("os", "getenvb"), ("posixpath", "expandvars"), ("ntpath", "expandvars"),
 })  # fmt: skip
 _ANSWERS = frozenset({  # settings of the interpreter
     ("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("sys", "get_int_max_str_digits"),
@@ -92,7 +97,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         if isinstance(callee, types.MethodType):
             callee, args = callee.__func__, [callee.__self__, *args]
         elif isinstance(callee, functools.partial):
-            observer.contents(stop.frame, observer.met(callee.keywords))
+            observer.partial(stop.frame, callee)
             callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
         else:
             break
@@ -136,6 +141,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     elif kind_of(type(callee)) is Kind.OBJECT and _is_watched(callee):
         read_special(observer, stop.frame, callee, "__call__")
     else:
+        if isinstance(callee, _CACHED):
+            observer.cached.add(id(callee))
         if isinstance(callee, weakref.ref):
             observer.reads.setdefault((AliveRead, id(callee)), AliveRead(callee, source_of(stop.frame)))
             stop.pending = observer.meet
@@ -218,14 +225,18 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _see_change(observer, stop.frame, callee, args)
     if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
         observer.contents(stop.frame, observer.met(callee.registry))
-    if (module, callee.__name__) == ("os", "getenv"):
+    if (module, callee.__name__) in _OF_THE_ENVIRONMENT:
         observer.meet(os.environ)
         args = [*args, os.environ]
     if (module, callee.__name__) in _ABOUT_THE_THREAD:
         observer.read(AnswerRead, stop.frame, callee, None, callee())
+    if (module, callee.__name__) in _OF_ALL_THREADS:
+        observer.contents(stop.frame, observer.met(vars(threading)["_active"]))
     if module == "inspect":
         for value in args:
             _read_function(observer, stop.frame, value)
+        if callee.__name__.startswith("getmembers"):
+            observer.members(stop.frame, args[0])
     _hand_over(observer, stop.frame, args, hashes=True)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
@@ -334,6 +345,14 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         check_iterator(observer, stop.frame, owner)
     if isinstance(owner, contextvars.ContextVar) and name == "get":
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
+    elif isinstance(owner, _CACHED) and name == "cache_info":
+        if id(owner) in observer.cached:
+            raise observer.error(
+                stop.frame,
+                "asks for the cache_info() of a function that it calls, which a recording would call once",
+                "Ask for it outside.",
+            )
+        observer.facts(CacheRead, stop.frame, owner)
     elif id(owner) not in observer.outside or kind not in (Kind.CONTAINER, Kind.ARRAY):
         _see_change(observer, stop.frame, callee, args)
         if isinstance(owner, (dict, set, frozenset, type)) and name not in _ORDERLY:
@@ -441,9 +460,8 @@ def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
 def _names(stop: Stop, args: list[Any]) -> None:
     if args and isinstance(args[0], Tensor):
         user_attributes.see_all(stop.observer, stop.frame, args[0])
-    facts = instance_facts(args[0]) if args else None
-    if facts is not None and stop.observer.is_outside(args[0]):
-        stop.observer.contents(stop.frame, stop.observer.met(facts))
+    if args:
+        stop.observer.members(stop.frame, args[0])
 
 
 def _set_attribute(stop: Stop, args: list[Any]) -> None:

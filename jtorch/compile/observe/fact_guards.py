@@ -119,3 +119,17 @@ class AliveRead(FactsRead):
 
     def label(self) -> str:
         return "whether a weak reference is alive"
+
+
+class CacheRead(FactsRead):
+    """What a function of ``functools.lru_cache`` says of its cache."""
+
+    __slots__ = ()
+    names = ("hits", "misses", "maxsize", "currsize")
+
+    @staticmethod
+    def facts_of(function: Any) -> tuple:
+        return tuple(function.cache_info())
+
+    def label(self) -> str:
+        return f"what the cache of {getattr(self.container, '__name__', 'a function')}() has seen"

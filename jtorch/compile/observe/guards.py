@@ -395,6 +395,24 @@ class ContentsRead(Read):
         return f"the entries of a {type(self.container).__name__}"
 
 
+class MembersRead(ContentsRead):
+    """All that a class or a module has of its own: what ``dir()`` and ``inspect.getmembers()`` go through."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return contents(vars(self.container))
+
+    def holds(self) -> bool:
+        return same(self._look(), self.value)
+
+    def restore(self) -> None:
+        pass
+
+    def label(self) -> str:
+        return f"what {self.container.__name__} has"
+
+
 def tests_of(reads: Iterable[Read], names: dict[str, Any]) -> str:
     """An expression that is true while all of them hold; what it names goes into ``names``. It may raise
     what is in GONE, where one does not:

@@ -264,6 +264,7 @@ def _load_item(stop: Stop) -> None:
         n = len(container)
         stop.pending = lambda value: observer.made(value) if len(container) > n else None
     kind = kind_of(type(container))
+    _see_index(stop, key)
     if kind is Kind.TENSOR:  # by indices that may lie in lists or arrays
         observer.deep(stop.frame, key, objects=False)
     elif kind is Kind.ARRAY:
@@ -292,6 +293,13 @@ def _load_item(stop: Stop) -> None:
         observer.array(stop.frame, container.base)
     elif kind is Kind.FOREIGN and id(container) in observer.outside:
         observer.contents(stop.frame, container)
+
+
+def _see_index(stop: Stop, key: Any) -> None:
+    """A list, a tuple, a text or a range may be asked by arrays of one number, or by slices of them."""
+    for part in (key.start, key.stop, key.step) if type(key) is slice else (key,):
+        if kind_of(type(part)) is Kind.ARRAY:
+            stop.observer.array(stop.frame, part)
 
 
 def _made_entry(stop: Stop, container: Any, key: Any) -> Any:
@@ -326,6 +334,7 @@ def _from_the_front(container: Any, key: Any) -> Any:
 def _load_slice(stop: Stop) -> None:
     container = stop.peek(3)
     kind = kind_of(type(container))
+    _see_index(stop, slice(stop.peek(2), stop.peek(1)))
     if kind is Kind.ARRAY:
         stop.observer.array(stop.frame, container)
     elif kind is Kind.OBJECT:
@@ -337,6 +346,7 @@ def _load_slice(stop: Stop) -> None:
 @on("STORE_SLICE")
 def _store_slice(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(4))
+    _see_index(stop, slice(stop.peek(2), stop.peek(1)))
     _write_item(stop, stop.peek(3), MISSING, stop.peek(4))
 
 
@@ -353,6 +363,7 @@ def _delete_item(stop: Stop) -> None:
 def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     if isinstance(key, slice):
         check_iterator(stop.observer, stop.frame, value)
+    _see_index(stop, key)
     kind = kind_of(type(container))
     stop.observer.change_given(stop.frame, container)
     if kind is not Kind.TENSOR and isinstance(key, (Tensor, tuple)):

@@ -49,6 +49,7 @@ from jtorch.compile.observe.guards import (
     ContentsRead,
     ItemRead,
     LengthRead,
+    MembersRead,
     OwnRead,
     Read,
     contents,
@@ -117,6 +118,7 @@ class Observer:
         self.given_changed: list[Source | None] = []  # the lines that change one of them
         self.effects = Effects()  # what it writes outside
         self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
+        self.cached: set[int] = set()  # functions of ``functools.lru_cache`` that were called
         self.noted = Noted()  # objects of the library that may be changed
         self.journal = watch.Journal()  # and how those were that changed
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
@@ -152,7 +154,7 @@ class Observer:
         arguments that were built for this recording."""
         self.meet(function)
         if isinstance(function, functools.partial):
-            self.contents(None, self.met(function.keywords))
+            self.partial(None, function)
         self.leaves = leaves
         for leaf in leaves:
             self.meet(leaf)
@@ -368,6 +370,22 @@ class Observer:
             elif hasattr(type(container), "__iter__") or hasattr(type(container), "__getitem__"):
                 self.read(ContentsRead, frame, container, None, contents(container))
 
+    def partial(self, frame: types.FrameType | None, made: functools.partial) -> None:
+        """What a ``functools.partial`` calls, and with what, was read."""
+        if self.is_outside(made):
+            for name in ("func", "args", "keywords"):  # which __setstate__ replaces
+                self.read(AttributeRead, frame, made, name, getattr(made, name))
+        self.contents(frame, made.keywords)
+
+    def members(self, frame: types.FrameType | None, owner: Any) -> None:
+        """All that an object, a class or a module has, by name, was read."""
+        facts, kind = instance_facts(owner), kind_of(type(owner))
+        if facts is not None and kind not in (Kind.TYPE, Kind.NAMESPACE) and self.is_outside(owner):
+            self.contents(frame, self.met(facts))
+        for holder in (owner,) if kind is Kind.NAMESPACE else _classes_of(owner):
+            if kind is Kind.NAMESPACE or is_users(holder):
+                self.read(MembersRead, frame, holder, None, contents(vars(holder)))
+
     def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
         """Elements of an outside NumPy array were read."""
         if not self.is_outside(array):
@@ -409,6 +427,7 @@ class Observer:
                 stack.append(value.args)
             if kind is Kind.FUNCTION:
                 if isinstance(value, functools.partial):
+                    self.partial(frame, value)
                     stack += (value.func, *value.args, *value.keywords.values())
             elif kind in (Kind.CONTAINER, Kind.TUPLE):
                 self.contents(frame, value)
@@ -557,6 +576,10 @@ class Observer:
     def check(self) -> None:
         """Raise if something that was read has changed since."""
         check_reads(self.reads.values(), self.name)
+
+
+def _classes_of(owner: Any) -> tuple[type, ...]:
+    return (owner if isinstance(owner, type) else type(owner)).__mro__
 
 
 def _is_count(before: Any, after: Any) -> bool:
