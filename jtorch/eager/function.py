@@ -28,12 +28,30 @@ from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
-from jtorch.eager.rebase import move
+from jtorch.eager.rebase import VIEW_OF_LEAF, FromFunction, move, note_from_function
+from jtorch.eager.results import note_view
 from jtorch.eager.saved_hooks import Packed, pack
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, look_at
 
 _NO_GRADIENT = np.dtype(np.bool_)  # the dtype noted for an output that is no tensor
+_NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+    "are modified inplace must all be outputs of the Function."
+)
+_SAVED_AS_IS = (
+    "A input that has been returned as-is as output is being saved for backward. This is not supported if "
+    "you override setup_context. You should return and save a view of the input instead, e.g. with "
+    "x.view_as(x) or setup ctx inside the forward function itself."
+)
+_VIEW_AND_MORE = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+    "return more than one Tensor. This is not supported by the current autograd engine. You should either "
+    "make sure the input is not a view (using .clone() for example) or make your Function only return one "
+    "Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single Tensor "
+    "and a second one that does the other operations). You can ask on the forum "
+    "https://discuss.pytorch.org/ if you need help to do this change."
+)
 _TWICE = "trying to differentiate twice a function that was marked with @once_differentiable"
 
 
@@ -248,7 +266,7 @@ class Function(FunctionCtx, metaclass=watch.TellingClass):
             setup(ctx, given, output)
             return output
 
-        return _call(cls, ctx, forward, args)
+        return _call(cls, ctx, forward, args, split=True)
 
     def __call__(self, *args: Any) -> Any:
         """The early style: ``forward(self, ...)`` and ``backward(self, ...)`` of this instance."""
@@ -288,7 +306,7 @@ def _node_class(function: type) -> type[FunctionNode]:
     return found
 
 
-def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple) -> Any:
+def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple, split: bool = False) -> Any:
     context = op_module.CONTEXT.get()
     needs = tuple(isinstance(a, Tensor) and a._requires_grad for a in args)
     ctx.needs_input_grad = needs
@@ -299,21 +317,30 @@ def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple) -> A
         result = forward(*args)
     many = isinstance(result, (tuple, list))
     outputs = list(result) if many else [result]
+    if any(not _is_among(t, outputs) for t in ctx._dirty):
+        raise RuntimeError(_NOT_RETURNED)
     recorded = context.grad and any(needs)
-    if recorded:
-        node = object.__new__(_node_class(function))
-        metadata = [_metadata(t) for t in outputs]
-        Node.__init__(node, edges, (), (), metadata if many else metadata[0])
-        node.ctx = ctx
-        if WATCHERS:
-            look_at(node)
-        made = [_hung(ctx, node, k, t, args) for k, t in enumerate(outputs)]
-    else:
-        made = outputs
-    places = {id(t): k for k, t in enumerate(outputs) if recorded}
+    node = _node_of(function, ctx, edges, outputs if many else result) if recorded else None
+    made = [_output(ctx, node, k, t, args, len(outputs)) for k, t in enumerate(outputs)]
+    _mark_several(made, node)
+    if split and any(t is not None and _is_alias(t, args, outputs, ctx) for t in ctx._to_save):
+        raise RuntimeError(_SAVED_AS_IS)
+    places = {
+        id(t): k for k, t in enumerate(made) if node is not None and isinstance(t, Tensor) and t._node is node
+    }
     ctx._saved = tuple(_saved(t, places.get(id(t))) for t in ctx._to_save)
     ctx._to_save = ctx._dirty = ctx._non_differentiable = ()
     return tuple(made) if many else made[0]
+
+
+def _node_of(function: type, ctx: FunctionCtx, edges: tuple, result: Any) -> FunctionNode:
+    node = object.__new__(_node_class(function))
+    metadata = [_metadata(t) for t in result] if isinstance(result, list) else _metadata(result)
+    Node.__init__(node, edges, (), (), metadata)
+    node.ctx = ctx
+    if WATCHERS:
+        look_at(node)
+    return node
 
 
 def _metadata(output: Any) -> tuple[Any, Any]:
@@ -322,23 +349,72 @@ def _metadata(output: Any) -> tuple[Any, Any]:
     return (), _NO_GRADIENT
 
 
-def _hung(ctx: FunctionCtx, node: FunctionNode, index: int, output: Any, args: tuple) -> Any:
-    """``output`` as a tensor whose gradient ``node`` makes."""
-    if not isinstance(output, Tensor) or any(output is t for t in ctx._non_differentiable):
+def _is_among(tensor: Any, others: Any) -> bool:
+    return any(tensor is t for t in others)
+
+
+def _is_alias(tensor: Tensor, args: tuple, outputs: list, ctx: FunctionCtx) -> bool:
+    """Whether it is an input that was returned as it is."""
+    return _is_among(tensor, args) and _is_among(tensor, outputs) and not _is_among(tensor, ctx._dirty)
+
+
+def _output(
+    ctx: FunctionCtx, node: FunctionNode | None, index: int, output: Any, args: tuple, count: int
+) -> Any:
+    """``output`` as a tensor whose gradient ``node`` makes; never an input itself, unless it was changed."""
+    if not isinstance(output, Tensor):
         return output
-    if output._data.dtype.kind not in "fcV":
-        return output
-    dirty = any(output is t for t in ctx._dirty)
-    given = any(output is a for a in args)
-    if (given and not dirty) or (output._requires_grad and not dirty):
-        output = output.detach()  # another name for the same memory, on the tape as this op
-    if dirty:
-        if output._node is None and output._requires_grad:
-            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    given, dirty = _is_among(output, args), _is_among(output, ctx._dirty)
+    followed = node is not None and not _is_among(output, ctx._non_differentiable)
+    if not (followed and output._data.dtype.kind in "fcV"):
+        output = _unfollowed(output, given, dirty)
+    elif dirty:
+        _check_written(output, count)
         move(output, (node, index))
     else:
+        output = _alias(output) if given else output
         output._node, output._index, output._requires_grad = node, index, True
+    if output._base is not None and not (given and dirty):
+        source = output._base if output._how is None else output._how[0]
+        output._how = FromFunction((source,))
+        note_from_function(output)
     return output
+
+
+def _unfollowed(output: Tensor, given: bool, dirty: bool) -> Tensor:
+    """An output that has no gradient."""
+    if output._requires_grad and given:
+        return output.detach()
+    if output._requires_grad:
+        return output.detach_() if output._base is None else output
+    return _alias(output) if given and not dirty else output
+
+
+def _alias(tensor: Tensor) -> Tensor:
+    """A view of all of it."""
+    made = tensor.detach()
+    note_view(made, tensor, (tensor,))
+    return made
+
+
+def _check_written(output: Tensor, count: int) -> None:
+    """What autograd can't follow of a write to an input, as PyTorch says it."""
+    if output._base is None:
+        if output._node is None and output._requires_grad:
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    elif count > 1:
+        raise RuntimeError(_VIEW_AND_MORE)
+    elif output._base._node is None and output._base._requires_grad:
+        raise RuntimeError(VIEW_OF_LEAF)
+
+
+def _mark_several(made: list, node: FunctionNode | None) -> None:
+    """Of several outputs that have gradients none may be written to, if it is a view."""
+    followed = [t for t in made if isinstance(t, Tensor) and node is not None and t._node is node]
+    if len(followed) > 1:
+        for t in made:
+            if isinstance(t, Tensor) and t._base is not None and t._how.__class__ is FromFunction:
+                t._how.of_several = True
 
 
 def once_differentiable(backward: Callable) -> Callable:

@@ -18,7 +18,15 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
 from jtorch.eager.overlap import check_read, check_written
-from jtorch.eager.rebase import CopyBackwards, check_allowed, edge_of, is_tracked, move
+from jtorch.eager.rebase import (
+    FROM_FUNCTIONS,
+    CopyBackwards,
+    check_allowed,
+    edge_of,
+    is_tracked,
+    move,
+    refuse_views_of_functions,
+)
 from jtorch.eager.tensor import Tensor, wrap
 
 _CATEGORIES = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
@@ -83,6 +91,8 @@ def write(tensor: Tensor, value: Any) -> None:
     """New elements for ``tensor``: memory and version, not the tape."""
     op_module.CONTEXT.get().evaluator.write(tensor, value)
     tensor._cell[0] += 1
+    if FROM_FUNCTIONS:
+        refuse_views_of_functions(tensor._cell)
 
 
 def _fitted(tensor: Tensor, result: Tensor) -> Tensor:

@@ -79,6 +79,10 @@ class Node:
     def name(self) -> str:
         return type(self).__name__
 
+    def usable(self) -> Node:
+        """Itself. Raises RuntimeError where it is known already that its gradient is refused."""
+        return self
+
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """``((node, index), ...)`` for each input, ``(None, 0)`` where no gradient flows."""

@@ -11,6 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operat
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from jtorch.core import op as op_module
@@ -29,10 +30,16 @@ UNKNOWN_VIEW = (
     "tracked) or both outside (if you want the inplace to be tracked)."
 )
 
-_ONE_OF_SEVERAL = (
-    "Output {place} of {name} is a view and is being modified inplace. This view is the output of a function "
-    "that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
-    "should replace the inplace operation by an out-of-place one."
+_OF_SEVERAL = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the "
+    "output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+)
+_ONE_OF_SEVERAL = f"Output {{place}} of {{name}} is a view and is being modified inplace. {_OF_SEVERAL}"
+_OF_FUNCTION = (
+    "This view was created inside a custom Function (or because an input was returned as-is) and the "
+    "autograd logic to handle view+inplace would override the custom backward associated with the custom "
+    "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
+    "output of the custom Function."
 )
 
 
@@ -50,6 +57,100 @@ def several(views: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
             how = view._how = OneOfSeveral(view._how)
             how.place, how.name = place, name
     return views
+
+
+class FromFunction(tuple):
+    """How a view was made, see above, that a custom Function returned: only its backward knows the gradient,
+    so nothing that the tape follows may be written to that memory.
+    """
+
+    of_several = False
+
+    def refusal(self, view: Tensor, elsewhere: bool) -> RuntimeError:
+        """PyTorch's error for a write through ``view``, which is this or a view of it, or ``elsewhere``."""
+        what = "its base or another view of its base has been" if elsewhere else "is being"
+        why = _OF_SEVERAL if self.of_several else _OF_FUNCTION
+        if view._node is None:
+            text = f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled."
+        else:
+            name = view._node.name().partition("Backward")[0]
+            text = f"Output {view._index} of {name} is a view and {what} modified inplace."
+        return RuntimeError(f"{text} {why}")
+
+
+class Overwritten(Node):
+    """In the place of the node of a custom Function's view whose memory was written to since."""
+
+    __slots__ = ()
+    frees = False
+
+    def __init__(self, view: Tensor, how: FromFunction, edge: Any) -> None:
+        sentence = str(how.refusal(view, True))
+        super().__init__((edge,), (sentence,), (), (view._data.shape, view._data.dtype))
+
+    def usable(self) -> Node:
+        raise RuntimeError(self.saved[0])
+
+    @staticmethod
+    def vjp(xp: Any, g: Any, sentence: str) -> Any:
+        raise RuntimeError(sentence)
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return self.vjp(xp, g, *self.saved)
+
+
+FROM_FUNCTIONS: dict[int, list[Any]] = {}  # id of a cell -> the living views of that memory, weakly
+
+
+def note_from_function(view: Tensor) -> None:
+    """``view`` is a custom Function's: a write to its memory must find it."""
+    key = id(view._cell)
+
+    def forget(reference: Any) -> None:
+        kept = FROM_FUNCTIONS.get(key, [])
+        if reference in kept:
+            kept.remove(reference)
+        if not kept:
+            FROM_FUNCTIONS.pop(key, None)
+
+    FROM_FUNCTIONS.setdefault(key, []).append(weakref.ref(view, forget))
+
+
+def refuse_views_of_functions(cell: list, base: Tensor | None = None) -> None:
+    """The memory of ``cell`` was written to: gradients of views of it that custom Functions made are refused.
+
+    Of those that had none, too, where the tape followed: to ``base``.
+    """
+    for reference in FROM_FUNCTIONS.get(id(cell), ()):
+        view = reference()
+        if view is None:
+            continue
+        for one in (view, *(v for v in living(view) if _is_of(v, view))):
+            edge = edge_of(one) or (None if base is None else edge_of(base))
+            if edge is not None and not isinstance(one._node, Overwritten):
+                one._node, one._index = Overwritten(one, view._how, edge), 0
+                one._requires_grad = True
+
+
+def _is_of(view: Tensor, source: Tensor) -> bool:
+    return any(one is source for one in _sources(view))
+
+
+def _sources(view: Tensor) -> list[Tensor]:
+    """What ``view`` was made of, step by step, as far as it is known."""
+    found: list[Tensor] = []
+    while view._base is not None and view._how:
+        view = view._how[0]
+        found.append(view)
+    return found
+
+
+def _made_in_function(view: Tensor) -> FromFunction | None:
+    """How a view was made that a custom Function returned, which ``view`` is or was made of."""
+    for one in (view, *_sources(view)):
+        if one._base is not None and one._how.__class__ is FromFunction:
+            return one._how
+    return None
 
 
 Step = tuple[Op, dict[str, Any]]  # one view op and its statics
@@ -109,8 +210,11 @@ def is_tracked(tensor: Tensor, *others: Any) -> bool:
 def check_allowed(tensor: Tensor, others: tuple = ()) -> None:
     """Raise where writing over ``tensor`` would leave the tape wrong, before anything is written."""
     base = tensor._base
-    if tensor._node is None and tensor._requires_grad and base is None:
-        raise RuntimeError(LEAF)
+    if base is None:
+        if tensor._node is None and tensor._requires_grad:
+            raise RuntimeError(LEAF)
+    elif is_tracked(tensor, *others) and (how := _made_in_function(tensor)) is not None:
+        raise how.refusal(tensor, False)
     if base is not None and base._requires_grad and base._node is None:
         raise RuntimeError(VIEW_OF_LEAF)
     if is_tracked(tensor, *others):
@@ -154,6 +258,8 @@ def move(tensor: Tensor, edge: Any) -> None:
 
 def _retake_views(base: Tensor) -> None:
     """Hang the living views of ``base`` on its new place; those made first come first."""
+    if FROM_FUNCTIONS:
+        refuse_views_of_functions(base._cell, base)
     if len(base._cell) == 1:
         return
     list_all(base)
@@ -161,6 +267,8 @@ def _retake_views(base: Tensor) -> None:
 
     for view in living(base):
         if view._base is not base:
+            continue
+        if _made_in_function(view) is not None:
             continue
         parent, op, *statics = view._how
         fresh = APPLY[op.name](parent, **dict(zip(op.statics, statics, strict=True)))

@@ -219,7 +219,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     @property
     def grad_fn(self) -> Any:
-        return self._node
+        return None if self._node is None else self._node.usable()
 
     @property
     def grad(self) -> Tensor | None:

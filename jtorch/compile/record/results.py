@@ -68,8 +68,12 @@ def results_of(
         elif id(out) in tracer.places:
             found[k] = Argument(tracer.places[id(out)])
         elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()
+            if out._node is not None:  # a custom Function gave it back as it was
+                raise _more_than_views(tracer, out)
             source = tracer.arrays[id(out._data)]
             found[k] = ViewOf(source, out, is_leaf=out._requires_grad, cls=type(out))
+        elif isinstance(out, Tensor) and out._node is not None and tracer.made(out):
+            raise _more_than_views(tracer, out)
         else:
             found[k] = Copy(out) if is_made_anew(observer, out) else Same(out)
         seen.setdefault(id(out), k)
@@ -156,6 +160,13 @@ def _addresses(shape: tuple[int, ...], chain: tuple) -> np.ndarray:
     return view
 
 
+def _more_than_views(tracer: Tracer, out: Tensor) -> CompileError:
+    return CompileError(
+        f"{tracer.graphs.made.get(out._node) or user_source()}: '{tracer.name}' returns memory of a "
+        "tensor from outside with a graph that is more than views of it: return its .clone()"
+    )
+
+
 def _traced_result(
     tracer: Tracer, out: Tensor, index: int, grad_of: Tensor | None, base: Result | None
 ) -> Result:
@@ -171,10 +182,7 @@ def _traced_result(
             return ViewOf(source, out, sym.chain)
         viewed = _viewed(out)
         if viewed is None or (viewed._data is not source.array):
-            raise CompileError(
-                f"{tracer.graphs.made.get(out._node) or user_source()}: '{tracer.name}' returns memory of a "
-                "tensor from outside with a graph that is more than views of it: return its .clone()"
-            )
+            raise _more_than_views(tracer, out)
         return ViewOnTape(viewed, sym.chain)
     if grad_of is not None and not graph and not tracer.made(grad_of):
         return GradOf(grad_of)
