@@ -1,13 +1,15 @@
 """What guards cost per call, and that they notice: ``python -m benchmarks guards``.
 
-Guards on plain Python state cost something for each distinct read; models of any size announce changes by
+Guards on plain Python state cost something for each distinct read; models of any size tell of changes by
 themselves and cost nothing. At each size one randomly chosen value is changed, and the next call must see it.
+The third table sets, before each call, state that the function does not read: what the call takes then.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import statistics
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -111,8 +113,59 @@ def with_parameters(size: int, chosen: random.Random) -> tuple[float, int, bool]
     return cost, reads, noticed and compiled(x).item() == 2.0
 
 
+class Agent(nn.Module):
+    """A network that collects what it has seen, as agents do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2))
+        self.data: list[Any] = []
+
+    def forward(self, x: jtorch.Tensor) -> jtorch.Tensor:
+        return self.body(x)
+
+
+def foreign_changes(agent: Agent) -> dict[str, Callable[[], Any]]:
+    """Changes that a step of ``agent`` does not depend on."""
+    other = nn.Linear(2, 2)
+    return {
+        "nothing": lambda: None,
+        "agent.data = []": lambda: setattr(agent, "data", []),
+        "agent.fresh = object()": lambda: setattr(agent, "fresh", object()),
+        "other.note = object()": lambda: setattr(other, "note", object()),
+        "nn.Linear(2, 2)": lambda: nn.Linear(2, 2),
+        "agent.state_dict()": lambda: agent.state_dict(),
+        "agent.eval(), .train()": lambda: (agent.eval(), agent.train()),
+    }
+
+
+def with_foreign_state(samples: int) -> dict[str, float]:
+    """Microseconds of a training step right after each change, interleaved: medians."""
+    agent = Agent()
+    optimizer = jtorch.optim.Adam(agent.parameters())
+
+    @jtorch.compile
+    def step(x: jtorch.Tensor) -> jtorch.Tensor:
+        optimizer.zero_grad()
+        loss = agent(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, changes = jtorch.ones(4, 8), foreign_changes(agent)
+    times: dict[str, list[float]] = {name: [] for name in changes}
+    step(x), step(x)
+    for _ in range(samples):
+        for name, change in changes.items():
+            change()
+            start = time.perf_counter()
+            step(x)
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken) * 1e6 for name, taken in times.items()}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the two tables; 1 if a change went by unnoticed."""
+    """Print the tables; 1 if a change went by unnoticed."""
     p = argparse.ArgumentParser(prog="python -m benchmarks guards", description=__doc__)
     p.add_argument("--seed", type=int, default=0, help="of the values that are changed")
     p.add_argument("--quick", action="store_true", help="the smaller sizes alone: shows that it works")
@@ -126,6 +179,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             each = f"{cost * 1e3 / reads:11.1f}" if reads else f"{'-':>11}"
             print(f"{size:>10}  {reads:>13}  {cost:>14.2f}  {each}  {'yes' if noticed else 'NO':>14}")
             failed |= not noticed
+    print(f"{'changed before each call, not read':>36}  us/call")
+    for name, cost in with_foreign_state(20 if options.quick else 500).items():
+        print(f"{name:>36}  {cost:7.2f}")
     return int(failed)
 
 

@@ -34,7 +34,7 @@ from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
-from jtorch.core import config, watch
+from jtorch.core import config
 from jtorch.core import op as op_module
 from jtorch.core.errors import (
     CompileError,
@@ -163,7 +163,6 @@ class CompiledFunction:
             recordings = self._recordings
             ways = 0 if other is None else 1
             for plan in tuple(plans):
-                plan.is_as_before()
                 try:
                     result = MISS if plan is other else self._replay(plan, leaves, args, kwargs)
                 except OtherBranch:
@@ -185,11 +184,11 @@ class CompiledFunction:
                 self._use(found, plans, args, leaves, structure)
                 result = self._replay(found, leaves, args, kwargs)
                 if found.once:  # it has set modes that it was recorded without: look again
-                    watch.advance()
+                    found.subscription.expire("modes that it sets")
             if result is not MISS:
                 self.timings.first_call = time.perf_counter() - start
                 return result
-            if found.epoch == watch.structure[0]:  # else another thread changed something: look again
+            if not found.news:  # else another thread changed something: look again
                 raise _not_accepted(found, leaves, self.name)
         return self.function(*args, **kwargs)
 

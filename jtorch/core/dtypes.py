@@ -83,8 +83,8 @@ def set_default_dtype(d: dtype) -> None:
     global _default
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    _default = d
-    watch.advance()
+    before, _default = _default, d
+    watch.tell_all("the default dtype", lambda: _default is before)
 
 
 def of(numpy_dtype: np.dtype) -> dtype:

@@ -1,47 +1,221 @@
-"""How a compiled plan learns, at no cost per call, that something it relied on was changed outside.
+"""How a compiled plan learns, at no cost per call, that something it relies on was changed outside.
 
-Plans capture arrays, modules and optimizers. Asking each of them before each call would cost more than
-the call; instead whoever changes one of them says so here. Two channels:
+Plans rely on modules, optimizers and arrays. Asking each of them before each call would cost more than the
+call; instead whoever changes one of them tells so here: ``tell(container, key)``, where the container is the
+object's own dict, a dict of parameters, a list of groups, or an array. A plan has a ``Subscription`` to the
+facts that its recording went by, and hears of nothing else: what was not read never costs a call. What it
+hears of makes it look again at these facts, and at these alone, before its next call; what is as it was (a
+mode that was set and put back, an equal number) leaves the plan as it is.
 
-* ``structure``: an epoch that modules, optimizers, hooks and modes advance. A plan that sees another epoch
-  than its own is recorded again, unless all that was told meanwhile is as it was (``is_as_before``): modes
-  and flags that were set and put back.
-* ``captured``: the arrays that plans point into. Rebinding a tensor's data or switching its
-  ``requires_grad`` advances the epoch only when the array is one of those.
+What many plans may rely on without anybody knowing which (the default dtype, a method of ``Tensor``, hooks of
+all modules) is told to all of them: ``tell_all``.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
+import os
+import threading
 import types
 import weakref
-from collections import defaultdict, deque
-from collections.abc import Callable, Container
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from threading import active_count, get_ident
-from typing import Any, NamedTuple
+from threading import get_ident
+from typing import Any, Protocol
 
-structure = [0]
-captured: dict[int, Any] = {}
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+WHOLE: Any = type("Whole", (), {"__repr__": lambda self: "whole"})()  # the key of all that is in a container
+
+_listeners: dict[int, Listener | Subscription] = {}  # those who hear of everything, for a time
+_subscribers: dict[int, tuple[weakref.ref[Subscription], ...]] = {}  # by id of the container
+_everyone: dict[int, weakref.ref[Subscription]] = {}
+_joining = threading.RLock()  # finalizers, which leave, may come while the same thread joins
+
+
+def _fresh_lock() -> None:
+    # A fork may come while another thread of the parent joins; that thread does not exist in the child.
+    global _joining
+    _joining = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fresh_lock)
+
+
+class Fact(Protocol):
+    """Something that a plan relies on: part of ``container``, which it keeps alive."""
+
+    container: Any
+
+    def concerns(self, key: Any) -> bool:
+        """Whether it may be another one where ``key`` of the container was changed."""
+
+    def holds(self, key: Any) -> bool:
+        """Whether it is as it was, as far as ``key`` goes."""
+
+    def label(self, key: Any) -> str:
+        """How a message names what was told."""
+
+
+def tell(
+    container: Any, key: Any = WHOLE, before: Any = MISSING, holds: Callable[[], bool] | None = None
+) -> None:
+    """``key`` of ``container``, which was ``before``, has been changed. ``holds()`` says whether it is as it
+    was, where those who rely on it cannot tell."""
+    found = _subscribers.get(id(container))
+    if found is not None:
+        for reference in found:
+            subscription = reference()
+            if subscription is not None:
+                subscription.hear(id(container), key, holds)
+    if _listeners:
+        for listener in list(_listeners.values()):
+            listener.listen(container, key, before)
+
+
+def tell_all(what: str, holds: Callable[[], bool] = lambda: False) -> None:
+    """Something that any plan may rely on has changed; ``holds()`` says whether it is as it was."""
+    for reference in list(_everyone.values()):
+        subscription = reference()
+        if subscription is not None and not holds():
+            subscription.news.setdefault((0, what), (holds, what))
+    for listener in list(_listeners.values()):
+        listener.listen(None, what, MISSING)
+
+
+class Subscription:
+    """What one recording relies on, and which of that was told to be another one since.
+
+    It begins with the recording, when nobody knows yet what that goes by: whatever another thread
+    tells meanwhile counts as seen or not seen, nobody knows which. With ``close(facts)`` it is a subscription
+    to these.
+    """
+
+    __slots__ = ("__weakref__", "_facts", "_strange", "_thread", "news")
+
+    def __init__(self) -> None:
+        self.news: dict[tuple, tuple[Callable[[], bool], str]] = {}  # what was told: (holds, its label)
+        self._facts: dict[int, list[Fact]] = {}
+        self._strange: list[tuple[Any, Any]] = []
+        self._thread = get_ident()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """What the block records is what it will be a subscription for."""
+        _listeners[id(self)] = self
+        try:
+            yield
+        finally:
+            del _listeners[id(self)]
+
+    def close(self, facts: Iterable[Fact] = ()) -> None:
+        """The recording has ended and relies on ``facts``, as they are now."""
+        for fact in facts:
+            self._facts.setdefault(id(fact.container), []).append(fact)
+        reference = weakref.ref(self)
+        with _joining:
+            _everyone[id(self)] = reference
+            for k in self._facts:
+                _subscribers[k] = (*_living(k), reference)
+        weakref.finalize(self, _leave, id(self), tuple(self._facts)).atexit = False
+        for container, key in self._strange:
+            if container is None or any(f.concerns(key) for f in self._facts.get(id(container), ())):
+                self.expire("what another thread changed while it was recorded")
+                break
+
+    def listen(self, container: Any, key: Any, before: Any) -> None:
+        if get_ident() != self._thread:
+            self._strange.append((container, key))
+
+    def hear(self, where: int, key: Any, holds: Callable[[], bool] | None) -> None:
+        for fact in self._facts.get(where, ()):
+            if fact.concerns(key):
+                test = holds or partial(fact.holds, key)
+                if not test():
+                    self.news.setdefault((where, key, id(fact)), (test, fact.label(key)))
+
+    def expire(self, why: str) -> None:
+        """It holds no longer, whatever is put back."""
+        self.news[0, why] = _never, why
+
+    def is_as_before(self) -> bool:
+        """Whether all that was told is as it was; it is forgotten then.
+
+        Others may tell of more meanwhile. They do so after the change: so one that is forgotten with what was
+        told before is seen when the facts are looked at once more.
+        """
+        news = list(self.news.items())
+        if not all(holds() for _, (holds, _) in news):
+            return False
+        for identity, _ in news:
+            self.news.pop(identity, None)
+        if all(holds() for _, (holds, _) in news):
+            return True
+        for identity, told in news:
+            self.news.setdefault(identity, told)
+        return False
+
+    def told(self) -> list[str]:
+        """What was told and is not as it was, in words."""
+        return list(dict.fromkeys(label for holds, label in list(self.news.values()) if not holds()))
+
+
+def _never() -> bool:
+    return False
+
+
+def _living(where: int) -> tuple[weakref.ref[Subscription], ...]:
+    return tuple(r for r in _subscribers.get(where, ()) if r() is not None)
+
+
+def _leave(identity: int, containers: tuple[int, ...]) -> None:
+    with _joining:
+        _everyone.pop(identity, None)
+        for k in containers:
+            if left := _living(k):
+                _subscribers[k] = left
+            else:
+                _subscribers.pop(k, None)
+
+
+class Listener:
+    """What this thread tells for a time: (container, key, what was there before)."""
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self.heard: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
+
+    def listen(self, container: Any, key: Any, before: Any) -> None:
+        if get_ident() == self.thread:
+            self.heard.setdefault((id(container), key), (container, key, before))
+
+    def is_as_before(self) -> bool:
+        """Whether all of it is as it was, as far as that can be told."""
+        return all(
+            isinstance(container, dict)
+            and key is not WHOLE
+            and (now := dict.get(container, key, MISSING)).__class__ is before.__class__
+            and (now is before or (isinstance(before, _COMPARED) and now == before))
+            for container, key, before in self.heard.values()
+        )
+
 
 _COMPARED = (bool, int, str, type(None))
 
 
-class _Step(NamedTuple):
-    """One advance of the epoch, told by ``thread``. Where ``owner()`` is somebody, its attribute ``name`` was
-    ``before``; else nobody can tell whether it is as it was."""
+@contextmanager
+def listening() -> Iterator[Listener]:
+    """Within this block it is heard what this thread tells."""
+    listener = Listener()
+    _listeners[id(listener)] = listener
+    try:
+        yield listener
+    finally:
+        del _listeners[id(listener)]
 
-    epoch: int
-    thread: int
-    owner: Callable[[], Any] | None
-    name: str
-    before: Any
-
-
-_numbers = itertools.count(1)  # no two threads get one
-_steps: deque[_Step] = deque(maxlen=1 << 14)
 
 # In a thread that records a function: the generators it seeded or gave a state, by id, and where they were.
 moved: ContextVar[dict[int, tuple[Any, tuple[int, int]]] | None] = ContextVar("jtorch_moved", default=None)
@@ -73,8 +247,6 @@ class Journal:
         for identity, (_, _, put) in reversed(self._changes.items()):
             if identity not in known:
                 put(self._before[identity])
-        if self._changes:
-            advance()
         self._forget()
 
     def _forget(self) -> None:
@@ -113,90 +285,47 @@ def note_attribute(owner: Any, name: str) -> None:
         noting.note(owner, facts, name, lambda: facts.get(name, facts), put)
 
 
-def advance(owner: Any = None, name: str = "", before: Any = None) -> None:
-    """Something that any plan may rely on has changed: the attribute ``name`` of ``owner``, which was
-    ``before``, where that is known."""
-    known = owner is not None and before.__class__ in _COMPARED
-    epoch = next(_numbers)
-    told = (weakref.ref(owner), name, before) if known else (None, "", None)  # keeps nothing alive
-    _steps.append(_Step(epoch, get_ident(), *told))
-    structure[0] = epoch
-
-
-def touched(array: Any, owner: Any = None, name: str = "", before: Any = None) -> None:
-    """The tensor that holds ``array`` was rebound or changed its ``requires_grad``."""
-    if id(array) in captured:
-        advance(owner, name, before)
-
-
-def _since(epoch: int) -> list[_Step] | None:
-    """The steps after ``epoch``, the newest first; None where they are not all known any more."""
-    for _ in range(3):
-        found: list[_Step] = []
-        try:
-            for step in reversed(_steps):
-                if step.epoch <= epoch:
-                    return found
-                found.append(step)
-            return found if len(_steps) < (_steps.maxlen or 0) else None
-        except RuntimeError:  # another thread told of something meanwhile
-            pass
-    return None
-
-
-def is_as_before(epoch: int) -> bool:
-    """Whether all that was told since ``epoch`` is as it was then: what was set has been put back."""
-    steps = _since(epoch)
-    if steps is None or len(steps) != structure[0] - epoch:
-        return False
-    first: dict[tuple[int, str], _Step] = {}
-    for step in steps:
-        owner = None if step.owner is None else step.owner()
-        if owner is None:
-            return False
-        first[id(owner), step.name] = step
-    return all(map(_is_put_back, first.values()))
-
-
-def _is_put_back(step: _Step) -> bool:
-    assert step.owner is not None
-    try:
-        now = object.__getattribute__(step.owner(), step.name)
-    except AttributeError:
-        return False
-    return now.__class__ is step.before.__class__ and now == step.before
-
-
-def own_since(epoch: int) -> bool:
-    """Whether only this thread has told of something since ``epoch``."""
-    steps, mine = _since(epoch), get_ident()
-    if steps is None:
-        return active_count() == 1
-    return all(step.thread == mine for step in steps)
-
-
 class TellingClass(type):
-    """A class that says so when a method of it is replaced."""
+    """A class that says so when a method of it is replaced. Plain values that users hang on a class of their
+    own are read by their code alone, which is watched."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
+        before = vars(cls).get(name, MISSING)
         super().__setattr__(name, value)
-        advance()
+        if not (_is_plain(before) and _is_plain(value)) or _is_ours(cls, name):
+            _tell_of_entry(cls, name, before)
 
     def __delattr__(cls, name: str) -> None:
+        before = vars(cls).get(name, MISSING)
         super().__delattr__(name)
-        advance()
+        _tell_of_entry(cls, name, before)
+
+
+def _is_plain(value: Any) -> bool:
+    return not callable(value) and not hasattr(type(value), "__get__")
+
+
+def _is_ours(cls: type, name: str) -> bool:
+    """Whether a class of the library's has something under ``name``."""
+    return any(name in vars(base) for base in cls.__mro__ if base.__module__.startswith("jtorch."))
 
 
 class TellingModule(types.ModuleType):
     """A module of functions that library code calls by name: it says so when one of them is replaced."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        before = vars(self).get(name, MISSING)
         super().__setattr__(name, value)
-        advance()
+        _tell_of_entry(self, name, before)
 
     def __delattr__(self, name: str) -> None:
+        before = vars(self).get(name, MISSING)
         super().__delattr__(name)
-        advance()
+        _tell_of_entry(self, name, before)
+
+
+def _tell_of_entry(owner: Any, name: str, before: Any) -> None:
+    tell_all(f"{name!r} of {owner.__name__}", lambda: vars(owner).get(name, MISSING) is before)
 
 
 _CHANGING = (
@@ -210,18 +339,20 @@ def _telling(cls: type) -> type:
     for name in _CHANGING:
         method = getattr(cls, name, None)
         if method is not None:
-            setattr(cls, name, _and_advance(method))
+            setattr(cls, name, _and_tell(method))
     return cls
 
 
-def _and_advance(method: Any) -> Any:
+def _and_tell(method: Any) -> Any:
     @functools.wraps(method)
     def changing(self: Any, *args: Any, **kwargs: Any) -> Any:
-        advance()
         noting = journal.get()
         if noting is not None:
             noting.note(self, self, None, partial(_copied, self), partial(_refill, self))
-        return method(self, *args, **kwargs)
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            tell(self)
 
     return changing
 

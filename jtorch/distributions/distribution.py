@@ -31,8 +31,10 @@ class Distribution:
         """Whether distributions made from now on check their arguments, unless told otherwise."""
         if value not in (True, False):
             raise ValueError
-        Distribution._validate_args = value
-        watch.advance()  # recordings hold the checks, or not
+        before, Distribution._validate_args = Distribution._validate_args, value
+        watch.tell_all(  # recordings hold the checks, or not
+            "validate_args of all distributions", lambda: Distribution._validate_args == before
+        )
 
     def __init__(
         self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None

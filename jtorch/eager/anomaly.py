@@ -60,8 +60,9 @@ class set_detect_anomaly:  # noqa: N801
 def _set(modes: list[bool]) -> None:
     if bool(modes) != bool(ACTIVE):
         (WATCHERS.append if modes else WATCHERS.remove)(remember_stack)
+    before = list(ACTIVE)
     ACTIVE[:] = modes
-    watch.advance()  # compiled functions run eagerly meanwhile
+    watch.tell_all("detect_anomaly", lambda: before == ACTIVE)  # compiled functions run eagerly meanwhile
 
 
 def is_anomaly_enabled() -> bool:

@@ -7,6 +7,7 @@ Operators and most methods are installed from the op table by ``eager/methods.py
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -210,7 +211,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             noting.note(self, self, "requires_grad", lambda: self._requires_grad, put)
         if self._requires_grad != bool(requires_grad):
             self._requires_grad = bool(requires_grad)
-            watch.touched(self._data, self, "_requires_grad", not self._requires_grad)
+            watch.tell(self._data, "requires_grad", holds=_has(self, "_requires_grad", not requires_grad))
         return self
 
     @property
@@ -295,8 +296,8 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             )
         if self._data is not value._data:
             op_module.CONTEXT.get().evaluator.rebinding(self)
-        watch.touched(self._data)
-        self._data = value._data
+        before, self._data = self._data, value._data
+        watch.tell(before, "data", holds=_has(self, "_data", before))
 
     @property
     def output_nr(self) -> int:
@@ -325,7 +326,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             return self._node.register_tensor_hook(_on_output(hook, self._index))
-        self._hooks, handle = add_hook(self._hooks, hook, partial(watch.touched, self._data))
+        self._hooks, handle = add_hook(self._hooks, hook, partial(watch.tell, self._data, "hooks"))
         return handle
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
@@ -336,7 +337,9 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        self._hooks, handle = add_hook(self._hooks, PostAccumulate(hook), partial(watch.touched, self._data))
+        self._hooks, handle = add_hook(
+            self._hooks, PostAccumulate(hook), partial(watch.tell, self._data, "hooks")
+        )
         return handle
 
     # -- out to Python and NumPy -------------------------------------------------------------------------
@@ -416,6 +419,12 @@ def _concrete(tensor: Tensor, wanted_by: str) -> np.ndarray:
     if data.__class__ is np.ndarray:
         return op_module.CONTEXT.get().evaluator.concrete(data, wanted_by)
     return data.concrete(wanted_by)
+
+
+def _has(tensor: Tensor, name: str, value: Any) -> Callable[[], bool]:
+    """Whether the slot ``name`` of a tensor holds ``value``, for who asks later."""
+    reference = weakref.ref(tensor)
+    return lambda: getattr(reference(), name, None) is value
 
 
 def _on_output(hook: Callable, index: int) -> Callable:

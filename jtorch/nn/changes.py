@@ -66,7 +66,7 @@ class Changeable(Tree):
                 changed = fn(buffer)
                 if changed is not buffer:
                     self._buffers[name] = changed
-                    watch.advance()
+                    watch.tell(self._buffers)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:

@@ -58,7 +58,7 @@ class _Indexed(Module):
             fresh = {n: m for n, m in self._modules.items() if any(m is k for k in modules)}
         self._modules.clear()
         self._modules.update(fresh)
-        watch.advance()
+        watch.tell(self._modules)
 
     def append(self, module: Module) -> Self:
         """Add a module at the end."""
@@ -208,7 +208,7 @@ class ModuleDict(Module):
 
     def __delitem__(self, key: str) -> None:
         del self._modules[key]
-        watch.advance()
+        watch.tell(self._modules)
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -230,7 +230,7 @@ class ModuleDict(Module):
 
     def clear(self) -> None:
         self._modules.clear()
-        watch.advance()
+        watch.tell(self._modules)
 
     def pop(self, key: str) -> Module:
         """Remove and return the module called ``key``."""

@@ -25,9 +25,11 @@ REGISTRATION: dict[str, OrderedDict[int, Callable]] = {
 
 
 def _add(hooks: OrderedDict[int, Callable], hook: Callable) -> RemovableHandle:
+    before = dict(hooks)
+
     def changed() -> None:
         CALLS[:] = [d for d in (FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD) if d]
-        watch.advance()
+        watch.tell_all("hooks of all modules", lambda: hooks == before)
 
     return add_hook(hooks, hook, changed)[1]
 

@@ -42,7 +42,7 @@ class Hooked:
         """Add ``hook`` at the end, or the front, and tell compiled plans now and when it is removed."""
         self.__dict__["_hooked"] = True
         hooks = getattr(self, name)
-        _, handle = add_hook(hooks, hook, watch.advance)
+        _, handle = add_hook(hooks, hook, functools.partial(watch.tell, self.__dict__, name))
         if prepend:
             hooks.move_to_end(handle.id, last=False)
         return handle

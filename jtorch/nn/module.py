@@ -21,7 +21,7 @@ from jtorch.nn.global_hooks import registering
 from jtorch.nn.hook_methods import HOOKS, Hooked
 from jtorch.nn.parameter import Buffer, Parameter
 
-_PLAIN = (bool, int, float, str, type(None))  # compared by value, also in tuples: equal means no change
+_OF_ALL = ("__dict__", "__class__")
 
 
 class Module(Changeable, Hooked):
@@ -95,12 +95,21 @@ class Module(Changeable, Hooked):
             return
         if self._set_registered(name, value):
             return
-        before = facts.get(name, self)
+        before = facts.get(name, watch.MISSING)
         if watch.journal.get() is not None:
             watch.note_attribute(self, name)
+        if name in _OF_ALL:
+            self._set_of_all(name, value)
+            return
         object.__setattr__(self, name, value)
-        if before is not value and not _unchanged(before, value):
-            watch.advance(self, name, before)
+        if before is not value:
+            watch.tell(facts, name, before)
+
+    def _set_of_all(self, name: str, value: Any) -> None:
+        """What any attribute may depend on."""
+        before = getattr(self, name)
+        object.__setattr__(self, name, value)
+        watch.tell_all(f"{name} of a {_typename(self)}", lambda: getattr(self, name) is before)
 
     def _set_buffer(self, name: str, value: Buffer) -> None:
         if "_buffers" not in self.__dict__:
@@ -108,6 +117,7 @@ class Module(Changeable, Hooked):
         if name in self._parameters or name in self._modules:
             self._set_registered(name, value)  # raises: a buffer takes no parameter's or module's place
         self.__dict__.pop(name, None)
+        watch.tell(self.__dict__, name)
         self.register_buffer(name, value, value.persistent)
 
     def _set_registered(self, name: str, value: Any) -> bool:
@@ -124,15 +134,16 @@ class Module(Changeable, Hooked):
                 )
             if held[name] is not value:
                 held[name] = registering(_KIND[place].split()[-1], self, name, value)
-                watch.advance()
+                watch.tell(held)
             return True
         return False
 
     def _forget(self, name: str, keep: dict | None = None) -> None:
         """Drop ``name`` wherever it is registered or set, but in ``keep``."""
         for place in (self.__dict__, self._parameters, self._buffers, self._modules):
-            if place is not keep:
-                place.pop(name, None)
+            if place is not keep and name in place:
+                del place[name]
+                watch.tell(place, name)
         self._non_persistent_buffers_set.discard(name)
 
     def __delattr__(self, name: str) -> None:
@@ -140,11 +151,13 @@ class Module(Changeable, Hooked):
             if name in place:
                 del place[name]
                 self._non_persistent_buffers_set.discard(name)
+                watch.tell(place)
                 break
         else:
             watch.note_attribute(self, name)
+            before = self.__dict__.get(name, watch.MISSING)
             object.__delattr__(self, name)
-        watch.advance()
+            watch.tell(self.__dict__, name, before)
 
     def __dir__(self) -> list[str]:
         registered = [*self._parameters, *self._modules, *self._buffers]
@@ -167,7 +180,7 @@ class Module(Changeable, Hooked):
                 "the forward() method."
             )
         self._parameters[name] = registering("parameter", self, name, param)
-        watch.advance()
+        watch.tell(self._parameters)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but no parameter; only persistent ones are in the state dict."""
@@ -182,7 +195,7 @@ class Module(Changeable, Hooked):
             self._non_persistent_buffers_set.discard(name)
         else:
             self._non_persistent_buffers_set.add(name)
-        watch.advance()
+        watch.tell(self._buffers)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under ``name``."""
@@ -197,7 +210,7 @@ class Module(Changeable, Hooked):
 
     def _set_module(self, name: str, module: Module | None) -> None:
         self._modules[name] = registering("module", self, name, module)
-        watch.advance()
+        watch.tell(self._modules)
 
     def _check_name(self, kind: str, name: str, place: dict) -> None:
         if "_parameters" not in self.__dict__:
@@ -231,6 +244,7 @@ class Module(Changeable, Hooked):
         """Let ``compiled`` answer the calls of this module."""
         self.__dict__["_compiled_call_impl"] = compiled
         self.__dict__["_hooked"] = True  # the way of calls that are not plain
+        watch.tell(self.__dict__)
 
     # -- state -------------------------------------------------------------------------------------------
 
@@ -300,6 +314,7 @@ class Module(Changeable, Hooked):
         self.__dict__.update(facts)
         for name in HOOKS:
             self.__dict__.setdefault(name, OrderedDict())
+        watch.tell(self.__dict__)
 
     # -- text --------------------------------------------------------------------------------------------
 
@@ -334,17 +349,6 @@ _REGISTERED = (
 def _indent(text: str) -> str:
     first, *rest = text.split("\n")
     return "\n".join([first, *("  " + line for line in rest)])
-
-
-def _unchanged(before: Any, value: Any) -> bool:
-    """Whether a plain value took the place of an equal one; in tuples also of the very same object."""
-    if type(before) is not type(value):
-        return False
-    if isinstance(value, tuple):
-        return len(before) == len(value) and all(
-            a is b or _unchanged(a, b) for a, b in zip(before, value, strict=True)
-        )
-    return isinstance(value, _PLAIN) and before == value
 
 
 def _typename(value: Any) -> str:

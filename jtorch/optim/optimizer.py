@@ -184,7 +184,7 @@ class Optimizer(Hooked):
         self.param_groups.append(group)
         self._has_state = False
         self._compiled = None
-        watch.advance()
+        watch.tell(self.param_groups)
 
     def _check_new(self, group: dict[str, Any]) -> None:
         ids = {id(p) for p in group["params"]}
@@ -256,9 +256,9 @@ class Optimizer(Hooked):
                 state[k] = facts
         for group, saved in pairs:
             self._replace_options(group, saved)
-        self.state = state
+        before, self.state = self.state, state
         self._has_state = False
-        watch.advance()
+        watch.tell(before, holds=lambda: self.state is before)
         for hook in list(self._hooks["load_state_dict_post"].values()):
             hook(self)
 

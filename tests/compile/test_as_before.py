@@ -4,7 +4,6 @@ counts.
 
 from __future__ import annotations
 
-import gc
 import threading
 
 import numpy as np
@@ -14,7 +13,6 @@ import jtorch
 from jtorch import nn
 from jtorch.compile import api
 from jtorch.compile.run import compiled
-from jtorch.core import watch
 
 
 class Net(nn.Module):
@@ -135,27 +133,29 @@ def test_each_mode_has_its_plan_over_epochs_and_sizes():
     assert [len(f.retraces) for f in (step, evaluate)] == [1, 1]  # the other size
 
 
-def test_more_steps_than_are_kept_are_not_as_before(monkeypatch):
-    net = Net()
-    f = jtorch.compile(lambda x: net(x).sum())
-    x = jtorch.ones(3, 4)
-    f(x)
-    for _ in range(watch._steps.maxlen + 10):
-        watch.advance(net, "scale", net.scale)
-    f(x)
-    assert [entry.outcome for entry in f.retraces] == ["confirmed"]
+def _entries(net):
+    net.note = [1]
+    net.layer.register_buffer("more", jtorch.ones(1))
+    del net.layer.more
 
 
-def test_an_owner_that_is_gone_tells_nothing():
-    net, other = Net(), Net()
-    f = jtorch.compile(lambda x: net(x).sum())
-    f(jtorch.ones(3, 4))
-    other.eval()
-    other.train()
-    assert watch.is_as_before(f._latest.epoch)
-    del other
-    gc.collect()
-    assert not watch.is_as_before(f._latest.epoch)
+def _hook_removed(net):
+    net.layer.register_forward_hook(lambda module, args, out: out * 2).remove()
+
+
+def _submodule_back(net):
+    layer, net.layer = net.layer, nn.Linear(4, 4)
+    net.layer = layer
+
+
+def _default_dtype(net):
+    jtorch.set_default_dtype(jtorch.float64)
+    jtorch.set_default_dtype(jtorch.float32)
+
+
+@pytest.mark.parametrize("change", [_entries, _hook_removed, _submodule_back, _default_dtype])
+def test_structure_that_is_put_back_costs_no_recording(change):
+    test_what_is_put_back_costs_no_recording(change)
 
 
 # -- another thread ------------------------------------------------------------------------------------------
@@ -170,10 +170,10 @@ def _elsewhere(change):
 class Scaled(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layer = nn.Linear(4, 4)
+        self.layer, self.scale = nn.Linear(4, 4), 1
 
     def forward(self, x):
-        return self.layer(x).tanh() * (0 if self.training else 1)
+        return self.layer(x).tanh() * (0 if self.training else self.scale)
 
 
 def test_what_another_thread_changes_while_a_plan_is_made_is_seen(monkeypatch):
@@ -194,13 +194,13 @@ def test_what_another_thread_changes_while_a_plan_is_made_is_seen(monkeypatch):
 
 
 def test_where_another_thread_never_rests_the_call_runs_eagerly(monkeypatch):
-    net = Scaled()
+    net = Scaled().eval()
     f = jtorch.compile(lambda x: net(x) + 1)
     real, made = api.capture, []
 
     def restless(*args):
         made.append(real(*args))
-        _elsewhere(lambda: net.train(not net.training))
+        _elsewhere(lambda: setattr(net, "scale", net.scale + 1))
         return made[-1]
 
     monkeypatch.setattr(api, "capture", restless)

@@ -139,7 +139,7 @@ def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
             "a data-dependent branch", "the ways recorded", "another way",
             "each way is recorded once, up to max_branches: jtorch.where has both in one",
         )  # fmt: skip
-    if "WATCH" in test:
+    if "plan.news" in test:
         return Change(
             "a module, optimizer, hook or mode that the function may use", "", "",
             "change modules and optimizers between calls only where the program asks for it",

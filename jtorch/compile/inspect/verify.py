@@ -21,7 +21,6 @@ from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.record.returned import Output
 from jtorch.compile.record.snapshot import Snapshot, graph_arguments
 from jtorch.compile.run.caller import MISS
-from jtorch.core import watch
 from jtorch.core.errors import CompileError, FailedCheck, OtherBranch, VerifyError
 from jtorch.eager import engine
 from jtorch.eager.tensor import Tensor, wrap
@@ -80,11 +79,11 @@ class _Verification:
 
     def run(self, eager: Callable[[], Any]) -> Any:
         inputs = graph_arguments(self.plan.capture.inputs, self.leaves)
-        current = self.plan.epoch == watch.structure[0]
+        current = not self.plan.news
         _, expected = self._observe(eager, retain=False)
         self.snapshot.restore()
         if current and self.plan.capture.written:  # what eager mode changed is as it was
-            self.plan.epoch = watch.structure[0]
+            self.plan.news.clear()
         results, found = self._observe(lambda: self.plan.call(tuple(self.leaves)), retain=True)
         tolerance = Tolerance(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
         if isinstance(found.error, FailedCheck) and expected.error is not None:

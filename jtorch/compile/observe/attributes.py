@@ -152,6 +152,7 @@ def content_of(cell: types.CellType) -> Any:
 def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """Of a module's own state only changes during the recording matter: it tells of others."""
     facts = owner.__dict__
+    observer.relied.meet(owner)
     if name in _MODULE_FACTS:
         if observer.on_the_way_back and name == "training":
             observer.read(ItemRead, frame, facts, name, facts[name], guarded=False)

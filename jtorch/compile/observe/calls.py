@@ -215,6 +215,9 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
                 read_attribute(observer, stop.frame, value, "step")
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
+        if args and _is_method_of_module(callee, args[0]):
+            observer.relied.meet(args[0])
+            args = args[1:]
         _hand_over(observer, stop.frame, args, objects=False)
         return
     changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
@@ -240,6 +243,14 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _hand_over(observer, stop.frame, args, hashes=True)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
+
+
+def _is_method_of_module(callee: types.FunctionType, owner: Any) -> bool:
+    """Whether it is known what the method may read of its module: see ``relied``. Those that the interpreter
+    calls by itself, to print or to copy, read anything."""
+    if kind_of(type(owner)) is not Kind.MODULE or callee.__name__.startswith("__"):
+        return False
+    return getattr(find(type(owner), callee.__name__), "__code__", None) is callee.__code__
 
 
 def _see_setting(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> bool:

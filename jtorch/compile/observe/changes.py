@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.core import watch
 from jtorch.core.errors import CompileError, Source
 from jtorch.eager.hooks import RemovableHandle
 from jtorch.eager.tensor import Tensor
@@ -52,8 +51,6 @@ class Noted:
                 _restore(owner, before)
                 changed.append((owner, source, name))
         self._before.clear()
-        if changed:
-            watch.advance()
         return changed
 
     def check(self, function: str) -> None:

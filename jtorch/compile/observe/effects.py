@@ -17,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.guards import MISSING, PLAIN, same, told
+from jtorch.compile.observe.guards import MISSING, PLAIN, told
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.core import watch
 from jtorch.core.errors import Restart
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
-
-STATIC: set[tuple[int, Any]] = set()  # attributes of modules that some recording holds for constant
 
 
 class Counting(Restart):
@@ -59,13 +57,13 @@ class Place:
         return self.container[self.key]
 
     def put(self, value: Any) -> None:
-        tells = self.of_module and self.identity in STATIC and not same(self.get(), value)
+        before = self.get() if self.of_module else value
         if value is MISSING:
             self.container.pop(self.key, None)
         else:
             self.container[self.key] = value
-        if tells:
-            watch.advance()
+        if before is not value:
+            watch.tell(self.container, self.key, before)
 
     def snapshot(self) -> Callable[[], None]:
         """What makes it again as it is now."""

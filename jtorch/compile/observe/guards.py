@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core import watch
 from jtorch.core.errors import Source
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -26,7 +27,7 @@ _COMPARED = (*PLAIN, tuple)
 _EXACT = frozenset(_COMPARED)
 # What looking again raises where something is no more
 GONE = (KeyError, IndexError, AttributeError, ValueError, TypeError)
-MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+MISSING = watch.MISSING
 
 
 def same(now: Any, before: Any) -> bool:

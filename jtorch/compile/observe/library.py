@@ -25,6 +25,7 @@ _THROUGH_EVALUATOR = ("jtorch.optim.", "jtorch.amp.grad_scaler")  # in the metho
 def see_module(observer: Any, frame: types.FrameType | None, module: Any) -> None:
     """``module`` is called: the classes of it and of what it may call in turn, and their lists."""
     stack = [module]
+    observer.relied.meet(module)
     while stack:
         module = stack.pop()
         if id(module) in observer.modules:

@@ -67,11 +67,13 @@ from jtorch.compile.observe.kinds import (
     kind_of,
     lends_memory,
 )
+from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Table, table_of
 from jtorch.core import library_threads, watch
 from jtorch.core.errors import CompileError, Source, noting
 from jtorch.eager.tensor import Tensor
+from jtorch.nn.module import Module
 
 # From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
 Question = Callable[[Callable[[str, Any], str]], str]
@@ -86,6 +88,7 @@ _IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 _APART = (logging.__file__, warnings.__file__, library_threads.__file__)
 _NATIVE = str(Path(watch.__file__).parents[1] / "native")
 _WARNED: set[tuple[str, int]] = set()
+_CALL_OF_MODULES = Module.__call__.__code__
 
 if sys.version_info >= (3, 12):
     from jtorch.compile.observe.monitoring import quietly as quietly
@@ -111,6 +114,7 @@ class Observer:
         self.refused: list[BaseException] = []  # what ended the recording, whatever the function did then
         self.versions_before: dict[int, tuple[list, int]] = {}  # id of a moved version cell -> it, as it was
         self.modules: dict[int, Any] = {}  # those that were called, see ``library``
+        self.relied = Relied()
         self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves
@@ -165,6 +169,9 @@ class Observer:
         """A function is called: what of it is looked at, and whether to ask again at its next call."""
         code = frame.f_code
         if self.is_apart(frame):
+            return None, True
+        if code is _CALL_OF_MODULES:
+            self.relied.meet(frame.f_locals["self"])
             return None, True
         file = code.co_filename
         if file in _APART or file.startswith(_NATIVE) or (
@@ -245,6 +252,8 @@ class Observer:
         if kind in _IGNORED or id(value) in self.outside or id(value) in self.inside:
             return
         self.outside[id(value)] = value
+        if kind is Kind.MODULE:
+            self.relied.meet(value)
         parts: Iterable[Any] = ()
         if kind is Kind.TUPLE:
             parts = value
@@ -415,6 +424,8 @@ class Observer:
         while stack:
             value = stack.pop()
             kind = kind_of(type(value))
+            if kind is Kind.MODULE:
+                self.relied.hand(value)
             if kind in _IGNORED or kind is Kind.MODULE or id(value) in seen:
                 continue
             if isinstance(value, logging.Logger):  # which keeps what it has been asked

@@ -94,18 +94,17 @@ class Callee:
             tensor._requires_grad = needs_grad
             tensors.append(tensor)
         args, kwargs = unflatten(self.structure, leaves)
-        epoch = watch.structure[0]
         before = op_module.CONTEXT.get()
         try:  # before the change: Ctrl-C may come right after it
             op_module.CONTEXT.set(Context(self.guard, self.grad))
-            with noting() as refused:
+            with noting() as refused, watch.listening() as heard:
                 returned = self.function(*args, **kwargs)
         finally:
             op_module.CONTEXT.set(before)
         if refused:  # which it caught
             raise refused[0]
         self._check_arguments(tensors, (args, kwargs), leaves)
-        if watch.structure[0] != epoch and not watch.is_as_before(epoch):
+        if not heard.is_as_before():
             raise self.error(
                 "changes a module, an optimizer or a mode", "Do that before or after the compiled function."
             )

@@ -13,17 +13,18 @@ import numpy as np
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe
-from jtorch.compile.observe.effects import STATIC, Counting, Place
+from jtorch.compile.observe.effects import Counting, Place
 from jtorch.compile.observe.fact_guards import ArrayRead
-from jtorch.compile.observe.guards import ItemRead, Read
+from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
 from jtorch.compile.observe.questions import ArgumentReached, TensorRead
+from jtorch.compile.observe.relied import relied_on
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import callees
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.deferred_backward import Later, way_back
-from jtorch.compile.record.inputs import Input, ScalarInput
+from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.record.items import Digits
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Result, Same
@@ -76,7 +77,8 @@ class Capture:
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
-    epoch: int = 0  # of ``watch.structure``, when it began
+    relied: list[Any] = field(default_factory=list)  # what others tell of, see ``relied``
+    subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to that
 
     def open(self, returned: Any) -> tuple[list[Any], Any]:
         """Leaves and structure of what a call returned, where outside containers count as leaves."""
@@ -87,17 +89,26 @@ class Capture:
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
+    subscription = watch.Subscription()
+    with subscription.recording():
+        made = _captured(function, leaves, structure, context, name)
+        made.subscription = subscription
+        subscription.close(made.relied)
+    return made
+
+
+def _captured(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
     digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     log: list[Any] = []
-    epoch = watch.structure[0]
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
         try:
             made = _capture(function, leaves, structure, context, observer, fixed, counts, digits, log)
             callees.hand_over(log)
-            made.epoch = epoch
+            captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
+            made.relied = relied_on(observer, made.plain, captured)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
             array = leaves[found.place]._data
@@ -165,7 +176,6 @@ def _capture(
     check_reads(made.plain, name)
     callees.finish(tracer, made.plain)
     _check_scalars(tracer, name)
-    STATIC.update((id(r.container), r.key) for r in made.plain if not r.guarded and isinstance(r, ItemRead))
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
         for k, t in made.traced.items()

@@ -6,7 +6,7 @@ small step does. For a step of two tensors it reads
     def call(leaves):
         context = CONTEXT.get()
         if not (context.evaluator is EAGER and context.mode == 1 and not SAVED_HOOKS.get()
-                and WATCH[0] == plan.epoch): return MISS
+                and (not plan.news or plan.is_as_before())): return MISS
         a0, a1 = leaves
         ...
         try:
@@ -48,7 +48,6 @@ from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owne
 from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.runner import failure
 from jtorch.core import op as op_module
-from jtorch.core import watch
 from jtorch.core.errors import CompileError, FailedCheck, OtherBranch
 from jtorch.core.op import Context
 from jtorch.eager import tensor as tensors
@@ -86,7 +85,7 @@ class _Caller:
         self.views: dict[tuple, str] = {}  # results that are views on the tape -> their names here
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "SAVED_HOOKS": IN_FORCE, "EAGER": EAGER,
-            "WATCH": watch.structure, "MISS": MISS,
+            "MISS": MISS,
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
             "empty": np.empty, "run": plan.runner.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
@@ -152,7 +151,7 @@ class _Caller:
         self.add("context = CONTEXT.get()")
         self.miss_unless(
             f"context.evaluator is EAGER and context.mode == {self.context.mode} and not SAVED_HOOKS.get() "
-            "and WATCH[0] == plan.epoch"
+            "and (not plan.news or plan.is_as_before())"
         )
         n = len(self.leaves)
         self.miss_unless(f"len(leaves) == {n}")

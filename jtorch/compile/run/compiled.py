@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -113,9 +112,8 @@ class CompiledPlan:
         self.runner = self.program.runner
         self.gradients.move = lambda k, address: self.runner.move(Place(Where.GRAD, k), address)
         self._follow_versions()
-        self._watch()
         self.statics = _statics(leaves)
-        self.epoch = _epoch_of(capture)
+        self.rely_on(capture.subscription)
         self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
         self.clock.stop_with(self.call)
 
@@ -160,36 +158,29 @@ class CompiledPlan:
                 for cell in entry.cells.values():
                     follow(cell, self.clock, self.capture.effects.advances[id(cell)])
 
-    def _watch(self) -> None:
-        for entry in self.capture.inputs:
-            if isinstance(entry, ArrayInput) and entry.argument is None:
-                key = id(entry.array)
-                watch.captured[key] = watch.captured.get(key, 0) + 1
-                weakref.finalize(self, _unwatch, key)
-
     # -- being asked ----------------------------------------------------------------------------------------
 
     def accepts_again(self, capture: Capture, leaves: list[Any], context: Context) -> bool:
         """After something outside changed: whether this plan still is what recording gives. If so it is
-        stamped again."""
-        if self.epoch == watch.structure[0] or not self.same_program(capture):
+        subscribes anew."""
+        if not self.news or not self.same_program(capture):
             return False
         if not all(map(alike, self.statics, _statics(leaves))):
             return False
-        before, self.epoch = self.epoch, _epoch_of(capture)
         call = caller.make(self, leaves, context)
         if call.source != self.call.source:  # type: ignore[attr-defined]
-            self.epoch = before
             return False
+        self.rely_on(capture.subscription)
         return True
 
+    def rely_on(self, subscription: watch.Subscription) -> None:
+        """What others tell ``subscription`` of makes the plan look again; there is nothing in ``news`` where
+        all is as it was recorded."""
+        self.subscription, self.news = subscription, subscription.news
+
     def is_as_before(self) -> bool:
-        """Whether what was changed outside since is as it was. If so the plan is stamped again."""
-        now = watch.structure[0]
-        if self.epoch == now or not watch.is_as_before(self.epoch):
-            return False
-        self.epoch = now
-        return True
+        """Whether what was told is as it was when the plan was recorded."""
+        return self.subscription.is_as_before()
 
     def holds_for_one_call(self, capture: Capture) -> None:
         """Note in ``once`` whether ``capture``, a recording of this plan, has left modules in modes, or
@@ -208,16 +199,6 @@ class CompiledPlan:
             return False
         pairs = zip(mine.inputs, other.inputs, strict=True)
         return all(_identity(a) == _identity(b) for a, b in pairs) and _facts(mine) == _facts(other)
-
-
-_NEVER = -1  # no epoch of ``watch.structure``
-
-
-def _epoch_of(capture: Capture) -> int:
-    """The epoch for which ``capture`` holds: none where another thread has changed something since it began,
-    for nobody knows what of that the function saw."""
-    now = watch.structure[0]
-    return now if watch.own_since(capture.epoch) else _NEVER
 
 
 def _facts(capture: Capture) -> tuple:
@@ -260,12 +241,6 @@ def _question_facts(question: Question) -> tuple:
 def _statics(leaves: list[Any]) -> list[Any]:
     """The arguments that guards compare with themselves."""
     return [None if isinstance(a, Tensor) or a.__class__ is float else a for a in leaves]
-
-
-def _unwatch(key: int) -> None:
-    watch.captured[key] = watch.captured.get(key, 1) - 1
-    if not watch.captured[key]:
-        del watch.captured[key]
 
 
 def _identity(entry: Input) -> Any:

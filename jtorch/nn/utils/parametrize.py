@@ -31,7 +31,7 @@ class _Cache:
         self.depth += change
         if not self.depth:
             self.values.clear()
-        watch.advance(self, "depth", before)
+        watch.tell_all("parametrize.cached()", lambda: self.depth == before)
 
 
 CACHE = _Cache()  # of all threads. Compiled functions run eagerly while it is in use.

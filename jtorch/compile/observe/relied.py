@@ -1,0 +1,212 @@
+"""What a recording relies on that tells of its changes by itself: modules, optimizers and captured arrays.
+
+Reads of the user's code are known one by one. Code of the library's is not watched; what it may read of a
+module that the recording came upon follows from that code: of each module under it the containers of
+parameters, buffers and submodules, the mode and the hooks, and of a class of the library's every name that
+its source mentions. A module that is handed to a function of the library's, or to C code, counts as read as a
+whole. All else may change between calls, and no call pays for it.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.guards import MISSING, Read, contents, same
+from jtorch.compile.observe.kinds import is_users
+from jtorch.core import watch
+from jtorch.nn.changes import Changeable
+from jtorch.nn.hook_methods import HOOKS, Hooked
+from jtorch.nn.module import Module
+from jtorch.optim.optimizer import Optimizer
+
+_CONTAINERS = ("_parameters", "_buffers", "_modules")
+_OF_EACH = frozenset({
+    *HOOKS, *_CONTAINERS, "training", "forward", "_hooked", "_is_full_backward_hook", "_compiled_call_impl",
+    "_non_persistent_buffers_set",
+})  # fmt: skip
+_BASES = (Module, Changeable, Hooked, object)  # what these read is said above
+_TELLING = (watch.Dict, watch.List, watch.DefaultDict)
+
+
+class ReadFact:
+    """What was read is as it was then."""
+
+    def __init__(self, read: Read) -> None:
+        self.container, self.read = read.container, read
+
+    def concerns(self, key: Any) -> bool:
+        return key is watch.WHOLE or key == self.read.key
+
+    def holds(self, key: Any) -> bool:
+        return self.read.holds()
+
+    def label(self, key: Any) -> str:
+        return self.read.label()
+
+
+class EntriesFact:
+    """A container has the entries that it has now."""
+
+    def __init__(self, container: Any, what: str) -> None:
+        self.container, self.what = container, what
+        self.before = contents(container)
+
+    def concerns(self, key: Any) -> bool:
+        return True
+
+    def holds(self, key: Any) -> bool:
+        return same(contents(self.container), self.before)
+
+    def label(self, key: Any) -> str:
+        return self.what
+
+
+class ModuleFact:
+    """The attributes ``names`` of a module, or all where that is None, are what they are now."""
+
+    def __init__(self, module: Any, names: frozenset[str] | None) -> None:
+        self.container, self.names = module.__dict__, names
+        self.owner = type(module).__name__
+        self.before = {name: self._now(name) for name in (self.container if names is None else names)}
+
+    def concerns(self, key: Any) -> bool:
+        return self.names is None or key is watch.WHOLE or key in self.names
+
+    def holds(self, key: Any) -> bool:
+        if key is not watch.WHOLE:
+            return same(self._now(key), self.before.get(key, MISSING))
+        names = self.before.keys() | (self.container if self.names is None else ())
+        return all(same(self._now(name), self.before.get(name, MISSING)) for name in names)
+
+    def label(self, key: Any) -> str:
+        return f"{key!r} of a {self.owner}" if isinstance(key, str) else f"a {self.owner}"
+
+    def _now(self, name: str) -> Any:
+        value = self.container.get(name, MISSING)
+        return contents(value) if name in HOOKS and isinstance(value, dict) else value
+
+
+class ArrayFact:
+    """The tensor that holds an array holds it still, and requires grad or not as it did: who changes that
+    says how to tell."""
+
+    def __init__(self, array: Any) -> None:
+        self.container = array
+
+    def concerns(self, key: Any) -> bool:
+        return True
+
+    def holds(self, key: Any) -> bool:
+        return False
+
+    def label(self, key: Any) -> str:
+        return (
+            f"{key if isinstance(key, str) else 'memory'} of a tensor of shape {tuple(self.container.shape)}"
+        )
+
+
+class Relied:
+    """The modules that a recording came upon."""
+
+    def __init__(self) -> None:
+        self.met: dict[int, Any] = {}
+        self.handed: dict[int, Any] = {}  # to code that may read anything
+
+    def meet(self, module: Any) -> None:
+        self.met[id(module)] = module
+
+    def hand(self, module: Any) -> None:
+        self.handed[id(module)] = module
+
+
+def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]) -> list[watch.Fact]:
+    """All of it, as it is now that the recording has ended, with the ``arrays`` that it captured."""
+    found: list[watch.Fact] = [ReadFact(read) for read in reads if not read.guarded]
+    found += map(ArrayFact, arrays)
+    relied = observer.relied
+    whole = {id(module) for module in _trees(relied.handed.values(), observer)}
+    for module in _trees([*relied.met.values(), *relied.handed.values()], observer):
+        found.append(ModuleFact(module, None if id(module) in whole else _names_of(type(module))))
+        for place in _CONTAINERS:
+            if (container := module.__dict__.get(place)) is not None:
+                found.append(EntriesFact(container, f"the {place[1:]} of a {type(module).__name__}"))
+    roots = [value for value in observer.outside.values() if isinstance(value, Optimizer)]
+    held = [part for o in roots for part in (o.param_groups, o.state)]
+    held += [
+        read.value for read in reads if isinstance(read.value, _TELLING)
+    ]  # what an optimizer has asked the evaluator for
+    found += [EntriesFact(c, "the groups or the state of an optimizer") for c in _containers(held)]
+    return found
+
+
+def _trees(modules: Iterable[Any], observer: Any) -> Iterator[Any]:
+    """These modules and all below them, each once, but for those that the recording made."""
+    stack, seen = list(modules), set()
+    while stack:
+        module = stack.pop()
+        if id(module) in seen or id(module) in observer.inside:
+            continue
+        seen.add(id(module))
+        yield module
+        stack += [child for child in module.__dict__.get("_modules", {}).values() if child is not None]
+
+
+def _containers(values: Iterable[Any]) -> Iterator[Any]:
+    """The containers that tell of changes among ``values`` and in them."""
+    stack, seen = list(values), set()
+    while stack:
+        value = stack.pop()
+        if isinstance(value, (dict, list)) and id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, _TELLING):
+                yield value
+            stack += dict.values(value) if isinstance(value, dict) else value
+
+
+@functools.lru_cache(4096)
+def _names_of(cls: type) -> frozenset[str]:
+    """The attributes that code of the library's may read of a module of this class."""
+    ours = [base for base in cls.__mro__ if base not in _BASES and not is_users(base)]
+    names: set[str] = set()
+    for base in ours:
+        home = vars(sys.modules.get(base.__module__, object))
+        functions = [*vars(base).values(), *(f for f in home.values() if isinstance(f, types.FunctionType))]
+        for function in functions:
+            names |= _mentioned(function)
+    return _OF_EACH.union(names)
+
+
+def _mentioned(function: Any) -> set[str]:
+    """The attributes that the code of a function reads, and its texts where it may read by those."""
+    function = getattr(function, "fget", None) or inspect.unwrap(getattr(function, "__func__", function))
+    code = getattr(function, "__code__", None)
+    found: set[str] = set()
+    stack = [] if code is None else [code]
+    while stack:
+        code = stack.pop()
+        found.update(
+            str(i.argval) for i in dis.get_instructions(code) if "ATTR" in i.opname or "METHOD" in i.opname
+        )
+        stack += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        if not _BY_NAME.isdisjoint(code.co_names):
+            found.update(_texts(code.co_consts))
+    return found
+
+
+_BY_NAME = frozenset({"getattr", "hasattr", "attrgetter", "__dict__", "vars"})
+
+
+def _texts(constants: Iterable[Any]) -> Iterator[str]:
+    for constant in constants:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, (tuple, frozenset)):
+            yield from _texts(constant)

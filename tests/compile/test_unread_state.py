@@ -1,0 +1,358 @@
+"""State that a function does not read costs it nothing; all that it reads is noticed, by value.
+
+What modules and optimizers tell of reaches those plans alone that rely on it: no news is no work.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+import threading
+
+import pytest
+
+import jtorch
+from jtorch import nn
+from jtorch.core import watch
+from jtorch.nn.utils import parametrize
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.0))
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.cell = nn.LSTM(4, 4)
+        self.scale, self.data, self.n = 2.0, [], 0
+        self.register_buffer("mean", jtorch.zeros(4))
+
+    def forward(self, x):
+        y = self.body(x) * self.scale + self.mean
+        for layer in self.layers:
+            y = layer(y)
+        return self.cell(y[None])[0]
+
+    def unused(self):
+        return self.n
+
+
+def _made():
+    jtorch.manual_seed(0)
+    net = Net()
+    return net, jtorch.optim.Adam(net.parameters(), lr=1e-3)
+
+
+def _step(net, optimizer):
+    @jtorch.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def _eager_step_of_others():
+    layer = nn.Linear(4, 4)
+    optimizer = jtorch.optim.RMSprop(layer.parameters(), momentum=0.5)
+    layer(jtorch.ones(1, 4)).sum().backward()
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    layer.register_forward_hook(lambda *a: None).remove()
+    layer.eval()
+    layer.requires_grad_(False)
+
+
+class Counted(jtorch.autograd.Function):
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        Counted.calls += 1
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+UNREAD = {
+    "a list of the module's own": lambda net, o: setattr(net, "data", []),
+    "a number of the module's own": lambda net, o: setattr(net, "n", net.n + 1),
+    "a new attribute": lambda net, o: setattr(net, "fresh", object()),
+    "an attribute that goes": lambda net, o: (setattr(net, "gone", 1), delattr(net, "gone")),
+    "a new attribute of a layer": lambda net, o: setattr(net.body[0], "note", object()),
+    "a new attribute of a container": lambda net, o: setattr(net.layers, "note", object()),
+    "a new attribute of a recurrent layer": lambda net, o: setattr(net.cell, "hidden", jtorch.zeros(1)),
+    "an attribute of the optimizer": lambda net, o: setattr(o, "note", object()),
+    "a rate": lambda net, o: o.param_groups[0].update(lr=1e-4),
+    "another module": lambda net, o: setattr(OTHER, "scale", object()),
+    "modules that are made": lambda net, o: Net(),
+    "an optimizer that is made": lambda net, o: jtorch.optim.SGD(net.parameters(), lr=1.0),
+    "another network's step": lambda net, o: _eager_step_of_others(),
+    "state dicts": lambda net, o: (net.state_dict(), o.state_dict()),
+    "a state dict that is loaded": lambda net, o: net.load_state_dict(copy.deepcopy(net.state_dict())),
+    "a copy": lambda net, o: copy.deepcopy(net).eval(),
+    "an evaluation in between": lambda net, o: (net.eval(), net(jtorch.ones(2, 4)), net.train()),
+    "the same values": lambda net, o: (setattr(net, "scale", float("2")), net.train()),
+    "a counter of a Function": lambda net, o: (
+        Counted.apply(jtorch.ones(1, requires_grad=True)).sum().backward()
+    ),
+    "anomaly detection": lambda net, o: jtorch.autograd.set_detect_anomaly(True).__exit__(),
+    "a hook of all modules that is removed": lambda net, o: nn.modules.module.register_module_forward_hook(
+        lambda *a: None
+    ).remove(),
+    "cached parametrizations": lambda net, o: _cached(),
+}
+OTHER = nn.Linear(2, 2)
+
+
+def _cached():
+    with parametrize.cached():
+        pass
+
+
+def test_what_is_not_read_costs_no_recording():
+    net, optimizer = _made()
+    step = _step(net, optimizer)
+    x = jtorch.ones(3, 4)
+    step(x)
+    step(x)
+    retraces, failures = len(step.retraces), []
+    for what, change in UNREAD.items():
+        for _ in range(2):
+            change(net, optimizer)
+            step(x)
+        if len(step.retraces) != retraces:
+            failures.append(f"{what}: {step.retraces[-1]}")
+            retraces = len(step.retraces)
+    assert not failures, "\n".join(failures)
+
+
+def test_what_is_not_read_is_not_even_heard():
+    net, optimizer = _made()
+    step = _step(net, optimizer)
+    step(jtorch.ones(3, 4))
+    for what in ("a list of the module's own", "a new attribute", "another module", "modules that are made"):
+        UNREAD[what](net, optimizer)
+        assert not step._latest.news, what
+
+
+def test_a_method_compiled_hears_what_it_reads_of_its_module():
+    net, _ = _made()
+    f = jtorch.compile(net.unused)
+    g = jtorch.compile(lambda x: x * net.scale)
+    x = jtorch.ones(2)
+    assert f() == 0 and g(x).tolist() == [2.0, 2.0]
+    net.n = 7
+    assert f() == 7 and not g._latest.news
+    net.scale = 3.0
+    assert g(x).tolist() == [3.0, 3.0] and f() == 7
+    assert len(f.retraces) == 1 and len(g.retraces) == 1
+
+
+# -- what is read is noticed ---------------------------------------------------------------------------------
+
+
+def _absent(net, x):
+    return x * getattr(net, "absent", 1.0)
+
+
+def _has(net, x):
+    return x * (2.0 if hasattr(net, "absent") else 1.0)
+
+
+def _listed(net, x):
+    return x * len(vars(net))
+
+
+def _counted(net, x):
+    return x * sum(1 for _ in net.modules())
+
+
+def _named(net, x):
+    return x * len(dict(net.named_parameters())) + len(net.layers)
+
+
+def _mode(net, x):
+    return x * (2.0 if net.training else 1.0)
+
+
+def _text(net, x):
+    return x * len(repr(net))
+
+
+def _copied(net, x):
+    return x * copy.copy(net).scale
+
+
+def _in_library_code(net, x):
+    return net.body(x)
+
+
+def _handed(net, x):
+    return jtorch.func.functional_call(net.layers[1], {}, (x,))
+
+
+def _mapped(net, x):
+    return sum(map(net.layers[0], [x, x]))
+
+
+vmapped = {}
+
+
+def _through_vmap(net, x):
+    if id(net) not in vmapped:
+        return net.layers[0](x)
+    return vmapped[id(net)](x)
+
+
+READ = {
+    "an absent attribute": (_absent, lambda net: setattr(net, "absent", 5.0)),
+    "whether there is one": (_has, lambda net: setattr(net, "absent", None)),
+    "the own dict": (_listed, lambda net: setattr(net, "absent", None)),
+    "modules": (_counted, lambda net: setattr(net, "another", nn.Tanh())),
+    "modules below": (_counted, lambda net: net.body.append(nn.Tanh())),
+    "parameters": (_named, lambda net: net.body[0].register_parameter("more", nn.Parameter(jtorch.ones(1)))),
+    "layers": (_named, lambda net: net.layers.append(nn.Linear(4, 4))),
+    "the mode": (_mode, lambda net: net.eval()),
+    "its text": (_text, lambda net: net.body.append(nn.Tanh())),
+    "a copy's number": (_copied, lambda net: setattr(net, "scale", 9.0)),
+    "eps of a layer": (_in_library_code, lambda net: setattr(net.body[1], "eps", 3.0)),
+    "forward of a layer": (
+        _in_library_code,
+        lambda net: setattr(net.body[0], "forward", lambda x: x * 3),
+    ),
+    "the class of a layer": (_in_library_code, lambda net: setattr(net.body[2], "__class__", nn.Tanh)),
+    "a hook": (_in_library_code, lambda net: net.body[0].register_forward_hook(lambda m, a, out: out * 3)),
+    "a hook's keywords": (
+        _in_library_code,
+        lambda net: net.body[0].register_forward_pre_hook(
+            lambda m, args, kwargs: ((args[0] * 3,), kwargs), with_kwargs=True
+        ),
+    ),
+    "a layer that is replaced": (_in_library_code, lambda net: net.body.__setitem__(2, nn.Softmax(-1))),
+    "a parameter that is replaced": (
+        _in_library_code,
+        lambda net: setattr(net.body[0], "weight", nn.Parameter(jtorch.ones(4, 4))),
+    ),
+    "a parameter that goes": (_in_library_code, lambda net: setattr(net.body[0], "bias", None)),
+    "memory of a parameter": (
+        _in_library_code,
+        lambda net: setattr(net.body[0].weight, "data", jtorch.ones(4, 4)),
+    ),
+    "a layer that is handed on": (_handed, lambda net: setattr(net.layers[1], "bias", None)),
+    "a mapped layer": (_mapped, lambda net: setattr(net.layers[0], "bias", None)),
+    "a wrapped layer": (_through_vmap, lambda net: setattr(net.layers[0], "bias", None)),
+    "a wrapped layer's hook": (
+        _through_vmap,
+        lambda net: net.layers[0].register_forward_hook(lambda m, a, out: out * 3),
+    ),
+}
+
+
+def test_what_is_read_is_noticed():
+    failures = []
+    for what, (function, change) in READ.items():
+        net, _ = _made()
+        vmapped[id(net)] = jtorch.func.vmap(net.layers[0])
+        f = jtorch.compile(lambda x, function=function, net=net: function(net, x))
+        x = jtorch.arange(12.0).reshape(3, 4)
+        before = f(x)
+        f(x)
+        change(net)
+        want, got = function(net, x), f(x)
+        if not jtorch.allclose(want, got, atol=1e-5) or jtorch.equal(got, before):
+            failures.append(f"{what}: {got.flatten()[:3].tolist()}, want {want.flatten()[:3].tolist()}")
+    assert not failures, "\n".join(failures)
+
+
+VALUES = (0.0, -0.0, 1, True, 1.0, math.nan, "1", b"1", None, (0.0,), (-0.0,), (1,), (True,), 1 + 0j)
+
+
+def _told(value):
+    return f"{type(value).__name__} {value!r}"
+
+
+def test_equal_values_of_another_kind_are_another_value():
+    """0.0 and -0.0, 1 and True and 1.0 are equal, and functions give something else for them."""
+    net, _ = _made()
+    f = jtorch.compile(lambda x: (x, _told(net.scale), 1 / x * 0 if net.scale is None else x))
+    failures = []
+    for before in VALUES:
+        for after in VALUES:
+            net.scale = before
+            f(jtorch.ones(1))
+            net.scale = after
+            got = f(jtorch.ones(1))[1]
+            if got != _told(after):
+                failures.append(f"{_told(before)} -> {_told(after)}: {got}")
+    assert not failures, "\n".join(failures)
+
+
+def test_the_sign_of_zero_counts():
+    net = nn.Linear(1, 1)
+    net.low = 0.0
+    f = jtorch.compile(lambda x: 1 / (x * net.low))
+    assert f(jtorch.ones(1)).item() == math.inf
+    net.low = -0.0
+    assert f(jtorch.ones(1)).item() == -math.inf
+
+
+def test_accumulating_into_gradients_that_go_records_once_for_each_form():
+    net, optimizer = _made()
+
+    @jtorch.compile
+    def accumulate(x):
+        loss = net(x).square().sum()
+        loss.backward()
+        return loss
+
+    for _ in range(4):
+        for _ in range(3):
+            accumulate(jtorch.ones(3, 4))
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        net.load_state_dict(copy.deepcopy(net.state_dict()))
+    assert len(accumulate.retraces) == 1  # gradients that are None, and gradients that are there
+
+
+def test_another_thread_s_foreign_state_disturbs_nobody():
+    net, _ = _made()
+    f = jtorch.compile(lambda x: net(x).sum())
+    x = jtorch.ones(3, 4)
+    net.eval()
+    want = f(x).item()
+    stop = threading.Event()
+
+    def disturb():
+        while not stop.is_set():
+            setattr(net, "data", [])  # noqa: B010 - as others write it
+            OTHER.eval()
+            OTHER.train()
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        assert all(f(x).item() == pytest.approx(want) for _ in range(200))
+    finally:
+        stop.set()
+        thread.join()
+    assert not f.retraces
+
+
+def test_plans_that_are_gone_are_told_nothing():
+    net, _ = _made()
+    f = jtorch.compile(lambda x: net.body(x))
+    f(jtorch.ones(3, 4))
+    subscribed = len(watch._subscribers)
+    for _ in range(3):
+        other, _ = _made()
+        g = jtorch.compile(lambda x, other=other: other.body(x))
+        g(jtorch.ones(3, 4))
+        del g, other
+    gc.collect()
+    assert len(watch._subscribers) <= subscribed
