@@ -1,0 +1,234 @@
+"""Runs a program in one of its ways, and compares what two ways gave.
+
+How close two results must be is measured, program by program: eager mode runs a second time with every dtype
+float64 and a third time with its data changed by a rounding. What those three differ by is what roundings do
+to the program; another order of the same sums is allowed ``MARGIN`` times that, and a few units in the last
+place of the largest element.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.programs import PRELUDE, Program
+
+MARGIN = 16
+UNITS = 32
+EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+UNSTABLE = 0.05  # roundings change this part of the largest element: nothing is to be compared
+
+
+@dataclass
+class Outcome:
+    """What a run showed after each call, by name, and the error that ended it."""
+
+    shown: list[dict[str, Any]] = field(default_factory=list)
+    error: BaseException | None = None
+
+    @property
+    def error_name(self) -> str:
+        return type(self.error).__name__ if self.error else "no error"
+
+
+@dataclass(frozen=True)
+class Array:
+    """A tensor as it was: its facts, and its elements as float64 or whole numbers."""
+
+    dtype: str
+    elements: np.ndarray
+    facts: tuple[Any, ...]
+    version: int
+
+
+def run(
+    program: Program,
+    library: str = "jtorch",
+    compile: Callable | None = None,
+    wide: bool = False,
+    nudge: float = 0.0,
+) -> Outcome:
+    """The program by eager mode, or with ``compile``; with ``wide`` all floats are float64."""
+    space: dict[str, Any] = {"__name__": "fuzzed"}
+    outcome = Outcome()
+    exec(_code(PRELUDE.replace("jtorch", library), "prelude"), space)
+    T = space["T"]
+    T.manual_seed(5)
+    space |= {"compile": compile or (lambda f: f), "NUDGE": nudge}
+    space["show"] = lambda *_: outcome.shown.append(_snapshot(space))
+    if wide:
+        space |= dict.fromkeys(("F16", "BF16", "F32"), T.float64)
+    before = T.get_default_dtype()
+    try:
+        T.set_default_dtype(T.float64 if wide else before)
+        exec(_code(program.script(), f"program {program.seed}"), space)
+    except Exception as error:
+        outcome.error = error
+    finally:
+        T.set_default_dtype(before)
+    return outcome
+
+
+def _code(text: str, name: str) -> Any:
+    """Compiled, with its lines where tracebacks and the observer look for them."""
+    file = f"<{name}, {hash(text) & 0xFFFFFF:x}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    return compile(text, file, "exec")
+
+
+def _snapshot(space: dict[str, Any]) -> dict[str, Any]:
+    """All that a program can see: its variables, modules, optimizers and state, as values."""
+    T, found = space["T"], {}
+    for name, value in space.items():
+        if name.startswith("__") or name in ("T", "np", "nn", "F", "optim", "numbers"):
+            continue
+        found |= dict(_facts(T, name, value))
+    return found
+
+
+def _facts(T: Any, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, T.Tensor):
+        yield name, _array(value)
+        if value.is_leaf and value.grad is not None:
+            yield f"{name}.grad", _array(value.grad)
+    elif isinstance(value, T.nn.Module):
+        yield f"{name}.training", value.training
+        for key, part in (*value.named_parameters(), *value.named_buffers()):
+            yield from _facts(T, f"{name}.{key}", part)
+    elif isinstance(value, T.optim.Optimizer):
+        for key, part in value.state_dict()["state"].items():
+            yield from _facts(T, f"{name}.state[{key}]", part)
+    elif isinstance(value, (list, tuple)):
+        yield f"len({name})", len(value)
+        for key, part in enumerate(value):
+            yield from _facts(T, f"{name}[{key}]", part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _facts(T, f"{name}[{key!r}]", part)
+    elif type(value).__name__ == "State":
+        for key, part in vars(value).items():
+            yield from _facts(T, f"{name}.{key}", part)
+    elif isinstance(value, (int, float, str, type(None))):
+        yield name, value
+
+
+def _array(t: Any) -> Array:
+    dtype = str(t.dtype).split(".")[-1]
+    plain = t.detach()
+    elements = plain.double().numpy() if dtype in EPS else plain.numpy()
+    return Array(dtype, np.array(elements), (tuple(t.shape), t.requires_grad, t.is_leaf), t._version)
+
+
+# -- comparing -----------------------------------------------------------------------------------------------
+
+
+class Judge:
+    """What eager mode of a library gives for a program, and how far another run may be from that."""
+
+    def __init__(self, program: Program, library: str = "jtorch") -> None:
+        self.program, self.library = program, library
+        self.plain = run(program, library)
+        self._others: list[Outcome] | None = None
+
+    def others(self) -> list[Outcome]:
+        if self._others is None:
+            ways = ({"wide": True}, {"nudge": 2.0**-24}, {"nudge": 2.0**-22})
+            self._others = [run(self.program, self.library, **way) for way in ways]
+        return self._others
+
+    def complaint(self, found: Outcome, versions: bool = True) -> str | None:
+        """How ``found`` differs, beginning with the kind of difference; None where it does not."""
+        plain = self.plain
+        for call, (a, b) in enumerate(zip(plain.shown, found.shown, strict=False)):
+            for name in dict.fromkeys((*a, *b)):
+                why = self._differs(call, name, a.get(name, _ABSENT), b.get(name, _ABSENT), versions)
+                if why:
+                    return f"{why} ({name} after call {call})"
+        if plain.error_name != found.error_name:
+            return f"error: {plain.error_name} {_text(plain)} and {found.error_name} {_text(found)}"
+        return None
+
+    def _differs(self, call: int, name: str, a: Any, b: Any, versions: bool) -> str | None:
+        if not isinstance(a, Array) or not isinstance(b, Array):
+            return self._plain_differs(call, name, a, b)
+        if (a.dtype, a.facts) != (b.dtype, b.facts):
+            return f"facts: {a.dtype, *a.facts} and {b.dtype, *b.facts}"
+        if versions and a.version != b.version:
+            return f"version: {a.version} and {b.version}"
+        if a.dtype not in EPS and np.array_equal(a.elements, b.elements):
+            return None
+        allowed = self._allowed(call, name, a)
+        if allowed is None or _close(a.elements, b.elements, allowed):
+            return None
+        off = f"off by {_distance(a.elements, b.elements):.3g}, allowed {allowed:.3g}"
+        return f"value: {_few(a.elements)} and {_few(b.elements)}, {off}"
+
+    def _plain_differs(self, call: int, name: str, a: Any, b: Any) -> str | None:
+        if type(a) is not type(b):
+            return f"facts: {_word(a)} and {_word(b)}"
+        if isinstance(a, float):
+            one, two = (Array("float32", np.array(x), (), 0) for x in (a, b))
+            return self._differs(call, name, one, two, False)
+        return None if a == b else f"value: {a!r} and {b!r}"
+
+    def _allowed(self, call: int, name: str, a: Array) -> float | None:
+        """None where roundings decide the result."""
+        largest = float(np.max(np.abs(a.elements[np.isfinite(a.elements)]), initial=0.0))
+        spread = 0.0
+        for other in self.others():
+            b = other.shown[call].get(name, _ABSENT) if call < len(other.shown) else _ABSENT
+            if isinstance(b, float):
+                b = Array("float64", np.array(b), (), 0)
+            if not isinstance(b, Array) or b.elements.shape != a.elements.shape:
+                return None
+            spread = max(spread, _distance(a.elements, b.elements))
+        if not spread <= UNSTABLE * max(largest, 1e-3):
+            return None
+        return MARGIN * spread + UNITS * EPS.get(a.dtype, 0.0) * largest
+
+
+_ABSENT = "absent"
+
+
+def _word(value: Any) -> str:
+    return f"a tensor {value.dtype}{value.facts[0]}" if isinstance(value, Array) else repr(value)
+
+
+def _text(outcome: Outcome) -> str:
+    return f"({str(outcome.error).splitlines()[0][:160]})" if outcome.error and str(outcome.error) else ""
+
+
+def _few(elements: np.ndarray) -> str:
+    return np.array2string(elements.reshape(-1)[:6], precision=7, separator=", ")
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference; infinity where one is nan or infinite and the other is not."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    gaps = np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b))
+    return float(np.max(np.where(np.isnan(gaps), np.inf, gaps), initial=0.0))
+
+
+def _close(a: np.ndarray, b: np.ndarray, allowed: float) -> bool:
+    return a.shape == b.shape and _distance(a, b) <= allowed
+
+
+def place_of(error: BaseException) -> str:
+    """Where it was raised: the innermost file and function of the library."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/jtorch/" in f.filename]
+    return f"{frames[-1].filename.split('/jtorch/')[-1]}:{frames[-1].name}" if frames else "outside"
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
