@@ -17,24 +17,29 @@ import pytest
 
 from jtorch.core import threads
 from jtorch.eager import shortcuts
+from tests.each import has_case, spread
 
-_QUICK = 16  # cases of one test in the quick part
+
+def pytest_addoption(parser):
+    parser.addoption("--case", metavar="TEXT", help="of tests that are loops (tests/each.py) only such cases")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Long runs are slow ones, too: ``-m "not slow"`` takes the place of pyproject's ``-m "not soak"``. Of
-    one test's many cases some are quick: the first and others at equal distances."""
+    one test's many cases some are quick."""
     cases = collections.defaultdict(list)
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker("slow")
         cases[item.nodeid.partition("[")[0]].append(item)
     for alike in cases.values():
-        quick = {k * len(alike) // _QUICK for k in range(_QUICK)}
+        quick = spread(len(alike))
         for k, item in enumerate(alike):
-            if len(alike) > _QUICK and k not in quick:
+            if k not in quick:
                 item.add_marker("slow")
+    if text := config.getoption("--case"):
+        items[:] = [item for item in items if has_case(item, text)]
 
 
 shortcuts.prepare()  # the first op of all may compile them, into the cache folder of a test
