@@ -8,6 +8,7 @@ import pytest
 from jtorch.core.op import BY_NAME, Kind, infer
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, wrap
+from tests.each import each
 from tests.ops.samples import samples
 from tests.ops.support import CASES, call, tensors
 
@@ -16,7 +17,7 @@ def _values(outs):
     return [t._data for t in outs]
 
 
-@pytest.mark.parametrize(("name", "k"), CASES)
+@each("name, k", CASES)
 def test_results_are_arrays_and_inputs_stay_as_they_were(name, k):
     sample = samples(name)[k]
     arguments = tensors(sample)
@@ -28,7 +29,7 @@ def test_results_are_arrays_and_inputs_stay_as_they_were(name, k):
             assert a._version == 0
 
 
-@pytest.mark.parametrize(("name", "k"), CASES)
+@each("name, k", CASES)
 def test_memory_is_shared_exactly_where_the_op_says(name, k):
     sample = samples(name)[k]
     if BY_NAME[name].aliases:
@@ -52,7 +53,7 @@ def _spread(array):
     return view
 
 
-@pytest.mark.parametrize(("name", "k"), CASES)
+@each("name, k", CASES)
 def test_layout_of_inputs_does_not_matter(name, k):
     sample = samples(name)[k]
     spread = [wrap(_spread(a)) if isinstance(a, np.ndarray) else a for a in sample.args]
@@ -61,7 +62,7 @@ def test_layout_of_inputs_does_not_matter(name, k):
         np.testing.assert_allclose(a._data, b._data, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("name", "k"), CASES)
+@each("name, k", CASES)
 def test_float32_stays_float32(name, k):
     sample = samples(name)[k]
     if not any(isinstance(a, np.ndarray) and a.dtype.kind == "f" for a in sample.args):
@@ -79,7 +80,7 @@ def test_float32_stays_float32(name, k):
 PRIMITIVES = [c for c in CASES if BY_NAME[c.values[0]].kind is not Kind.COMPOSITE]
 
 
-@pytest.mark.parametrize(("name", "k"), PRIMITIVES)
+@each("name, k", PRIMITIVES)
 def test_declared_shape_and_dtype_are_the_computed_ones(name, k):
     op, sample = BY_NAME[name], samples(name)[k]
     arguments = tensors(sample)
