@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from jtorch.autograd import gradcheck, gradgradcheck
 from jtorch.core.op import BY_NAME
 from jtorch.eager.tensor import Tensor
+from tests.each import each
 from tests.ops.samples import samples
 from tests.ops.support import DIFFERENTIABLE, call, tensors
 
@@ -25,19 +25,19 @@ def _given(name, k):
     return sample, tensors(sample, requires_grad=True)
 
 
-@pytest.mark.parametrize(("name", "k"), DIFFERENTIABLE)
+@each("name, k", DIFFERENTIABLE, parts=2)
 def test_gradient_equals_finite_differences(name, k):
     sample, arguments = _given(name, k)
     assert gradcheck(_function(name, sample), arguments)
 
 
-@pytest.mark.parametrize(("name", "k"), DIFFERENTIABLE)
+@each("name, k", DIFFERENTIABLE, parts=4)
 def test_second_gradient_equals_finite_differences(name, k):
     sample, arguments = _given(name, k)
     assert gradgradcheck(_function(name, sample), arguments)
 
 
-@pytest.mark.parametrize(("name", "k"), DIFFERENTIABLE)
+@each("name, k", DIFFERENTIABLE)
 def test_gradients_have_the_dtype_and_shape_of_their_inputs(name, k):
     sample = samples(name)[k].cast(np.float32)
     arguments = tensors(sample, requires_grad=True)
@@ -49,7 +49,7 @@ def test_gradients_have_the_dtype_and_shape_of_their_inputs(name, k):
             assert a.grad._data.dtype is a._data.dtype
 
 
-@pytest.mark.parametrize(("name", "k"), DIFFERENTIABLE)
+@each("name, k", DIFFERENTIABLE)
 def test_saves_no_more_than_it_says(name, k):
     sample, arguments = _given(name, k)
     node = next(t.grad_fn for t in call(name, arguments, sample) if t.requires_grad)
