@@ -12,22 +12,23 @@ import pytest
 from jtorch.core.op import BY_NAME, TABLE, Kind
 from jtorch.eager.binding import APPLY, TENSOR_XP
 from jtorch.ops import xp
+from tests.each import each
 from tests.ops.samples import samples
 
 OPS = [pytest.param(op, id=op.name) for op in TABLE]
 
 
-@pytest.mark.parametrize("op", OPS)
+@each("op", OPS)
 def test_has_samples(op):
     assert samples(op.name)
 
 
-@pytest.mark.parametrize("op", OPS)
+@each("op", OPS)
 def test_has_a_gradient_or_says_that_there_is_none(op):
     assert (op.vjp_function is not None) == op.differentiable
 
 
-@pytest.mark.parametrize("op", OPS)
+@each("op", OPS)
 def test_kind_states_what_it_must(op):
     if op.kind is Kind.ELEMENTWISE:
         # without a text it is a library call, by the function of its name
@@ -41,7 +42,7 @@ def test_kind_states_what_it_must(op):
         assert op.shape
 
 
-@pytest.mark.parametrize("op", [p for p in OPS if p.values[0].text])
+@each("op", [p for p in OPS if p.values[0].text])
 def test_scalar_text_uses_only_arguments_and_known_names(op):
     known = {*op.arrays, *op.statics, "t", "out", "to", "index", "position", "kind", "convert"}
     for text in filter(None, (op.text, op.integer_text)):
@@ -49,7 +50,7 @@ def test_scalar_text_uses_only_arguments_and_known_names(op):
         assert fields <= known, f"{op.name}: {fields - known} in {text!r}"
 
 
-@pytest.mark.parametrize("op", OPS)
+@each("op", OPS)
 def test_public_ops_are_functions_and_methods(op):
     import jtorch
 
@@ -80,14 +81,14 @@ def test_every_namespace_offers_the_whole_dialect():
     assert {n for n in dir(TENSOR_XP) if not n.startswith("_")} == DIALECT
 
 
-@pytest.mark.parametrize("op", OPS)
+@each("op", OPS)
 def test_bodies_and_gradients_use_only_the_dialect(op):
     module = inspect.getmodule(op.body)
     used = set(re.findall(r"\bxp\.([A-Za-z_]\w*)", inspect.getsource(module)))
     assert used <= DIALECT, f"{module.__name__} uses xp.{used - DIALECT}"
 
 
-@pytest.mark.parametrize("op", OPS)
+@each("op", OPS)
 def test_bodies_call_no_numpy_on_values(op):
     """np.dtype is metadata; any other NumPy call would fail on traced values."""
     source = inspect.getsource(op.body)
