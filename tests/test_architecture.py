@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from jtorch.core.op import BY_NAME
+from tests.each import each
 
 PACKAGE = Path(__file__).parents[1] / "jtorch"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -73,6 +73,7 @@ def _room(path: Path) -> str:
     return max(fitting, key=len) if fitting else "public"
 
 
+@functools.cache
 def _imports(path: Path) -> list[tuple[int, str]]:
     """(line, module) of everything of jtorch and of others that a file imports when it runs."""
     tree = ast.parse(path.read_text())
@@ -94,7 +95,7 @@ def _imports(path: Path) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@each("path", FILES, ids=_name)
 def test_imports_point_down(path):
     room = _room(path)
     allowed = {room, *ROOMS[room].split()}
@@ -114,7 +115,7 @@ _ON_THE_SEAM = [
 ]
 
 
-@pytest.mark.parametrize("path", _ON_THE_SEAM, ids=lambda p: str(p.relative_to(PACKAGE)))
+@each("path", _ON_THE_SEAM, ids=_name)
 def test_the_library_stands_on_the_public_names_of_eager_mode(path):
     """``eager/public.py`` is all that layers, optimizers and the rest know of it."""
     behind = [
@@ -156,7 +157,7 @@ def test_the_table_of_rooms_is_the_package():
             del rooms[room]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@each("path", FILES, ids=_name)
 def test_numba_is_imported_by_the_compiler_alone(path):
     inside = path.relative_to(PACKAGE).parts[0] in ("compile", "native")
     for line, module in _imports(path):
@@ -165,7 +166,7 @@ def test_numba_is_imported_by_the_compiler_alone(path):
         assert module.partition(".")[0] not in ("torch", "jax", "tensorflow"), f"{path}:{line}: {module}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@each("path", FILES, ids=_name)
 def test_no_lock_of_the_library_stays_closed_in_a_forked_child(path):
     """``functools.cached_property`` locks all objects of the class in Python 3.11, and knows of no fork."""
     assert "functools.cached_property" not in path.read_text(), path
@@ -180,10 +181,10 @@ def test_importing_jtorch_imports_no_numba():
         assert f"'{heavy}'" not in loaded, f"import jtorch loads {heavy}"
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [p for p in FILES if "compile" in p.relative_to(PACKAGE).parts and p.name != "rules.py"],
-    ids=lambda p: str(p.relative_to(PACKAGE)),
+    ids=_name,
 )
 def test_compiler_names_no_ops(path):
     """Passes ask for the kind of an op: a name as a literal is only for the table of rewrite rules."""
@@ -212,7 +213,7 @@ def test_eager_has_no_tracing_branch():
             assert "jtorch.compile" not in code, f"{path}:{number}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@each("path", FILES, ids=_name)
 def test_raw_values_become_tensors_by_wrap(path):
     """``Tensor(x)`` is for users: it makes float32 of any array. Over a raw value: ``wrap`` or ``leaf``."""
     for node in ast.walk(ast.parse(path.read_text())):
