@@ -23,6 +23,7 @@ from jtorch.eager.source import apply_source
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS, give_complex_class
 from jtorch.eager.views import UNLISTED
+from tests.each import each
 from tests.machine_code import expected, needs_machine_code
 from tests.ops.samples import samples
 from tests.ops.support import CASES, tensors
@@ -79,8 +80,8 @@ def _cases():
     return [c for c in CASES if _native(c.values[0]) is not None] if expected else CASES
 
 
-@pytest.mark.parametrize(("name", "k"), _cases())
-@pytest.mark.parametrize("gradients", ["all", "first", "last", "none", "no_grad"])
+@each("name, k", _cases(), parts=2)
+@each("gradients", ["all", "first", "last", "none", "no_grad"])
 def test_machine_code_makes_what_python_makes(name, k, gradients):
     native, python, sample = _native(name), _in_python(name), samples(name)[k]
     if sample.symmetric:
