@@ -17,6 +17,7 @@ from jtorch.eager import large
 from jtorch.eager.tensor import Tensor
 from jtorch.ops.xp import _formulas
 from tests.compile.chain import assert_link
+from tests.each import each
 from tests.machine_code import needs_kernels
 from tests.ops.samples import samples
 from tests.ops.support import CASES, DIFFERENTIABLE, call, tensors
@@ -74,16 +75,16 @@ def _assert_alike(name, expected, found):
     assert [t.is_contiguous() for t in found] == [t.is_contiguous() for t in expected]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "k"), _fusing(CASES))
+@each("dtype", DTYPES, parts=2)
+@each("name, k", _fusing(CASES))
 def test_forward(name, k, dtype, asked):
     sample = samples(name)[k].cast(np.dtype(dtype))
     expected = _by_numpy(lambda: _outputs(name, sample))
     _assert_alike(name, expected, _outputs(name, sample))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "k"), _fusing(DIFFERENTIABLE))
+@each("dtype", DTYPES, parts=2)
+@each("name, k", _fusing(DIFFERENTIABLE))
 def test_backward(name, k, dtype, asked):
     sample = samples(name)[k].cast(np.dtype(dtype))
 
