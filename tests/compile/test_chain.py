@@ -10,6 +10,7 @@ from jtorch.core.op import BY_NAME, TABLE, Kind
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import leaf
 from tests.compile.chain import assert_chain
+from tests.each import each
 from tests.ops.samples import samples
 from tests.ops.support import CASES, DIFFERENTIABLE, call
 
@@ -50,8 +51,8 @@ def _compiles(k, dtype):
     return dtype == "float32" or k == 0
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "k"), _quick_first(CASES))
+@each("dtype", DTYPES, parts=8)
+@each("name, k", _quick_first(CASES))
 def test_forward(name, k, dtype):
     sample = samples(name)[k].cast(np.dtype(dtype))
     function, arrays = _program(name, sample)
@@ -59,8 +60,8 @@ def test_forward(name, k, dtype):
         assert_chain(lambda *t: [o.clone() for o in function(*t)], _leaves(arrays), _compiles(k, dtype))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "k"), _quick_first(DIFFERENTIABLE))
+@each("dtype", DTYPES, parts=8)
+@each("name, k", _quick_first(DIFFERENTIABLE))
 def test_backward(name, k, dtype):
     sample = samples(name)[k].cast(np.dtype(dtype))
     function, arrays = _program(name, sample)
@@ -125,8 +126,8 @@ def _pairs(values, n):
 NOT_OF_FLOATS = ("bounded", "normal", "uniform", "exponential", *INTEGERS_ONLY)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in NOT_OF_FLOATS])
+@each("dtype", ["float32", "float64"])
+@each("name", [n for n in ELEMENTWISE if n not in NOT_OF_FLOATS])
 def test_special_floats(name, dtype):
     op = BY_NAME[name]
     arrays = _pairs(_special(dtype), len(op.arrays))
@@ -136,8 +137,8 @@ def test_special_floats(name, dtype):
         assert_chain(lambda *t: APPLY[name](*t), _leaves(arrays), signs=True)
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
-@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if n not in (*FLOATS_ONLY, "where", "bounded")])
+@each("dtype", ["int64", "int32", "int8", "uint8"])
+@each("name", [n for n in ELEMENTWISE if n not in (*FLOATS_ONLY, "where", "bounded")])
 def test_special_integers(name, dtype):
     op = BY_NAME[name]
     arrays = _pairs(_integers(dtype), len(op.arrays))
@@ -149,8 +150,8 @@ def test_special_integers(name, dtype):
         assert_chain(lambda *t: APPLY[name](*t), _leaves(arrays))
 
 
-@pytest.mark.parametrize("of", ["float32", "float64", "int64", "int32", "int8", "uint8", "bool"])
-@pytest.mark.parametrize("to", ["float32", "float64", "int64", "int32", "int8", "uint8", "bool"])
+@each("of", ["float32", "float64", "int64", "int32", "int8", "uint8", "bool"])
+@each("to", ["float32", "float64", "int64", "int32", "int8", "uint8", "bool"])
 def test_casts(of, to):
     if of.startswith("float"):
         values = np.array([0.0, -0.0, 1.0, -1.7, 2.5, 100.9, -0.3], of)  # what does not fit is undefined
@@ -167,7 +168,7 @@ def test_casts(of, to):
 OF_TRUTH_VALUES = ("add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
 
 
-@pytest.mark.parametrize("name", OF_TRUTH_VALUES)
+@each("name", OF_TRUTH_VALUES)
 def test_arithmetic_of_truth_values_gives_truth_values(name):
     """Read in the kernel that computes it: True + True is True."""
 
