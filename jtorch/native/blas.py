@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jtorch.core import library_threads, threads
-from jtorch.native import cache
+from jtorch.native import cache, loader
 
 NO_TRANSPOSE, TRANSPOSE = 111, 112
 TOO_LARGE = 1
@@ -130,7 +130,12 @@ def preferred_core() -> str:
 
 @functools.cache
 def cpu_flags() -> frozenset[str]:
-    """What Linux says that this processor can do; empty where it does not say."""
+    """What the processor that kernels are made for can do: what the user names, else what Linux says of this
+    one; empty where it does not say.
+    """
+    chosen = loader.chosen_features()
+    if chosen:
+        return frozenset(name[1:] for name in chosen.split(",") if name.startswith("+"))
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
             return next((frozenset(line.split()) for line in file if line.startswith("flags")), frozenset())

@@ -25,6 +25,7 @@ _MAGIC = b"jtorch kernel\r\n\0"
 _HEADER = struct.Struct("<16sI32s32sQ")
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _DECIDING = ("native", "compile/codegen")  # folders whose files decide a kernel's code beside its source
+_NUMBAS = ("NUMBA_BOUNDSCHECK", "NUMBA_DEBUGINFO", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")  # settings, too
 _warned: set[str] = set()
 
 
@@ -133,7 +134,7 @@ def fingerprint() -> str:
             raise FileNotFoundError(f"no source in {package / folder}, by which kernels are told apart")
         deciding += found
     parts = [str(FORMAT), _version("numba"), _version("llvmlite"), sys.platform, _cpu()]
-    parts += [os.environ.get(name, "") for name in ("NUMBA_BOUNDSCHECK", "NUMBA_DEBUGINFO")]
+    parts += [os.environ.get(name, "") for name in _NUMBAS]
     texts = [path.read_bytes() for path in deciding]
     return digest(*(part.encode() for part in parts), *texts).hex()[:24]
 

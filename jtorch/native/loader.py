@@ -47,11 +47,18 @@ def binding() -> Any:
     return llvm
 
 
+def chosen_features() -> str:
+    """Those of the processor that kernels are made for, where the user names them as Numba's settings do:
+    "+avx2,+fma", and "-avx2" for what this one has and kernels may not use; empty: those of this one.
+    """
+    return os.environ.get("NUMBA_CPU_FEATURES", "")
+
+
 def _target_machine(speed: int) -> Any:
     llvm = binding()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name(),
+        features=chosen_features() or llvm.get_host_cpu_features().flatten(),
         opt=speed,
         reloc="pic",
         codemodel="small",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from jtorch.core import threads
-from jtorch.native import blas
+from jtorch.native import blas, loader, packed
 from jtorch.native.executor import Executor
 
 DTYPES = {"f32": np.float32, "f64": np.float64}
@@ -169,6 +170,24 @@ def test_core_follows_the_flags_unless_the_user_named_one(monkeypatch, flags, us
     monkeypatch.setattr(blas, "cpu_flags", lambda: frozenset(flags.split()))
     monkeypatch.setenv("OPENBLAS_CORETYPE", user)
     assert blas.preferred_core() == core
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names x86-64's features")
+def test_kernels_use_what_the_user_says_that_the_processor_has(monkeypatch):
+    """By Numba's settings: the width of registers, the instructions, and no core that needs others."""
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    monkeypatch.setattr(blas, "cpu_flags", blas.cpu_flags.__wrapped__)
+    text = "define <8 x i32> @f(<8 x i32> %a) {\n %b = mul <8 x i32> %a, %a\n ret <8 x i32> %b\n}"
+    codes = set()
+    for name, features, width in [
+        ("nehalem", "+sse4.2", 16), ("haswell", "-avx512f,+avx2,+fma", 32), ("skx", "+avx2,+avx512f", 64)
+    ]:  # fmt: skip
+        monkeypatch.setenv("NUMBA_CPU_NAME", name)
+        monkeypatch.setenv("NUMBA_CPU_FEATURES", features)
+        assert packed.registers().vector == width
+        assert blas.preferred_core() == ""
+        codes.add(loader.compile_ir(text))
+    assert len(codes) >= 2
 
 
 def test_loading_leaves_the_environment_as_it_was(monkeypatch):

@@ -328,9 +328,10 @@ def test_fingerprint_names_versions_and_cpu(monkeypatch):
     assert usual != fingerprint(_version=lambda package: "0.0.1")
     assert usual != fingerprint(_cpu=lambda: "another CPU")
     assert usual != fingerprint(FORMAT=99)
-    with monkeypatch.context() as patch:
-        patch.setenv("NUMBA_BOUNDSCHECK", "1")
-        assert usual != cache_files.fingerprint.__wrapped__()
+    for name in ("NUMBA_BOUNDSCHECK", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "1")
+            assert usual != cache_files.fingerprint.__wrapped__(), name
 
 
 def test_versions_equal_the_installed_packages():
