@@ -83,7 +83,23 @@ def test_at_kinks_and_for_nan(torch, name):
         return getattr(library, name)(x, *((0.5, 0.25) if name == "threshold" else ()))
 
     # PyTorch's gradients of mish and silu at inf are NaN as inf * 0; so are ours
-    compare(call, F, torch.nn.functional, [POINTS], rtol=1e-7, atol=1e-12)
+    points = POINTS[_of_one_mind(torch, lambda x: call(torch.nn.functional, x))]
+    compare(call, F, torch.nn.functional, [points], rtol=1e-7, atol=1e-12)
+
+
+def _of_one_mind(torch, call):
+    """Where PyTorch gives the same gradient in its vector registers as in the rest of a row, which it computes
+    one by one: of elu, hardtanh and some others at NaN it does not, and which registers those are depends on
+    the processor."""
+
+    def gradients(times):
+        x = torch.tensor(np.repeat(POINTS, times)).requires_grad_()
+        for row in x.split(times):
+            call(row).sum().backward()
+        return x.grad.numpy().reshape(-1, times)
+
+    alone, together = gradients(1)[:, 0], gradients(64)[:, 0]
+    return (alone == together) | (np.isnan(alone) & np.isnan(together))
 
 
 INPLACE = [
