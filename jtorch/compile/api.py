@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jtorch.compile import debug
+from jtorch.compile.inspect.asking import Asks
 from jtorch.compile.inspect.facts import facts_of
-from jtorch.compile.inspect.last_call import LastCall
-from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, failing_guard, tell
-from jtorch.compile.inspect.naming import Named, labels_of, named_by
+from jtorch.compile.inspect.fitting import LastCall, failing_guard
+from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, confirmed, in_words, tell
+from jtorch.compile.inspect.naming import labels_of, named_by
 from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
@@ -84,7 +85,7 @@ class _Shadowed:
         return self if instance is None else self.function(instance)
 
 
-class CompiledFunction:
+class CompiledFunction(Asks):
     """A function that is recorded on its first call with arguments of a kind, and replayed after that.
 
     ``timings`` has the seconds of the latest compilation, ``graph()`` its IR, ``source()`` its kernels,
@@ -186,7 +187,8 @@ class CompiledFunction:
                 if found.once:  # it has set modes that it was recorded without: look again
                     found.subscription.expire("modes that it sets")
             if result is not MISS:
-                self.timings.first_call = time.perf_counter() - start
+                if not found.timings.first_call:  # else it was confirmed
+                    found.timings.first_call = time.perf_counter() - start
                 return result
             if not found.news:  # else another thread changed something: look again
                 raise _not_accepted(found, leaves, self.name)
@@ -217,6 +219,13 @@ class CompiledFunction:
             told = self._difference(plan, leaves, flatten((args, kwargs))[1])
             raise VerifyError(f"{error}\n{told}" if told else str(error)) from None
 
+    def recorded(self, leaves: list[Any], structure: Any) -> Capture:
+        """A recording of a call as the state is now, of which nothing stays."""
+        with _recording, one_recording():
+            made = capture(self.function, leaves, structure, op_module.CONTEXT.get(), self.name)
+            made.journal.undo()
+        return made
+
     def _difference(self, plan: CompiledPlan, leaves: list[Any], structure: Any) -> str:
         from jtorch.compile.inspect.retrace_check import difference
 
@@ -237,7 +246,8 @@ class CompiledFunction:
         context = op_module.CONTEXT.get()
         facts = facts_of(self.function, leaves, structure, context)
         known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
-        changes = causes(known, leaves, facts, labels_of(structure, self.function)) if known else ()
+        labels = labels_of(structure, self.function)
+        changes = causes(known, leaves, facts, labels, self.retraces) if known else ()
         refused = self.options.on_retrace in ("raise", "eager") and known
         if refused and any(c.before != c.after for c in changes):
             self._refuse(changes, 0.0)
@@ -272,6 +282,7 @@ class CompiledFunction:
                 return None
             plan = self._compile(made, leaves, timings, plans)
         if changes:
+            changes = confirmed(changes) if outcome == "confirmed" else changes
             self._note(changes, outcome, timings.total, timings.kernels_compiled)
         if outcome == "recorded":
             self._count(changes, timings.total)
@@ -296,10 +307,10 @@ class CompiledFunction:
         self._spent += seconds
         if self._made != MANY + 1 or not changes:
             return
-        where, change = user_source(), changes[0]
+        where = user_source()
         warnings.warn_explicit(
             f"'{self.name}' has been recorded {self._made} times, which took {self._spent:.2f} s; the last "
-            f"time because {change}. {change.advice}. {self.name}.retraces lists them all; "
+            f"time because {in_words(changes)}. {changes[0].advice}. {self.name}.retraces lists them all; "
             'on_retrace="eager" runs calls that no recording fits uncompiled.',
             RetraceWarning, where.file, where.line,
         )  # fmt: skip
@@ -312,6 +323,7 @@ class CompiledFunction:
         if not any(self.plans.values()):
             _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
         self.timings = timings
+        plan.number = self._made + 1
         with _ordering:
             plans.append(plan)
         return plan
@@ -365,89 +377,6 @@ class CompiledFunction:
         """How many calls were replays so far."""
         held = sum(p.clock.count for plans in tuple(self.plans.values()) for p in plans)
         return self._dropped_calls + held - self.uncounted
-
-    def _newest(self) -> CompiledPlan:
-        for plans in tuple(self.plans.values()):
-            for plan in plans:
-                if plan.timings is self.timings:
-                    return plan
-        raise RuntimeError(f"'{self.name}' has not been compiled yet: call it once")
-
-    def recording(self) -> str:
-        """The IR as it was recorded, before any pass."""
-        return str(self._newest().capture.graph)
-
-    def graph(self) -> str:
-        """The optimised IR of the latest compilation."""
-        return str(self._newest().program.graph)
-
-    def kernels(self) -> list[Any]:
-        """The kernels of the latest compilation, each once, in the order they run."""
-        return list(self._newest().program.code.texts().values())
-
-    def source(self) -> str:
-        """The source text of those kernels."""
-        return debug.kernel_text(self._newest().program.code)
-
-    def plan(self) -> str:
-        """The steps of the latest compilation, with what they read and write, and where."""
-        return debug.plan_text(self._newest().program.plan)
-
-    def explain(self) -> Any:
-        """What the latest compilation captured, computes, fused and guards: prints as text."""
-        from jtorch.compile.inspect.explain import explain
-
-        return explain(self._newest(), self.name, self.named())
-
-    def stats(self, *args: Any, **kwargs: Any) -> Any:
-        """What calls cost, in microseconds by stage, and when compiling has paid for itself.
-
-        Measured now, with these arguments or, without any, with those of the latest call, as far as they
-        still exist; everything the calls change is put back.
-        """
-        from jtorch.compile.inspect.stats import stats
-
-        return stats(self, *self._call_to_study(args, kwargs))
-
-    def profile(self, *args: Any, **kwargs: Any) -> Any:
-        """Time, operations, bytes and the share of the machine's limit of each step, the longest first.
-
-        Measured now, over copies of these arguments or, without any, of those of the latest call.
-        """
-        from jtorch.compile.inspect.profile import profile
-
-        plan, leaves, _ = self._call_to_study(args, kwargs)
-        return profile(self.name, plan, leaves)
-
-    def save_repro(self, folder: Any, *args: Any, **kwargs: Any) -> Any:
-        """Write a script and its inputs that run this program's graph in every way and compare them.
-
-        The inputs are what they are now, for these arguments or those of the latest call. Returns the
-        script's path.
-        """
-        from jtorch.compile.inspect.repro import save_repro
-
-        plan, leaves, _ = self._call_to_study(args, kwargs)
-        return save_repro(plan, leaves, folder)
-
-    def record_again(self, *args: Any, **kwargs: Any) -> str:
-        """Record the call with these arguments, or the latest one, once more, and tell which line traced
-        differently; "" where none did. What differs rests on something that is not guarded: see
-        ``docs/compiled.md`` for what cannot be seen.
-        """
-        return self._difference(*self._call_to_study(args, kwargs))
-
-    def _call_to_study(self, args: tuple, kwargs: dict[str, Any]) -> tuple[CompiledPlan, list[Any], Any]:
-        """(plan, leaves, structure) for given arguments, or of the latest call."""
-        if args or kwargs or self.last_call is None:
-            args, kwargs = self._positional(args, kwargs)
-            leaves, structure = flatten((args, kwargs))
-            return LastCall.plan_for(self.plans.get(structure, []), leaves, self.name), leaves, structure
-        return self.last_call.plan, self.last_call.leaves(self.name), self.last_call.structure
-
-    def named(self) -> Named:
-        """The modules, optimizers and tensors that the function holds, by name."""
-        return named_by(self.function)
 
 
 CALLABLES.add(CompiledFunction)  # on which users hang attributes

@@ -10,6 +10,7 @@ from typing import Any
 
 from jtorch.compile.graph.ir import Graph, Type, Var, names_of
 from jtorch.compile.graph.passes import Fuel
+from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.naming import Named
 from jtorch.compile.plan.fuse import Fuser, Group, StepKind, drawback, obstacle
@@ -22,6 +23,7 @@ from jtorch.compile.record.inputs import (
     NumberInput,
     ScalarInput,
 )
+from jtorch.compile.run.caller import STATE
 from jtorch.core import config
 
 
@@ -56,7 +58,7 @@ class NotFused:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything about the latest compilation of ``name``; ``str()`` of it is a page of text.
+    """Everything about one plan of the function ``name``, in words ``plan``; ``str()`` of it is a page.
 
     ``peak_bytes`` is what a call needs beside its inputs: scratch memory, gradients and results. ``segments``
     counts the native pieces, ``host_calls`` the library calls by Python between them.
@@ -72,12 +74,14 @@ class Explanation:
     guards: tuple[str, ...]
     segments: int
     host_calls: int
+    plan: str = ""
 
     def __str__(self) -> str:
         kernels = sum(s.kind == "kernel" for s in self.steps)
         calls = len(self.steps) - kernels
         lines = [
             f"{self.name}: {self.ops.total()} ops as {kernels} kernels and {calls} library calls",
+            *self.plan.splitlines(),
             f"runs as {self.segments} native segments with {self.host_calls} host calls between them",
             f"memory: {self.arena_bytes} bytes of scratch, {self.peak_bytes} with gradients and results",
             "ops: " + ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.ops.most_common()),
@@ -100,8 +104,9 @@ def _section(title: str, rows: list[tuple[str, ...]]) -> list[str]:
     return [f"{title}: {len(rows)}", *("  " + line for line in aligned(rows).splitlines())]
 
 
-def explain(plan: Any, name: str, named: Named) -> Explanation:
+def explain(asked: Asked, name: str, named: Named) -> Explanation:
     """Explain one compiled plan."""
+    plan = asked.plan
     graph, planned = plan.program.graph, plan.program.plan
     kinds = [t.step.kind for t in planned.tasks]
     outside = sum(_bytes(v) for v, p in planned.places.items() if p.kind in (Where.GRAD, Where.RESULT))
@@ -116,6 +121,7 @@ def explain(plan: Any, name: str, named: Named) -> Explanation:
         guards=tuple(_guards(plan)),
         segments=_segments(kinds),
         host_calls=kinds.count(StepKind.HOST),
+        plan=asked.which,
     )
 
 
@@ -186,7 +192,7 @@ def _not_fused(graph: Graph, planned: Any) -> Iterator[NotFused]:
 def _guards(plan: Any) -> Iterator[str]:
     """The tests before a replay, as the generated code has them, and what was read from outside."""
     for line in plan.call.source.splitlines():
-        text = line.strip()
+        text = line.strip().removesuffix(STATE)
         if text.startswith("if not (") and text.endswith(": return MISS"):
             yield text.removeprefix("if not (").removesuffix("): return MISS")
     yield from (str(read) for read in plan.capture.plain if read.guarded)

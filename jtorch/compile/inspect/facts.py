@@ -5,6 +5,7 @@ Guards decide; this only explains. A fact is a name and a value, e.g. ``("x.shap
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
@@ -32,6 +33,23 @@ def facts_of(function: Callable, leaves: list[Any], structure: Any, context: Con
         named.tensors.pop(label, None)  # told of already, and other tensors at each call
     facts.update(_state_facts(named))
     return facts
+
+
+def in_short(facts: Facts) -> str:
+    """The arguments and the mode of a call in a line: ``x float32 (8, 3), n=2, gradients off``."""
+    told = []
+    for name in (n[5:-1] for n in facts if n.startswith("type(")):
+        if f"{name}.dtype" in facts:
+            told.append(f"{name} {facts[f'{name}.dtype']} {facts[f'{name}.shape']}")
+        elif name in facts:
+            text = facts[name]
+            told.append(f"{name}={text if len(text) <= 20 else text[:17] + '...'}")
+    return ", ".join([*told, *(["gradients off"] if facts["gradients"] == "off" else [])])
+
+
+def with_state_now(facts: Facts, function: Callable) -> Facts:
+    """``facts`` of a call whose arguments are gone, with the state of the function as it is now."""
+    return facts | {k: v for k, v in _state_facts(named_by(function)) if k in facts}
 
 
 def _form(structure: Any) -> str:
@@ -108,13 +126,19 @@ def differences(before: Facts, now: Facts) -> list[tuple[str, str, str]]:
     if any(f[0] == "arguments" for f in changed):  # of another form: the rest follows from that
         return [f for f in changed if f[0] == "arguments"]
     kept = _without_consequences(changed)
-    return [c for c in kept if not _is_weak(c)] or kept
+    return [c for c in kept if not _is_weak(c)] or [c for c in kept if not _is_of_a_new_tensor(c)] or kept
 
 
 def _is_weak(change: tuple[str, str, str]) -> bool:
     """A cause only where there is no other: the first step makes gradients and state where none were."""
     name, before, now = change
     return name.endswith(".grad") or "absent" in (before, now)
+
+
+def _is_of_a_new_tensor(change: tuple[str, str, str]) -> bool:
+    """Optimizer state, mostly, that came with the step that changed something else."""
+    name, *values = change
+    return "absent" in values and bool(re.search(r"^(memory|hooks) of |\.(grad|requires_grad)$", name))
 
 
 def _without_consequences(changed: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:

@@ -1,23 +1,30 @@
 """The retrace ledger: each time a compiled function was recorded again, why, and what that cost.
 
-# outcome    ms  where        what changed     from      to        how to avoid it
-1 recorded  3.1  train.py:31  x.shape          (32, 64)  (7, 64)   drop the last partial batch, or pad it...
+#1 recorded in 3.1 ms, train.py:31
+    28 parameters' .grad: None -> a tensor
+    with gradients and without them are two programs, each recorded once: [...]
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from jtorch.compile.inspect.advice import FOR_CLASSES, IN_TENSORS, NOT_USED, advice_on
 from jtorch.compile.inspect.facts import Facts, differences
+from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN
 from jtorch.core.errors import Source
 
 _SHOWN = 4  # changes of one retrace that its text names
+_WIDTH = 80  # columns of the text of a ledger
+_FEW = 3  # from so many on, changes of a kind are counted instead of listed
 
 
 class Change(NamedTuple):
@@ -48,11 +55,10 @@ class Retrace:
     kernels_compiled: int = 0
 
     def __str__(self) -> str:
-        more = f" and {len(self.changes) - _SHOWN} more" if len(self.changes) > _SHOWN else ""
-        causes = "; ".join(map(str, self.changes[:_SHOWN])) + more
         return (
             f"'{self.function}' called at {self.where}: {self.outcome} ({self.milliseconds:.1f} ms, "
-            f"{self.kernels_compiled} kernels compiled), because {causes}. {self.changes[0].advice}"
+            f"{self.kernels_compiled} kernels compiled), because {in_words(self.changes)}. "
+            f"{self.changes[0].advice}"
         )
 
 
@@ -60,7 +66,10 @@ _KEPT = 1000  # retraces of one function: a program that never settles must not 
 
 
 class Ledger(list[Retrace]):
-    """The retraces of one function, oldest first; of more than 1,000 the latest. Prints as a table."""
+    """The retraces of one function, oldest first; of more than 1,000 the latest.
+
+    Printed, those for one reason that follow each other are told together, within 80 columns.
+    """
 
     def add(self, entry: Retrace) -> None:
         self.append(entry)
@@ -69,14 +78,67 @@ class Ledger(list[Retrace]):
     def __str__(self) -> str:
         if not self:
             return "no retraces"
-        head = ("#", "outcome", "ms", "where", "what changed", "from", "to", "how to avoid it")
-        rows: list[tuple[str, ...]] = [head]
-        for number, entry in enumerate(self, 1):
-            first = (str(number), entry.outcome, f"{entry.milliseconds:.1f}", _place(entry.where))
-            for change in entry.changes:
-                rows.append((*first, *map(_short, change[:3]), change.advice))
-                first = ("", "", "", "")
-        return aligned(rows)
+        numbered = list(enumerate(self, 1))
+        runs = [list(run) for _, run in itertools.groupby(numbered, key=lambda pair: _reason(pair[1]))]
+        return "\n".join(itertools.chain.from_iterable(map(_told, runs)))
+
+
+def _reason(entry: Retrace) -> tuple:
+    """What entries have in common that are told as one."""
+    return entry.outcome, entry.where, tuple(c.what for c in entry.changes)
+
+
+def _told(run: list[tuple[int, Retrace]]) -> Iterator[str]:
+    """The lines for entries of one reason: what the first one came from, and the latest one's advice."""
+    (first, oldest), (last, latest) = run[0], run[-1]
+    took = sum(entry.milliseconds for _, entry in run)
+    numbers = f"#{first}" if first == last else f"#{first} to #{last}"
+    together = "" if first == last else " together"
+    yield f"{numbers} {latest.outcome} in {took:.1f} ms{together}, {_place(latest.where)}"
+    changes = tuple(b._replace(before=a.before) for a, b in zip(oldest.changes, latest.changes, strict=True))
+    between = "-> " if first == last else "-> ... -> "
+    grouped = [change._replace(before=_short(change.before), after=_short(change.after))
+               for change in together_by_kind(changes)]  # fmt: skip
+    for k, change in enumerate(grouped):
+        yield from _wrapped(str(change).replace("-> ", between, 1))
+        if [c.advice for c in grouped[k + 1 : k + 2]] != [change.advice]:
+            yield from _wrapped(f"{change.advice}")
+
+
+def _wrapped(text: str) -> list[str]:
+    space = " " * 4
+    return textwrap.wrap(text, _WIDTH, initial_indent=space, subsequent_indent=space + "  ")
+
+
+_OF_ALL = re.compile(r"(?P<kind>hooks|memory) of (?P<whose>.+)|(?P<path>.+)\.(?P<fact>[\w()]+)")
+
+
+def together_by_kind(changes: Sequence[Change]) -> list[Change]:
+    """``changes``, where many of one kind are one: ``28 parameters' .grad: None -> a tensor``."""
+    kinds: dict[Any, list[Change]] = {}
+    for change in changes:
+        match = _OF_ALL.fullmatch(change.what)
+        kind = (match["kind"], match["fact"], *change[1:]) if match else (change.what, *change)
+        kinds.setdefault(kind, []).append(change)
+    return [c for same in kinds.values() for c in ([_as_one(same)] if len(same) >= _FEW else same)]
+
+
+def _as_one(changes: list[Change]) -> Change:
+    match = _OF_ALL.fullmatch(changes[0].what)
+    assert match is not None
+    owner = match["whose"] or match["path"]
+    of_modules = match["fact"] not in ("grad", "requires_grad", "dtype", "shape", "stride()", None)
+    named = "parameters" if "." in owner else "tensors"
+    whose = f"{len(changes)} {'modules' if of_modules else named}"
+    what = f"{match['kind']} of {whose}" if match["kind"] else f"{whose}' .{match['fact']}"
+    return changes[0]._replace(what=what)
+
+
+def in_words(changes: Sequence[Change]) -> str:
+    """A few of ``changes``, and how many more there are."""
+    found = together_by_kind(changes)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(map(str, found[:_SHOWN])) + more
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -97,20 +159,34 @@ def _short(text: str, width: int = 60) -> str:
 # -- why a plan does not take a call ------------------------------------------------------------------------
 
 
-def causes(plans: Sequence[Any], leaves: list[Any], facts: Facts, labels: list[str]) -> tuple[Change, ...]:
-    """What changed between the nearest of ``plans`` and a call that none of them takes."""
-    candidates = [_causes_of(plan, leaves, facts, labels) for plan in plans]
+def causes(
+    plans: Sequence[Any], leaves: list[Any], facts: Facts, labels: list[str], before: Sequence[Retrace] = ()
+) -> tuple[Change, ...]:
+    """What changed between the nearest of ``plans`` and a call that none of them takes; ``before`` are the
+    retraces until now."""
+    sized = {c.what for entry in before for c in entry.changes if c.what.endswith(".shape")}
+    candidates = [_causes_of(plan, leaves, facts, labels, sized) for plan in plans]
     return min(candidates, key=len)
 
 
-def _causes_of(plan: Any, leaves: list[Any], facts: Facts, labels: list[str]) -> tuple[Change, ...]:
-    changed = [Change(*d, _advice(d[0])) for d in differences(plan.facts, facts)]
-    changed += _plain_changes(plan)
+def _causes_of(
+    plan: Any, leaves: list[Any], facts: Facts, labels: list[str], sized: set[str]
+) -> tuple[Change, ...]:
+    changed = changes_of(plan, facts, sized)
     return tuple(changed) or (_guard_change(plan, leaves, labels),)
 
 
-_FOR_CLASSES = "each class that comes has a plan of its own"
-_PASS = "pass it as an argument: a float that is one may change without a retrace"
+def changes_of(plan: Any, facts: Facts, sized: set[str] | frozenset[str] = frozenset()) -> list[Change]:
+    """What of ``facts`` and of what the function reads is another one than when ``plan`` was recorded;
+    ``sized`` are the shapes that changed before."""
+    changed = [Change(*d, advice_on(*d, d[0] in sized)) for d in differences(plan.facts, facts)]
+    changed += _plain_changes(plan)
+    return changed or [Change(what, "", "", NOT_USED) for what in plan.told()]
+
+
+def confirmed(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """``changes`` that have made no difference to what is recorded."""
+    return tuple(c._replace(advice=NOT_USED) for c in changes)
 
 
 def _plain_changes(plan: Any) -> Iterator[Change]:
@@ -118,15 +194,12 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
     written = {place.identity for place in plan.capture.written}
     for read in plan.capture.plain:
         if not read.holds():
-            advice = _FOR_CLASSES if isinstance(read.value, type) else _PASS
             before, now = read.change()
+            advice = FOR_CLASSES if isinstance(read.value, type) else advice_on(read.label(), before, now)
             if isinstance(read, ArrayRead) and before.startswith("["):
                 advice = "jtorch.from_numpy(array) in its place: its elements are read at each call"
             if (id(read.container), read.key if isinstance(read.key, PLAIN) else None) in written:
-                advice = (
-                    "the function counts on it and needs its digits: keep it in a tensor and change that in "
-                    "place, or count outside and pass in what is computed from it"
-                )
+                advice = IN_TENSORS
             at = f", read at {_place(read.source)}" if read.source is not None else ", outside the function"
             yield Change(f"{read.label()}{at}", before, now, advice)
 
@@ -148,47 +221,6 @@ def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
     return Change(
         f"{named} holds no longer", "", "", "the recorded branch rests on it: use jtorch.where to have both"
     )
-
-
-def failing_guard(plan: Any, leaves: Sequence[Any]) -> str | None:
-    """The first test of ``plan`` that a call does not pass, None where it takes the call. Runs nothing."""
-    lines = []
-    for line in plan.call.source.splitlines():
-        if line.strip() == "# kernels":
-            break
-        match = re.fullmatch(r"(\s+)if not \((.*)\): return MISS", line)
-        lines.append(
-            f"{match[1]}if not ({match[2]}): return {match[2]!r}" if match else line.replace("MISS", "'?'")
-        )
-    namespace = dict(plan.call.__globals__)
-    exec("\n".join([*lines, "    return None"]), namespace)
-    return namespace["call"](tuple(leaves))
-
-
-_ADVICE = (
-    (
-        r"\.shape$",
-        "each new size is recorded and planned anew: drop or pad the last partial batch, or sort by size",
-    ),
-    (r"\.dtype$", "convert before the call"),
-    (r"\.stride\(\)$", "pass .contiguous() tensors"),
-    (r"^arguments$", "pass the same arguments in the same form"),
-    (r"^gradients$", "call it under the same grad mode, or compile one function for each"),
-    (r"\.training$", "train() and eval() are two programs: each is recorded once, toggling confirms it"),
-    (r"requires_grad$", "freeze before the first call"),
-    (r"^hooks of ", "register hooks before the first call"),
-    (r"\.grad$", "zero_grad(set_to_none=True) at the same place of each step"),
-    (r"^memory of ", "write into tensors (copy_) instead of replacing them"),
-    (r"param_groups", "set flags before the first call; rates may change freely"),
-    (r"^(id|type)\(", "pass the same object, or take from it what the function needs"),
-)
-
-
-def _advice(what: str) -> str:
-    for pattern, text in _ADVICE:
-        if re.search(pattern, what):
-            return text
-    return "its value decides what is recorded: pass a float, or a tensor, where any value should do"
 
 
 # -- who wants to know ----------------------------------------------------------------------------------

@@ -1,26 +1,29 @@
 """``f.profile()``: where the time of a compiled call goes, step by step, and how far each is from the limit.
 
 The limit of a step is the roofline (Williams, Waterman and Patterson 2009): its arithmetic at the speed of a
-large product, or its memory at the speed of a large copy, whichever takes longer. Both speeds are measured
-here: the product's on the threads that ops have now, the copy's on one. What a cache holds can be faster than
-that limit, and so can a step that several threads share.
+product, or the bytes it touches at the speed of memory, whichever takes longer. As memory of few bytes lies
+in a cache, its speed is that of going through as many bytes again and again. The speeds are the best of what
+was measured between the steps, in the same second: a machine that is busy or slows down is so for both. A
+limit is that of one thread; a step that threads share has as many times of it.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.graph.products import product_of
+from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.stages import Machine
+from jtorch.compile.inspect.traffic import bytes_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.loops import Compute
 from jtorch.compile.plan.memory import Plan, Task
@@ -43,28 +46,40 @@ class StepTime:
     us: float
     flops: float
     nbytes: int
+    threads: int = 1
 
     def limit_us(self, limits: Limits) -> float:
         """What it would take at the speed of the machine."""
-        return max(self.flops / limits.flops, self.nbytes / limits.nbytes) * 1e6
+        memory = limits.bytes_a_second(self.nbytes / self.threads)
+        return max(self.flops / limits.flops, self.nbytes / memory) / self.threads * 1e6
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Operations a second on ``threads`` threads, and bytes a second on one, measured."""
+    """Operations a second of one thread, measured, and by how many bytes are gone through, bytes a second."""
 
     flops: float
-    nbytes: float
-    threads: int
+    memory: tuple[tuple[int, float], ...]
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes a second of what no cache holds."""
+        return self.memory[-1][1]
+
+    def bytes_a_second(self, nbytes: float) -> float:
+        """The speed of memory where so many bytes are in use: that of the next smaller measured number."""
+        return next((speed for size, speed in reversed(self.memory) if size <= nbytes), self.memory[0][1])
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The steps of a compiled call in the order they run. Printed, the longest come first."""
+    """The steps of a compiled call in the order they run, and in words which ``plan`` that is. Printed, the
+    longest come first."""
 
     name: str
     steps: tuple[StepTime, ...]
     limits: Limits
+    plan: str = ""
 
     @property
     def us(self) -> float:
@@ -78,40 +93,54 @@ class Profile:
             f" {s.limit_us(limits) / max(s.us, 1e-9):5.0%} of the limit  {s.kind} {s.name}  {s.source}"
             for s in sorted(self.steps, key=lambda s: -s.us)[:_SHOWN]
         ]
-        plural, copied = "s" * (limits.threads > 1), f"{limits.nbytes / 1e9:.1f} GB/s on one"
+        near, far = limits.memory[0][1] / 1e9, limits.nbytes / 1e9
+        memory = f"{near:.0f} GB/s from the first cache, {far:.0f} from memory"
         best = sum(s.limit_us(limits) for s in self.steps)
         head = aligned(
             [
                 ("steps", f"{len(self.steps)}, {total / 1e3:.3f} ms one after the other"),
                 ("at the limit", f"{best / 1e3:.3f} ms"),
-                ("limits", f"{limits.flops / 1e9:.0f} GFLOP/s on {limits.threads} thread{plural}, {copied}"),
+                ("limits of a thread", f"{limits.flops / 1e9:.0f} GFLOP/s, {memory}"),
             ]
         )
         left = len(self.steps) - len(lines)
-        return "\n".join([self.name, head, *lines, *([f"and {left} shorter ones"] if left > 0 else [])])
+        return "\n".join(
+            [
+                self.name,
+                *self.plan.splitlines(),
+                head,
+                *lines,
+                *([f"and {left} shorter ones"] if left > 0 else []),
+            ]
+        )
 
 
-def profile(name: str, plan: Any, leaves: list[Any]) -> Profile:
-    """Time each step of ``plan``, over copies of what the call reads: nothing outside changes."""
+def profile(name: str, asked: Asked) -> Profile:
+    """Time each step of the plan, over copies of what the call reads: nothing outside changes."""
+    plan, leaves = asked.plan, asked.leaves or []
     program = plan.program
     machine = Machine(program.plan, program.target, graph_arguments(plan.capture.inputs, leaves))
     units = list(_units(program.plan, machine.runner.is_cut))
     calls = [machine.runner.call_of(*unit) for unit in units]
     samples: list[list[int]] = [[] for _ in units]
     before = [np.array(a) for a in machine.inputs]
+    probes, rounds = _Probes(), 0
     deadline = time.perf_counter() + _SECONDS
     with np.errstate(all="ignore"):
-        while time.perf_counter() < deadline or len(samples[0]) < 5:
+        while time.perf_counter() < deadline or rounds < _LEAST:
+            rounds += 1
+            probes.go_on(rounds)
             for now, then in zip(machine.inputs, before, strict=True):
                 now[...] = then  # training on one batch for ever ends in odd numbers
             for call, times in zip(calls, samples, strict=True):
                 start = time.perf_counter_ns()
                 call()
                 times.append(time.perf_counter_ns() - start)
-            if not units:
-                break
-    steps = [_step(u, program.plan, statistics.median(s) / 1e3) for u, s in zip(units, samples, strict=True)]
-    return Profile(name, tuple(steps), limits(threads.count()))
+    steps = [
+        _step(u, program.plan, statistics.median(s) / 1e3, machine.runner)
+        for u, s in zip(units, samples, strict=True)
+    ]
+    return Profile(name, tuple(steps), probes.limits(), asked.which)
 
 
 def _units(plan: Plan, is_cut: bool) -> Iterator[Sequence[Task]]:
@@ -125,14 +154,14 @@ def _units(plan: Plan, is_cut: bool) -> Iterator[Sequence[Task]]:
             yield runs[task]
 
 
-def _step(tasks: Sequence[Task], plan: Plan, us: float) -> StepTime:
+def _step(tasks: Sequence[Task], plan: Plan, us: float, runner: Any) -> StepTime:
     first, alone = tasks[0], len(tasks) == 1
     source = first.step.eqns[0].source
-    nbytes = sum(v.type.nbytes for v in {v for task in tasks for v in (*task.reads, *task.writes)})
     return StepTime(
         first.name if alone else f"{first.name} and {len(tasks) - 1} more",
         first.step.kind.value if alone else "run", "" if source is None else str(source), us,
-        sum(_flops(task, plan) for task in tasks), nbytes,
+        sum(_flops(task, plan) for task in tasks), bytes_of(tasks, plan),
+        threads.count() if runner.is_shared(*tasks) else 1,
     )  # fmt: skip
 
 
@@ -146,19 +175,66 @@ def _flops(task: Task, plan: Plan) -> float:
     return 0.0 if factors is None else float(factors.product.flops)
 
 
-@functools.cache
-def limits(n_threads: int) -> Limits:
-    """The speed of a product of 1024 x 1024 in float32, and of a copy of 64 MB."""
-    x = np.ones((1024, 1024), np.float32)
-    a, b = np.ones(8_000_000), np.empty(8_000_000)
-    flops = 2 * 1024**3 / _best(lambda: xp.matmul(x, x))
-    return Limits(flops, 2 * a.nbytes / _best(lambda: np.copyto(b, a)), n_threads)
+_PRODUCTS = (64, 128, 256, 512)  # rows, columns and inner sizes; the best of them counts
+_SIZES = (
+    1 << 14,
+    1 << 16,
+    1 << 18,
+    1 << 20,
+    1 << 22,
+    1 << 24,
+    1 << 26,
+)  # bytes, from the first cache to none
+_LEAST = 5  # rounds, however long they take
+_EVERY = 0.05  # seconds from one look at the machine to the next
 
 
-def _best(run: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(7):
-        start = time.perf_counter()
+class _Probes:
+    """What the machine does at its best: products, copies, and sums of squares, which only read."""
+
+    def __init__(self) -> None:
+        self._factors = [np.ones((n, n), np.float32) for n in _PRODUCTS]
+        self._memory = np.ones(_SIZES[-1] // 4, np.float32)
+        self._flops: list[float] = []
+        self._speeds: dict[int, list[float]] = {size: [] for size in _SIZES}
+        self._next = 0.0
+
+    def go_on(self, rounds: int) -> None:
+        """Measure once more, where it is time, or at the beginning."""
+        if rounds > _LEAST and time.perf_counter() < self._next:
+            return
+        with _one_thread():
+            for x in self._factors:
+                self._flops.append(2 * len(x) ** 3 / _best(lambda x=x: xp.matmul(x, x), 3))
+        for size, speeds in self._speeds.items():
+            half = size // 8
+            part, a, b = self._memory[: 2 * half], self._memory[:half], self._memory[half : 2 * half]
+            for run in (lambda b=b, a=a: np.copyto(b, a), lambda part=part: np.dot(part, part)):
+                speeds.append(size / _best(run, 2 if size > 1 << 22 else 10))
+        self._next = time.perf_counter() + _EVERY
+
+    def limits(self) -> Limits:
+        """What was best; fewer bytes are at least as fast as more of them."""
+        speeds = [max(self._speeds[size]) for size in _SIZES]
+        best = [max(speeds[k:]) for k in range(len(speeds))]
+        return Limits(max(self._flops), tuple(zip(_SIZES, best, strict=True)))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = threads.count()
+    threads.set_count(1)
+    try:
+        yield
+    finally:
+        threads.set_count(before)
+
+
+def _best(run: Callable[[], Any], times: int) -> float:
+    """Seconds of the fastest of some runs."""
+    found = []
+    for _ in range(times):
+        start = time.perf_counter_ns()
         run()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        found.append(time.perf_counter_ns() - start)
+    return max(min(found), 1) * 1e-9

@@ -21,6 +21,7 @@ from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, check, names_of, types_of
 from jtorch.compile.graph.passes import Fuel, optimise
+from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.stages import BUDGET, Machine
 from jtorch.compile.inspect.tolerance import Tolerance
@@ -119,12 +120,13 @@ def first_difference(tolerance: Tolerance, expected: Sequence[Any], found: Seque
 # -- writing it down -----------------------------------------------------------------------------------------
 
 
-def save_repro(plan: Any, leaves: list[Any], folder: Any) -> Path:
-    """Write ``NAME.py`` and ``NAME.npz`` for a plan called with ``leaves`` now; the script's path.
+def save_repro(asked: Asked, folder: Any) -> Path:
+    """Write ``NAME.py`` and ``NAME.npz`` for the plan and the call asked about, now; the script's path.
 
     Where results are differentiated outside, the program is forward and backward pass in one. Raises
     CompileError where a function that is disabled for compiling is part of it: a file cannot hold that.
     """
+    plan, leaves = asked.plan, asked.leaves or []
     capture = plan.capture
     for eqn in capture.graph.eqns:
         if BY_NAME.get(eqn.op.name) is not eqn.op:
@@ -138,7 +140,7 @@ def save_repro(plan: Any, leaves: list[Any], folder: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() else "_" for c in capture.name).strip("_") or "program"
     script = folder / f"{name}.py"
-    script.write_text(_script(capture.graph, _destinations(plan)), encoding="utf-8")
+    script.write_text(_script(capture.graph, _destinations(plan), asked.which), encoding="utf-8")
     arrays: dict[str, Any] = {f"input_{k}": a for k, a in enumerate(arguments)}
     np.savez(script.with_suffix(".npz"), **arrays)
     return script
@@ -168,7 +170,7 @@ g = Recorder({name!r}, Path(__file__).with_suffix(".npz"))
 '''
 
 
-def _script(graph: Graph, destinations: Sequence[Destination]) -> str:
+def _script(graph: Graph, destinations: Sequence[Destination], which: str) -> str:
     names = {v: f"v_{name}" for v, name in _identifiers(graph).items()}
 
     def show(atom: Atom) -> str:
@@ -178,6 +180,7 @@ def _script(graph: Graph, destinations: Sequence[Destination]) -> str:
 
     file = "".join(c if c.isalnum() else "_" for c in graph.name).strip("_") or "program"
     lines = [_HEAD.format(name=graph.name, file=f"{file}.py")]
+    lines += [f"# {line}" for line in which.splitlines()]
     for var in graph.inputs:
         lines.append(f"{names[var]} = g.input({names[var][2:]!r}, {var.dtype.name!r}, {var.shape})")
     for eqn in graph.eqns:

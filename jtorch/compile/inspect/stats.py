@@ -6,14 +6,23 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
+from jtorch.compile.record.inputs import GradInput
 from jtorch.compile.record.snapshot import Snapshot
 from jtorch.compile.record.tree import unflatten
 from jtorch.compile.timings import Timings
+from jtorch.core import watch
+from jtorch.core.errors import FailedCheck, OtherBranch
+from jtorch.eager.evaluate import EAGER
+from jtorch.eager.tensor import wrap
 
 _STAGES = ("guard", "marshal", "kernels", "wrap")
 _REPLAYS = 50
@@ -22,7 +31,8 @@ _EAGER_RUNS = 5
 
 @dataclass(frozen=True)
 class Stats:
-    """Medians in microseconds by stage of one call; ``eager_us`` is the same call uncompiled.
+    """Medians in microseconds by stage of one call; ``eager_us`` is the same call uncompiled. ``plan`` says
+    which of the function's plans was measured.
 
     ``calls`` counts replays so far, ``calls_to_pay_back`` how many in all outweigh ``compile_seconds``: None
     where the compiled call is no faster. Each stage includes one look at the clock, about 0.05 us.
@@ -37,6 +47,7 @@ class Stats:
     timings: Timings
     calls: int
     retraces: int
+    plan: str = ""
 
     @property
     def call_us(self) -> float:
@@ -64,34 +75,80 @@ class Stats:
             ("retraces", str(self.retraces)),
             ("calls until paid back", "never" if paid is None else str(paid)),
         ]
-        return f"{self.name}\n" + aligned([*times, *costs, *counts])
+        return "\n".join([self.name, *self.plan.splitlines(), aligned([*times, *costs, *counts])])
 
 
-def stats(function: Any, plan: Any, leaves: list[Any], structure: Any) -> Stats:
-    """Measure replays of ``plan`` and eager runs of ``function``; put back what they change."""
+def stats(function: Any, asked: Asked) -> Stats:
+    """Measure replays of the plan and eager runs of ``function``; put back what they change."""
     calls = type(function).calls.function(function)  # the user may have hung a number of that name on it
-    snapshot = Snapshot(plan, leaves)
+    plan, leaves = asked.plan, asked.leaves or []
+    snapshots = [Snapshot(plan.capture, leaves)]
+    if not asked.fits:  # uncompiled, the function goes by the state as it is now
+        snapshots.append(Snapshot(function.recorded(leaves, asked.structure), leaves))
     before = plan.clock.count
     try:
-        stages = _measured(_timed_call(plan), tuple(leaves))
-        args, kwargs = unflatten(structure, leaves)
-        eager = _median_us(lambda: function.function(*args, **kwargs), _EAGER_RUNS)
+        stages = _measured(plan, leaves, snapshots[0])
+        _restore(snapshots)
+        args, kwargs = unflatten(asked.structure, leaves)
+        with nullcontext() if asked.fits else _undone():
+            eager = _median_us(lambda: function.function(*args, **kwargs), _EAGER_RUNS)
     finally:
-        snapshot.restore()
+        _restore(snapshots)
         function.uncounted += plan.clock.count - before
-    guard, marshal, kernels, wrap = stages
     return Stats(
-        function.name, guard, marshal, kernels, wrap, eager, plan.timings, calls, len(function.retraces)
-    )
+        function.name, *stages, eager, plan.timings, calls, len(function.retraces), asked.which
+    )  # fmt: skip
 
 
-def _measured(call: Callable[[tuple], list[int]], leaves: tuple) -> list[float]:
-    samples = []
-    for _ in range(_REPLAYS):
+def _restore(snapshots: list[Snapshot]) -> None:
+    for snapshot in reversed(snapshots):
+        snapshot.restore()
+
+
+@contextmanager
+def _undone() -> Iterator[None]:
+    """Modes, flags and optimizer state that the block makes are gone after it."""
+    noting = watch.Journal()
+    token = watch.journal.set(noting)
+    try:
+        yield
+    finally:
+        watch.journal.reset(token)
+        noting.undo()
+
+
+def _measured(plan: Any, leaves: list[Any], snapshot: Snapshot) -> list[float]:
+    """Microseconds of each stage of a replay, with the gradients that the plan was recorded with. A replay
+    that comes to another way through a branch, for training goes on, is done again from the start."""
+    call = _timed_call(plan)
+    samples: list[list[int]] = []
+    for _ in range(2 * _REPLAYS):
+        _as_recorded(plan, leaves)
         start = time.perf_counter_ns()
-        marks = [start, *call(leaves)]
+        try:
+            marks = [start, *call(tuple(leaves))]
+        except (OtherBranch, FailedCheck):
+            snapshot.restore()
+            continue
         samples.append([b - a for a, b in itertools.pairwise(marks)])
+        if len(samples) == _REPLAYS:
+            break
+    if not samples:
+        raise RuntimeError(f"'{plan.capture.name}' goes another way through its branches now: call it once")
     return [statistics.median(column) / 1e3 for column in zip(*samples, strict=True)]
+
+
+def _as_recorded(plan: Any, leaves: list[Any]) -> None:
+    """Give each tensor the gradient, or none, that the plan takes."""
+    for entry in plan.capture.inputs:
+        if not isinstance(entry, GradInput):
+            continue
+        tensor = entry.tensor if entry.argument is None else leaves[entry.argument]
+        grad, type = EAGER.get_grad(tensor), entry.var.type
+        if not entry.present:
+            EAGER.set_grad(tensor, None)
+        elif grad is None or (grad._data.shape, grad._data.dtype) != (type.shape, type.dtype):
+            EAGER.set_grad(tensor, wrap(np.zeros(type.shape, type.dtype)))
 
 
 def _median_us(run: Callable[[], Any], times: int) -> float:
@@ -104,7 +161,8 @@ def _median_us(run: Callable[[], Any], times: int) -> float:
 
 
 def _timed_call(plan: Any) -> Callable[[tuple], list[int]]:
-    """The plan's generated call with a look at the clock where its comments name a stage.
+    """The plan's generated call with a look at the clock where its comments name a stage. What its guards
+    say is of no account: its arguments have passed them, and state may be another one (``fitting.py``).
 
     # marshal               becomes    marks.append(time_ns())
     return wrap(r0)         becomes    result = wrap(r0); marks.append(time_ns()); return marks
@@ -112,12 +170,13 @@ def _timed_call(plan: Any) -> Callable[[tuple], list[int]]:
     lines = []
     for line in plan.call.source.splitlines():
         space = line[: len(line) - len(line.lstrip())]
+        line = line.replace("return MISS", "pass")
         text = line.strip()
         if text in [f"# {stage}" for stage in _STAGES]:
             lines.append(f"{space}marks.append(time_ns())")
         elif text.startswith("def call"):
             lines += [line, "    marks = []"]
-        elif text.startswith("return ") and text != "return MISS":
+        elif text.startswith("return "):
             lines += [f"{space}result = {text.removeprefix('return ')}", f"{space}marks.append(time_ns())"]
             lines.append(f"{space}return marks")
         else:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.inspect.ledger import failing_guard
+from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.inspect.localize import localize
 from jtorch.compile.inspect.naming import Named
 from jtorch.compile.inspect.stages import BUDGET
@@ -74,7 +74,7 @@ class _Verification:
         self.leaves = leaves
         self.budget = budget
         self.named = named
-        self.snapshot = Snapshot(plan, leaves)
+        self.snapshot = Snapshot(plan.capture, leaves)
         self.cotangents: list[np.ndarray] = []
 
     def run(self, eager: Callable[[], Any]) -> Any:

@@ -26,8 +26,7 @@ _TAPE = ("_node", "_index", "_requires_grad", "_base")
 class Snapshot:
     """The parameters, buffers, optimizer state, gradients, arguments and generators before one call."""
 
-    def __init__(self, plan: Any, leaves: list[Any]) -> None:
-        capture = plan.capture
+    def __init__(self, capture: Any, leaves: list[Any]) -> None:
         self.arrays = _arrays(capture.inputs, leaves)
         self.before = [np.array(a) for a in self.arrays]
         self.tensors = _tensors(capture, leaves)

@@ -6,12 +6,12 @@ small step does. For a step of two tensors it reads
     def call(leaves):
         context = CONTEXT.get()
         if not (context.evaluator is EAGER and context.mode == 1 and not SAVED_HOOKS.get()
-                and (not plan.news or plan.is_as_before())): return MISS
+                and (not plan.news or plan.is_as_before())): return MISS  # state
         a0, a1 = leaves
         ...
         try:
-            if not (...): return MISS  # what was read outside
-        except GONE: return MISS
+            if not (...): return MISS  # state: what was read outside
+        except GONE: return MISS  # state
         r0 = empty((), f32)
         stopped = None
         try:
@@ -56,6 +56,7 @@ from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.eager.tensor import Tensor, wrap
 
 MISS = object()  # the answer of a plan whose guards don't hold
+STATE = "  # state"  # ends the lines before the replay that ask nothing of the arguments
 
 _SIGNS = {
     operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
@@ -136,8 +137,10 @@ class _Caller:
     def add(self, line: str) -> None:
         self.lines.append(line)
 
-    def miss_unless(self, test: str) -> None:
-        self.add(f"if not ({test}): return MISS")
+    def miss_unless(self, test: str, state: bool = False) -> None:
+        """Guard ``test``, of arguments, or of the ``state`` that the function reaches by itself. Who asks for
+        a plan by its arguments tells them apart: see ``inspect/fitting.py``."""
+        self.add(f"if not ({test}): return MISS{STATE * state}")
 
     def name(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{self.counts[prefix]}"
@@ -151,7 +154,8 @@ class _Caller:
         self.add("context = CONTEXT.get()")
         self.miss_unless(
             f"context.evaluator is EAGER and context.mode == {self.context.mode} and not SAVED_HOOKS.get() "
-            "and (not plan.news or plan.is_as_before())"
+            "and (not plan.news or plan.is_as_before())",
+            state=True,
         )
         n = len(self.leaves)
         self.miss_unless(f"len(leaves) == {n}")
@@ -175,8 +179,8 @@ class _Caller:
         if guarded:
             self.names["GONE"] = GONE
             tests = tests_of(guarded, self.names)
-            self.lines += ["try:", f"    if not ({tests}): return MISS  # what was read outside"]
-            self.lines += ["except GONE: return MISS"]
+            self.lines += ["try:", f"    if not ({tests}): return MISS{STATE}: what was read outside"]
+            self.lines += [f"except GONE: return MISS{STATE}"]
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         self._grad_guards()
 
@@ -193,12 +197,13 @@ class _Caller:
             if isinstance(entry, GradInput):
                 owners[id(entry.tensor)] = entry.tensor
                 tensor = self.tensor(entry.tensor)
-                self.miss_unless(f"{tensor}._grad is {'not ' if entry.present else ''}None")
+                self.miss_unless(f"{tensor}._grad is {'not ' if entry.present else ''}None", state=True)
         places = sorted(capture.places[k] for k in owners if k in capture.places)
         captured = frozenset(k for k in owners if k not in capture.places)
         for tensor in owners.values():
             if id(tensor) in captured and tensor._hooks:
-                self.miss_unless(f"{self.tensor(tensor)}._hooks == {self.name('H', dict(tensor._hooks))}")
+                hooks = self.name("H", dict(tensor._hooks))
+                self.miss_unless(f"{self.tensor(tensor)}._hooks == {hooks}", state=True)
         for k in places:
             if captured:
                 self.miss_unless(f"id(a{k}) not in {self.name('T', captured)}")
@@ -215,7 +220,7 @@ class _Caller:
             self.miss_unless(f"a{k} is {self.name('V', leaf)} and d{k} is {self.name('k', data)}")
         if leaf._requires_grad and leaf._node is None:
             same = f"== {self.name('H', dict(leaf._hooks))}" if leaf._hooks else "in (None, {})"
-            self.miss_unless(f"a{k}._hooks {same}")
+            self.miss_unless(f"a{k}._hooks {same}", state=True)
         is_leaf = f" and (a{k}._node is None) is {leaf._node is None}" if leaf._requires_grad else ""
         self.miss_unless(
             f"d{k}.shape == {data.shape} and (d{k}.dtype is {dtype} or d{k}.dtype == {dtype}) and "
@@ -310,24 +315,25 @@ class _Caller:
         else:
             value = self.name("s", None)
             container = self.name("h", entry.container)
-            self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}")
-            self.add(f"if {value}.__class__ is not float: {value} = float({value})")
+            self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}{STATE}")
+            self.add(f"if {value}.__class__ is not float: {value} = float({value}){STATE}")
         for test, other, outcome in dict.fromkeys(entry.guards):
+            state = entry.argument is None
             if test is math.copysign:
                 self.names["copysign"] = math.copysign
-                self.miss_unless(f"copysign(1.0, {value}) == {other}")
+                self.miss_unless(f"copysign(1.0, {value}) == {other}", state)
                 continue
             holds = f"{value} {_SIGNS[test]} {_number(other)}"
-            self.miss_unless(holds if outcome else f"not {holds}")
+            self.miss_unless(holds if outcome else f"not {holds}", state)
         return value
 
     def _number(self, entry: NumberInput) -> str:
         value, array = self.name("v", None), self.name("n", None)
-        self.add(f"{value} = {self.name('h', entry.place.get)}()")
+        self.add(f"{value} = {self.name('h', entry.place.get)}(){STATE}")
         small = "" if entry.kind is float else f" and {-LARGEST} <= {value} <= {LARGEST}"
-        self.miss_unless(f"{value}.__class__ is {entry.kind.__name__}{small}")
+        self.miss_unless(f"{value}.__class__ is {entry.kind.__name__}{small}", state=True)
         self.names["as_array"] = np.array
-        self.add(f"{array} = as_array({value}, {self.name('D', entry.var.dtype)})")
+        self.add(f"{array} = as_array({value}, {self.name('D', entry.var.dtype)}){STATE}")
         return array
 
     def _grad(self, entry: GradInput) -> str:
@@ -336,10 +342,10 @@ class _Caller:
             self.add(f"{value} = empty({entry.var.shape}, {self.name('D', entry.var.dtype)})")
             return value
         grad = self.gradients[id(entry)] = self.name("p", None)
-        self.add(f"{grad} = {self.tensor(entry.tensor)}.grad")
-        self.add(f"{value} = in_order({grad}._data)")
+        self.add(f"{grad} = {self.tensor(entry.tensor)}.grad{STATE}")
+        self.add(f"{value} = in_order({grad}._data){STATE}")
         dtype = self.name("D", entry.var.dtype)
-        self.miss_unless(f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}")
+        self.miss_unless(f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}", state=True)
         return value
 
     def _gradients_apart(self) -> None:
@@ -354,7 +360,8 @@ class _Caller:
         others += [f"d{k}" for k in sorted({e.argument for e in arrays if e.argument is not None})]
         self.names["disjoint"] = disjoint
         captured = self.name("A", owners(e.array for e in arrays if e.argument is None))
-        self.miss_unless(f"disjoint(({names}), {captured}, ({''.join(f'{o}, ' for o in others)}))")
+        test = f"disjoint(({names}), {captured}, ({''.join(f'{o}, ' for o in others)}))"
+        self.miss_unless(test, state=True)
 
     def _draws(self) -> tuple[list[str], list[str]]:
         """(lines that hand the generators' positions over and move them on, lines that take that back)."""

@@ -91,6 +91,7 @@ class CompiledPlan:
     once = False  # whether it holds for one call only
     settled: Any = None  # the modes that its recording set and found set already
     facts: Any = None  # what it was recorded under, in words: see ``inspect/facts.py``
+    number = 0  # of the recordings of its function, from 1
 
     def __init__(
         self, capture: Capture, leaves: list[Any], context: Context, timings: Timings,
@@ -177,6 +178,10 @@ class CompiledPlan:
         """What others tell ``subscription`` of makes the plan look again; there is nothing in ``news`` where
         all is as it was recorded."""
         self.subscription, self.news = subscription, subscription.news
+
+    def told(self) -> list[str]:
+        """What was told to be another one than when the plan was recorded, in words."""
+        return self.subscription.told()
 
     def is_as_before(self) -> bool:
         """Whether what was told is as it was when the plan was recorded."""

@@ -296,6 +296,11 @@ class Replay(Runner):
     def ended(self) -> int:
         return self.segments[-1].ended if self.segments else self._ended
 
+    def is_shared(self, *tasks: Task) -> bool:
+        """Whether threads share one task, or all of a run."""
+        host = tasks[0].step.kind is StepKind.HOST
+        return self.is_cut and not host and (len(tasks) > 1 or len(self._pieces(tasks[0])) > 1)
+
     def call_of(self, *tasks: Task) -> Callable[..., int]:
         """What runs one task alone, or all of a run, and gives its status."""
         host = tasks[0].step.kind is StepKind.HOST

@@ -25,6 +25,14 @@ class Runner:
         self.alone = threading.RLock()
         _RUNNERS.add(self)
 
+    def is_shared(self, *tasks: Any) -> bool:
+        """Whether threads share one task, or all of a run."""
+        return False
+
+    def call_of(self, *tasks: Any) -> Any:
+        """What runs one task alone, or all of a run, and gives its status."""
+        raise RuntimeError('a function of mode="interpret" runs without kernels, so none can be timed alone')
+
     @property
     def ended(self) -> int:
         """How many runs ended with status 0: Ctrl-C may come when one has, before Python knows it."""

@@ -113,6 +113,163 @@ def test_nothing_to_explain_before_the_first_call():
         jtorch.compile(lambda x: x).explain()
 
 
+# -- which plan --------------------------------------------------------------------------------------------
+
+
+def test_state_that_changed_leaves_a_plan_to_ask_about(trained, tmp_path):
+    """Every question is answered after each change of state, and says which plan that is about."""
+    model, _, _, x = trained
+
+    @jtorch.compile
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    def parameters_without_gradients():
+        for p in model.parameters():
+            p.grad = None
+
+    changes = {
+        "recorded": lambda: None,
+        "gradients that were there are gone": parameters_without_gradients,
+        "gradients came": lambda: model(x).sum().backward(),
+        "another mode": model.eval,
+        "a saved file": lambda: jtorch.save(model.state_dict(), tmp_path / "model"),
+        "an attribute": lambda: setattr(model, "note", [1]),
+        "another layer": lambda: nn.Linear(2, 2),
+        "a frozen layer": lambda: model[0].requires_grad_(False),
+        "a hook": lambda: model.register_forward_hook(lambda *_: None),
+        "another parameter": lambda: setattr(model[3], "bias", nn.Parameter(jtorch.zeros(2))),
+        "loaded state": lambda: model.load_state_dict(model.state_dict()),
+    }
+    model[0].requires_grad_(True)
+    step(x)
+    for name, change in changes.items():
+        change()
+        before = [p.detach().clone() for p in model.parameters()]
+        grads = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+        for arguments in ((), (x,)):
+            told = step.stats(*arguments)
+            assert told.call_us > 0 and told.eager_us > 0, name
+            for answer in (told, step.profile(*arguments), step.explain(*arguments)):
+                assert answer.plan.startswith("plan 1: x float32 (5, 6)"), (name, answer.plan)
+                assert answer.plan in str(answer), name
+            assert "def map" in step.source(*arguments) and "matmul" in step.graph(*arguments), name
+            assert step.save_repro(tmp_path, *arguments).exists(), name
+        for p, value, grad in zip(model.parameters(), before, grads, strict=True):
+            assert bool((p == value).all()) and (p.grad is None) is (grad is None), name
+            assert grad is None or bool((p.grad == grad).all()), name
+    assert step.calls == 1
+
+
+def test_the_plan_says_what_of_the_state_is_another_one():
+    layers = nn.Sequential(*(nn.Linear(2, 2) for _ in range(3)))
+
+    @jtorch.compile
+    def step(x):
+        layers(x).sum().backward()
+
+    x = jtorch.ones(1, 2)
+    step(x)
+    told = "plan 1: x float32 (1, 2)\nrecorded in another state: 6 parameters' .grad: None -> a tensor"
+    assert step.stats().plan == step.explain(x).plan == told
+    assert (
+        step.source().splitlines()[1] == "# recorded in another state: 6 parameters' .grad: None -> a tensor"
+    )
+    step(x)
+    assert step.explain(x).plan == "plan 2 (2 are kept): x float32 (1, 2)"
+    step(jtorch.ones(4, 2))
+    assert step.graph().startswith("# plan 3 (3 are kept): x float32 (4, 2)\n")
+    assert step.graph(x).startswith("# plan 2 (3 are kept): x float32 (1, 2)\n")
+    with jtorch.no_grad():
+        assert "plan 2" in step.explain(x).plan and "gradients: on -> off" in step.explain(x).plan
+
+
+def test_arguments_that_no_plan_takes_are_told_with_what_differs():
+    f = jtorch.compile(lambda x, n: x * n)
+    f(jtorch.ones(3), 2)
+    for arguments, told in (
+        ((jtorch.ones(4), 2), r"x.shape: \(3,\) -> \(4,\)"),
+        ((jtorch.ones(3), 3), "n: 2 -> 3"),
+    ):
+        with pytest.raises(RuntimeError, match=f"no recording for these arguments .{told}"):
+            f.stats(*arguments)
+
+
+def test_asking_uncompiled_runs_leave_modes_and_optimizers_as_they_are():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+
+    @jtorch.compile
+    def f(x):
+        return model(x).sum()
+
+    x = jtorch.rand(4, 2)
+    with jtorch.no_grad():
+        model.eval()
+        f(x)
+        model.train()
+        before = {k: v.clone() for k, v in model.state_dict().items()}
+        f.stats(x)
+    assert model.training
+    for k, v in model.state_dict().items():
+        assert bool((v == before[k]).all()), k
+
+
+# -- profile -----------------------------------------------------------------------------------------------
+
+
+def steps_of(function, *arguments):
+    compiled = jtorch.compile(function)
+    compiled(*arguments)
+    return compiled.profile(*arguments)
+
+
+def test_a_step_moves_what_it_touches_of_a_variable():
+    table, x = jtorch.rand(4000, 250), jtorch.ones(250)
+    row = 250 * 4
+    cases = {
+        "a row": (lambda x: table[3] * x, (x,), 3 * row),
+        "rows by index": (lambda i: table[i] * 2, (jtorch.tensor([1, 5, 1]),), 6 * row + 9 * 8),
+        "a column": (lambda x: table[:, 1] * 2, (x,), 2 * 4000 * 4),
+        "all": (lambda x: table * x, (x,), 2 * 4000 * row + row),
+        "a product with some rows": (lambda x: table[:8] @ x.reshape(250, 1), (x,), 8 * row + row + 8 * 4),
+        "a sum": (lambda x: table[2:4].sum(1), (x,), 2 * row + 2 * 4),
+    }
+    for name, (function, arguments, nbytes) in cases.items():
+        steps = steps_of(function, *arguments).steps
+        assert sum(step.nbytes for step in steps) == nbytes, (name, steps)
+
+
+def test_no_step_is_beyond_the_limit():
+    """Their data lie in caches and their products are short: the limit is of such, and of the same second."""
+    jtorch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    optimizer, table, layer = jtorch.optim.Adam(model.parameters()), jtorch.rand(50_000, 64), nn.LSTM(16, 16)
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    for function, argument in (
+        (step, jtorch.rand(32, 64)),
+        (lambda i: table[i].sum(), jtorch.randint(0, 50_000, (8,))),
+        (lambda x: layer(x)[0].sum(), jtorch.rand(12, 8, 16)),
+        (lambda x: x.exp().sum(), jtorch.rand(1000, 1000)),
+    ):
+        profile = steps_of(function, argument)
+        shares = [s.limit_us(profile.limits) / s.us for s in profile.steps]
+        assert max(shares) < 1.2, (max(shares), str(profile))  # medians of a busy machine
+
+
+def test_an_interpreted_function_has_no_kernels_to_time():
+    f = jtorch.compile(lambda x: x * 2, mode="interpret")
+    f(jtorch.ones(2))
+    with pytest.raises(RuntimeError, match="without kernels"):
+        f.profile(jtorch.ones(2))
+
+
 # -- stats -------------------------------------------------------------------------------------------------
 
 

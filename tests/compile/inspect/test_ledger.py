@@ -167,10 +167,68 @@ def test_the_ledger_prints_as_a_table():
     f = jtorch.compile(lambda x: x * 2)
     for n in (1, 2, 3):
         f(jtorch.ones(n))
-    head, *rows = str(f.retraces).splitlines()
-    assert head.split()[:4] == ["#", "outcome", "ms", "where"] and len(rows) == 2
-    assert "(1,)" in rows[0] and "(2,)" in rows[0] and "test_ledger.py:" in rows[0]
+    head, change, *advice = str(f.retraces).splitlines()
+    assert re.fullmatch(r"#1 to #2 recorded in \d+\.\d ms together, test_ledger.py:\d+", head)
+    assert change == "    x.shape: (1,) -> ... -> (3,)" and "few" in " ".join(advice)
     assert str(Ledger()) == "no retraces"
+
+
+def test_changes_of_one_kind_are_told_together_within_80_columns():
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(14)))
+
+    @jtorch.compile
+    def step(x):
+        model(x).sum().backward()
+
+    step(jtorch.ones(1, 2))
+    step(jtorch.ones(1, 2))
+    assert len(step.retraces[0].changes) == 28
+    text = str(step.retraces)
+    assert "    28 parameters' .grad: None -> a tensor\n" in text
+    assert "28 parameters' .grad: None -> a tensor. with gradients" in str(step.retraces[0])
+    assert len(text.splitlines()) < 8 and max(map(len, text.splitlines())) <= 80
+    step(jtorch.ones(700, 2))
+    assert max(map(len, str(step.retraces).splitlines())) <= 80
+
+
+def advice(function):
+    return function.retraces[-1].changes[0].advice
+
+
+def test_the_advice_fits_the_cause():
+    f = jtorch.compile(lambda x, n=None: x * (n if isinstance(n, int) else 2))
+    f(jtorch.ones(8, 3))
+    f(jtorch.ones(5, 3))
+    assert "last partial batch" in advice(f)
+    f(jtorch.ones(4, 3))  # which is no last batch: another one came before
+    assert "few" in advice(f) and "partial" not in advice(f)
+    f(jtorch.ones(8, 3, 1))
+    assert "number of dimensions" in advice(f)
+    f(jtorch.ones(8, 3).double())
+    assert "convert before the call" in advice(f)
+    grown = jtorch.compile(lambda x: x * 2)
+    for n in (4, 5):
+        grown(jtorch.ones(2, n))
+    assert "pad to a fixed length" in advice(grown) and "partial" not in advice(grown)
+    f(jtorch.ones(8, 3), 1)
+    f(jtorch.ones(8, 3), 2)
+    assert f.retraces[-1].changes[0][:3] == ("n", "1", "2") and "float(n)" in advice(f)
+    f(jtorch.ones(8, 3), "one")
+    f(jtorch.ones(8, 3), "two")
+    assert "recorded once" in advice(f) and "float" not in advice(f)
+
+
+def test_what_was_told_is_named():
+    """Where no fact and no read tells more, what made the plan look again is named."""
+    layer = nn.Linear(2, 2)
+    f = jtorch.compile(lambda x: layer(x))
+    f(jtorch.ones(1, 2))
+    (plans,) = f.plans.values()
+    plans[0].subscription.expire("the clock")
+    f(jtorch.ones(1, 2))
+    (entry,) = f.retraces
+    assert entry.outcome == "confirmed" and [c.what for c in entry.changes] == ["the clock"]
+    assert "its plan stays" in entry.changes[0].advice
 
 
 def test_the_nearest_plan_is_compared():

@@ -1,0 +1,85 @@
+"""What may be done about a further recording: a sentence that fits what changed, from what to what."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+FOR_CLASSES = "each class that comes has a plan of its own"
+IN_TENSORS = (
+    "the function counts on it and needs its digits: keep it in a tensor and change that in "
+    "place, or count outside and pass in what is computed from it"
+)
+NOT_USED = (
+    "what is recorded is the same, so its plan stays: looking again is all that it costs. Where it happens "
+    "at every step, keep what changes in an object of its own that the function does not hold"
+)
+_COUNTS = (
+    "each integer is recorded anew, for it may decide what is recorded: a number that only meets tensors may "
+    "be a float (float({0})), or a tensor, and change freely"
+)
+_ONE_OF_TWO = "its value decides what is recorded: each is a program of its own, recorded once"
+_PASS = "pass it as an argument: a float that is one may change without a retrace"
+_OTHER = "its value decides what is recorded: pass a float, or a tensor, where any value should do"
+
+_PARTIAL = "each new size is recorded and planned anew: drop or pad the last partial batch, or sort by size"
+_GROWS = (
+    "each new size is recorded and planned anew: pad to a fixed length, or to one of a few "
+    "(64, 128, 256, ...), and mask what is beyond"
+)
+_RANK = "each number of dimensions is another program, recorded once: pass one form (unsqueeze, flatten)"
+
+# What the name of a fact ends or begins with, and what may be done about it
+_BY_NAME = (
+    (r"\.dtype$", "each dtype is another program, recorded once: to have one, convert before the call"),
+    (r"\.stride\(\)$", "each layout is another program, recorded once: pass .contiguous() tensors"),
+    (r"^arguments$", "pass the same arguments in the same form"),
+    (r"^gradients$", "call it under the same grad mode, or compile one function for each"),
+    (r"\.training$", "train() and eval() are two programs: each is recorded once, toggling costs nothing"),
+    (r"requires_grad$", "freeze before the first call"),
+    (r"^hooks of ", "register hooks before the first call"),
+    (
+        r"\.grad$",
+        "with gradients and without them are two programs, each recorded once: zero_grad(set_to_none=True) "
+        "at the same place of each step makes it one",
+    ),
+    (r"^memory of ", "write into tensors (copy_) instead of replacing them"),
+    (r"param_groups", "set flags before the first call; rates may change freely"),
+    (r"^(id|type)\(", "pass the same object, or take from it what the function needs"),
+)
+
+
+def advice_on(what: str, before: str, after: str, again: bool = False) -> str:
+    """What avoids a recording because ``what`` was ``before`` and is ``after``; ``again``: it has changed in
+    earlier retraces, too."""
+    if what.endswith(".shape"):
+        return _on_sizes(before, after, again)
+    for pattern, text in _BY_NAME:
+        if re.search(pattern, what):
+            return text
+    if re.fullmatch(r"-?\d+", before) and re.fullmatch(r"-?\d+", after):
+        return _COUNTS.format(re.split(r"[, ]", what)[0].strip("'"))
+    if all(map(_is_float, (before, after))):
+        return _PASS
+    is_word = before[:1] in "'\"" and after[:1] in "'\""
+    return _ONE_OF_TWO if is_word or {before, after} <= {"True", "False", "None"} else _OTHER
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _on_sizes(before: str, after: str, again: bool) -> str:
+    """A last batch is smaller in its first axis alone, once; all else is a size that goes on changing."""
+    try:
+        was, now = ast.literal_eval(before), ast.literal_eval(after)
+    except (ValueError, SyntaxError):  # it was no tensor
+        return _GROWS
+    if len(was) != len(now):
+        return _RANK
+    is_last_batch = bool(was) and was[1:] == now[1:] and now[0] < was[0] and not again
+    return _PARTIAL if is_last_batch else _GROWS
