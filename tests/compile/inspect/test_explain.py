@@ -116,9 +116,10 @@ def test_nothing_to_explain_before_the_first_call():
 # -- which plan --------------------------------------------------------------------------------------------
 
 
-def test_state_that_changed_leaves_a_plan_to_ask_about(trained, tmp_path):
+def test_state_that_changed_leaves_a_plan_to_ask_about(trained, tmp_path, monkeypatch):
     """Every question is answered after each change of state, and says which plan that is about."""
     model, _, _, x = trained
+    monkeypatch.setattr("jtorch.compile.inspect.profile._SECONDS", 0.01)
 
     @jtorch.compile
     def step(x):
