@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from jtorch.core import op, watch
@@ -78,10 +78,13 @@ class Optimizer(Hooked):
 
     # -- stepping ----------------------------------------------------------------------------------------
 
-    def init_state(self) -> None:
-        """Make the state of every parameter that has none. ``step`` does it; compiling needs it before."""
+    def init_state(self, params: Collection[Tensor] | None = None) -> None:
+        """Make the state of every parameter that has none, or of these alone: ``step`` does it for those that
+        have a gradient, as in PyTorch."""
         for group in self.param_groups:
             for p in group["params"]:
+                if params is not None and p not in params:
+                    continue
                 new = self._new_state(p, group)
                 if not new and p not in self.state:
                     continue
@@ -90,8 +93,9 @@ class Optimizer(Hooked):
                 for name, value in new.items():
                     if name not in self.state[p]:
                         self.state[p][name] = value
-        self._has_state = True
-        self._made = len(self.state), sum([len(group["params"]) for group in self.param_groups])
+        count = sum([len(group["params"]) for group in self.param_groups])
+        self._has_state = params is None or len(params) == count
+        self._made = len(self.state), count
 
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -102,8 +106,10 @@ class Optimizer(Hooked):
                 loss = closure()
         self._check_relied_on()
         if not self._has_state:
-            with op.CONTEXT.get().evaluator.outside():
-                self.init_state()
+            evaluator = op.CONTEXT.get().evaluator
+            params = {p for p in self._all_params() if evaluator.get_grad(p) is not None}
+            with evaluator.outside():
+                self.init_state(params)
         if all(group.get("fused") for group in self.param_groups):
             self._fused_updates()()
         else:

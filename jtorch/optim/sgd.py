@@ -97,7 +97,7 @@ class SGD(Optimizer):
                 continue
             if p not in self._started:  # momentum was switched on since
                 with evaluator.outside():
-                    self.init_state()
+                    self.init_state({p})
             started = self._started[p]
             damped = scaled(context, started, dampening) if dampens else 0.0
             update_each(

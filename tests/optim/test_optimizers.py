@@ -531,3 +531,23 @@ def test_adam_in_16_bits_steps_as_pytorchs_fused_one():
             optimizer.step()
         results.append(p.tolist())
     np.testing.assert_allclose(results[0], results[1], rtol=2**-10)
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_a_parameter_without_a_gradient_has_no_state(mode):
+    for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop"):
+        p, q = (jtorch.nn.Parameter(jtorch.ones(2)) for _ in range(2))
+        optimizer = getattr(jtorch.optim, name)([p, q], **({"momentum": 0.9} if name == "SGD" else {}))
+
+        def train(which, optimizer=optimizer):
+            optimizer.zero_grad()
+            sum((t * t).sum() for t in which).backward()
+            optimizer.step()
+
+        step = mode(train)
+        step([p])
+        assert list(optimizer.state) == [p], name
+        assert list(optimizer.state_dict()["state"]) == [0], name
+        step([p, q])
+        assert set(optimizer.state) == {p, q}, name
+        assert q.tolist() != [1.0, 1.0], name
