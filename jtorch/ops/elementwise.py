@@ -169,7 +169,7 @@ def relu(xp, x):
 
 @relu.vjp
 def _(xp, g, out):
-    return xp.where(xp.gt(out, 0), g, 0.0)
+    return xp.where(xp.le(out, 0), 0.0, g)  # g for NaN, too
 
 
 @elementwise(
@@ -328,6 +328,7 @@ def iota(xp, *, shape, axis, dtype):
 
 
 # -- limits: with a tie the input stays (-0.0 beside 0.0) and gets the gradient, as in PyTorch's clamp --
+# NaN gets none, nor does a bound beside it.
 
 
 @elementwise(
@@ -343,8 +344,7 @@ def clamp_min(xp, x, low):
 
 @clamp_min.vjp
 def _(xp, g, x, low, needs):
-    kept = xp.ge(x, low)
-    return xp.where(kept, g, 0.0), xp.where(kept, 0.0, g) if needs[1] else None
+    return xp.where(xp.ge(x, low), g, 0.0), xp.where(xp.lt(x, low), g, 0.0) if needs[1] else None
 
 
 @elementwise(
@@ -360,8 +360,7 @@ def clamp_max(xp, x, high):
 
 @clamp_max.vjp
 def _(xp, g, x, high, needs):
-    kept = xp.le(x, high)
-    return xp.where(kept, g, 0.0), xp.where(kept, 0.0, g) if needs[1] else None
+    return xp.where(xp.le(x, high), g, 0.0), xp.where(xp.gt(x, high), g, 0.0) if needs[1] else None
 
 
 @clamp_min.face

@@ -80,7 +80,7 @@ def smooth_l1_loss(xp, x, target, beta, *, reduction):
 @smooth_l1_loss.vjp
 def _(xp, g, x, target, beta, needs, reduction):
     d = x - target
-    slope = xp.where(xp.lt(xp.abs(d), beta), d / beta, xp.sign(d))
+    slope = xp.where(xp.ge(xp.abs(d), beta), xp.sign(d), d / beta)  # NaN for NaN
     return (*_both(scaled(g, d.shape, reduction) * slope, needs), None)
 
 
@@ -104,7 +104,7 @@ def huber_loss(xp, x, target, delta, *, reduction):
 @huber_loss.vjp
 def _(xp, g, x, target, delta, needs, reduction):
     d = x - target
-    slope = xp.where(xp.le(xp.abs(d), delta), d, xp.sign(d) * delta)
+    slope = xp.where(xp.gt(xp.abs(d), delta), xp.sign(d) * delta, d)  # NaN for NaN
     return (*_both(scaled(g, d.shape, reduction) * slope, needs), None)
 
 

@@ -9,7 +9,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core.op import composite, reduction
 from jtorch.ops import axes as ax
 from jtorch.ops.cumulative import exclusive_products
-from jtorch.ops.routines import direct
+from jtorch.ops.routines import direct, runs_at_once
 
 
 def restore(xp, g, shape, axis, keepdims):
@@ -139,6 +139,8 @@ def _position_face(name):
     def face(input, dim=None, keepdim=False):
         if input.dtype.numpy.kind == "b":
             raise RuntimeError(f"{name}(): does not support bool input")
+        if dim is None and input.numel() == 0:
+            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
         return _axis_face(ax.not_empty(input, name, dim), dim, keepdim)
 
     return face
@@ -213,8 +215,30 @@ def _(xp, g, x, axis, keepdims, correction):
 
 @composite(dtype="floating")
 def std(xp, x, *, axis, keepdims, correction):
-    """The square root of ``var``."""
-    return xp.sqrt(_variance(xp, x, axis, keepdims, correction))
+    """The square root of ``var``; also where that is too large, or too small, for its dtype."""
+    if not math.prod(x.shape[a] for a in axis):
+        return xp.sqrt(_variance(xp, x, axis, keepdims, correction))
+    if runs_at_once(xp):
+        variance = _variance(xp, x, axis, keepdims, correction)
+        if direct(xp, "_variance", "is_ordinary", variance):
+            return xp.sqrt(variance)
+    scale = _power_of_two(xp, x, axis)
+    root = xp.sqrt(_variance(xp, x * scale, axis, keepdims, correction))
+    return root / (scale if keepdims else xp.reshape(scale, shape=tuple(root.shape)))
+
+
+def _power_of_two(xp, x, axis):
+    """What brings elements so far from their mean that squares overflow, or vanish, near 1; 1 for all others,
+    whose bits stay as they are."""
+    high, low, change = (
+        (2.0**60, 2.0**-50, 2.0**100) if x.dtype.itemsize < 8 else (2.0**500, 2.0**-500, 2.0**800)
+    )
+    top = xp.max(xp.abs(x), axis=axis, keepdims=True)
+    return xp.where(
+        xp.gt(top, high),
+        1.0 / change,
+        xp.where(xp.lt(top, low), change, xp.full(1.0, shape=tuple(top.shape), dtype=x.dtype)),
+    )
 
 
 @std.vjp

@@ -178,7 +178,7 @@ def test_gradient_of_a_product_with_zeros_is_exact_twice():
 
 
 ERRORS = {
-    "max empty": (lambda x, i: x[:0].max(), IndexError, "Expected reduction dim to be specified"),
+    "max empty": (lambda x, i: x[:0].max(), RuntimeError, "Expected reduction dim to be specified"),
     "max two dims": (lambda x, i: x.max((0, 1)), TypeError, "argument 'dim' must be int"),
     "var ints": (lambda x, i: i.var(), RuntimeError, "std and var only support floating point"),
     "norm ints": (lambda x, i: i.norm(), RuntimeError, "Expected a floating point or complex tensor"),
@@ -219,3 +219,58 @@ def test_running_sums_and_products_have_the_dtype_asked_for() -> None:
                 assert getattr(jtorch, name)(x, 0, dtype=dtype).dtype is dtype, name
     assert jtorch.tensor(5).cumsum(0, dtype=jtorch.int8).dtype is jtorch.int8
     assert jtorch.tensor([1, 2], dtype=jtorch.uint8).cumsum(0).dtype is jtorch.int64
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_std_of_what_has_no_square(mode):
+    """A variance of 1e60 or 1e-60 is no float32, its root is one; PyTorch adds up in float64."""
+    values = np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 2.0, 5.0, -1.0]], np.float32)
+    forms = (
+        lambda x: x.std(),
+        lambda x: x.std(1),
+        lambda x: x.std((0, 1), keepdim=True),
+        lambda x: x.std(0, False),
+    )
+    for scale in (1e30, 1e-30, 1e37, 1e-37, 1.0):
+        x = values * np.float32(scale)
+        for k, form in enumerate(forms):
+            got = mode(form)(jtorch.tensor(x)).numpy()
+            np.testing.assert_allclose(
+                got, form(jtorch.tensor(x).double()).numpy(), rtol=1e-5, err_msg=f"{scale} {k}"
+            )
+        slope = mode(lambda x: jtorch.func.grad(lambda t: t.std())(x))(jtorch.tensor(x)).numpy()
+        exact = jtorch.func.grad(lambda t: t.std())(jtorch.tensor(x).double()).numpy()
+        np.testing.assert_allclose(slope, exact, rtol=1e-5)
+    assert mode(lambda x: x.std())(jtorch.zeros(3)).item() == 0.0
+
+
+def test_std_of_a_large_array_that_has_no_squares():
+    x = np.random.default_rng(0).standard_normal(200_000).astype(np.float32)
+    for scale in (1e30, 1e-30):
+        got = jtorch.tensor(x * np.float32(scale)).std().item()
+        assert got == pytest.approx(float(x.std(ddof=1)) * scale, rel=1e-5)
+    assert (jtorch.tensor([1.0, 3.0]).double() * 1e200).std().item() == pytest.approx(2**0.5 * 1e200)
+
+
+EMPTY = {
+    "max": RuntimeError, "min": RuntimeError, "amax": RuntimeError, "amin": RuntimeError, 
+    "aminmax": RuntimeError, "argmax": IndexError, "argmin": IndexError, "kthvalue": IndexError,
+}  # fmt: skip
+
+
+def test_of_nothing_there_is_no_extreme():
+    """PyTorch's classes of errors, and its sentences."""
+    for name, kind in EMPTY.items():
+        arguments = (1,) if name == "kthvalue" else ()
+        with pytest.raises(kind, match=rf"{name}\(\): ") as ours:
+            getattr(jtorch, name)(jtorch.zeros(0), *arguments)
+        if HAS_TORCH:
+            import torch
+
+            with pytest.raises(kind) as theirs:
+                getattr(torch, name)(torch.zeros(0), *arguments)
+            assert str(ours.value) == str(theirs.value)
+    with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
+        jtorch.zeros(0, 3).max(0)
+    with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
+        float(jtorch.ones(2))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import jtorch
+import jtorch.nn.functional as F
 
 INF, NAN = math.inf, math.nan
 SIZES = (0.0, 0.5, 1.0, 2.0, 3.0, 1e10, 3e-39, INF)
@@ -199,3 +200,34 @@ def test_logit_with_a_tensor_as_eps():
     x, eps = jtorch.tensor([0.1, 0.5, 0.99]), jtorch.tensor(0.2)
     assert jtorch.allclose(x.logit(eps=eps), x.logit(eps=0.2))
     assert jtorch.allclose(jtorch.compile(lambda x, eps: x.logit(eps=eps))(x, eps), x.logit(eps=0.2))
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_gradients_at_nan_are_pytorchs(mode):
+    """Of clamp NaN gets none, nor does a bound beside it; of relu it gets g, of a Huber loss NaN."""
+    nan = math.nan
+    x, bound = jtorch.tensor([nan, 0.5, 2.0, -1.0]), jtorch.tensor([0.0, nan, nan, 0.0])
+    rows = {
+        "clamp": (lambda t: t.clamp(0, 1), x, [0.0, 1.0, 0.0, 0.0]),
+        "clamp(min=tensor)": (lambda t: t.clamp(min=jtorch.zeros(4)), x, [0.0, 1.0, 1.0, 0.0]),
+        "bound below": (lambda b: x.clamp(min=b), bound, [0.0, 0.0, 0.0, 1.0]),
+        "bound above": (lambda b: x.clamp(max=b), bound, [0.0, 0.0, 0.0, 0.0]),
+        "relu": (lambda t: t.relu(), x, [1.0, 1.0, 1.0, 0.0]),
+        "huber_loss": (lambda t: F.huber_loss(t, jtorch.zeros(4), reduction="sum"), x, [nan, 0.5, 1.0, -1.0]),
+        "smooth_l1_loss": (
+            lambda t: F.smooth_l1_loss(t, jtorch.zeros(4), reduction="sum"),
+            x,
+            [nan, 0.5, 1.0, -1.0],
+        ),
+    }
+    for name, (f, at, expected) in rows.items():
+        for repeats in (1, 400):  # more than 512 elements are chosen by masks of bits
+            many = at.repeat(repeats)
+            g = f if repeats == 1 else FEW.get(name, f)
+            if repeats > 1 and name not in FEW:
+                continue
+            got = mode(lambda t, g=g: jtorch.func.grad(lambda u: g(u).sum())(t))(many).tolist()
+            assert got == pytest.approx(expected * repeats, nan_ok=True), name
+
+
+FEW = {"clamp": lambda t: t.clamp(0, 1), "relu": lambda t: t.relu()}

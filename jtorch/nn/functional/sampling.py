@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from jtorch.core.dtypes import bool_
 from jtorch.eager.public import Tensor, functions, linspace, ones, ops, zeros
 
 
@@ -77,6 +78,11 @@ def grid_sample(
     for corner in corners:
         part = _corner(flat, places, sizes, corner)
         out = part if out is None else out + part
+    if (
+        mode == "nearest" and grid.requires_grad
+    ):  # which gets zeros: no small step changes the nearest element
+        never = zeros(out.shape, dtype=bool_)
+        out = functions.where(never, grid[..., 0].reshape(len(grid), 1, -1), out)
     return out.reshape(*input.shape[:2], *grid.shape[1:-1])
 
 

@@ -29,6 +29,12 @@ def variance(x: Array, degrees: float) -> Array | None:
         return np.array(np.float64(total) / degrees, x.dtype)
 
 
+def is_ordinary(variance: Array) -> bool:
+    """Whether no square on the way to these was too large, or too small to be exact."""
+    info = np.finfo(variance.dtype)
+    return bool(np.all((variance < info.max) & (variance > info.tiny / info.eps**2)))
+
+
 def _sum_of_squares(x: Array, middle: np.generic) -> float:
     """Of the differences from ``middle``."""
     buffer = np.empty(_BLOCK, x.dtype)

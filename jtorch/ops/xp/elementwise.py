@@ -162,7 +162,11 @@ def where(condition: Array, x: Any, y: Any) -> Array:
     integer = _INTEGER.get(dtype) if condition.size > 512 else None
     if integer is None or not (_has_bits(x, dtype) and _has_bits(y, dtype)):
         return np.where(condition, x, y)
-    holds = np.not_equal(condition.view(np.int8), _ZERO_BYTE)  # a byte of a bool may be another than 0 and 1
+    if _is_zero(x):  # "y where it does not hold, else 0"
+        x, y, differs = y, x, np.equal
+    else:
+        differs = np.not_equal
+    holds = differs(condition.view(np.int8), _ZERO_BYTE)  # a byte of a bool may be another than 0 and 1
     mask = np.negative(holds.view(np.int8)).astype(integer, copy=False)
     if _is_zero(y):
         return _into(mask, np.bitwise_and, _bits(x, dtype, integer)).view(dtype)

@@ -179,3 +179,19 @@ def test_special_values_stay_where_they_are():
     x = jtorch.tensor([[[1.0, float("nan"), 3.0]]])
     assert np.isnan(F.interpolate(x, 6).numpy()).sum() == 2
     assert np.isnan(F.pad(x, (1, 1)).numpy()).sum() == 1
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_the_nearest_elements_place_has_a_gradient_of_zeros(mode):
+    images = jtorch.arange(16.0).reshape(1, 1, 4, 4)
+    grid = jtorch.tensor([[[[0.1, 0.2], [-0.3, float("inf")]]]])
+
+    def slopes(x, grid):
+        grid = grid.detach().requires_grad_()
+        out = jtorch.nn.functional.grid_sample(x, grid, mode="nearest", align_corners=False)
+        out.sum().backward()
+        return out.detach(), grid.grad
+
+    out, slope = mode(slopes)(images, grid)
+    assert out.tolist() == [[[[10.0, 0.0]]]]
+    assert slope.tolist() == [[[[0.0, 0.0], [0.0, 0.0]]]]
