@@ -19,6 +19,7 @@ from jtorch.core import memory_formats as formats
 from jtorch.core import op as op_module
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY
+from jtorch.eager.data_errors import check_number
 from jtorch.eager.drawing import FUNCTIONS as RANDOM
 from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
 from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
@@ -92,6 +93,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     fill_value = number(fill_value)
     if dtype is None:
         dtype = dt.of(dt.of_number(getattr(fill_value, "as_runtime_scalar", fill_value)))
+    check_number(fill_value, dtype.numpy)
     return _full(shape, fill_value, dtype)
 
 

@@ -1,10 +1,14 @@
-"""Why nested data can't be a tensor, in PyTorch's words."""
+"""Why data, nested or one number, cannot be a tensor's, in PyTorch's words."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+
+from jtorch.core import dtypes as dt
 
 
 def refusal(data: Any) -> Exception:
@@ -64,3 +68,20 @@ def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
     low, high = array.min().item(), array.max().item()
     if not (least <= low and high <= most):
         raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow")
+
+
+_C_NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "int32": "int"}
+_LIMITS = {d.numpy: float(ml_dtypes.finfo(d.numpy).max) for d in (dt.float16, dt.bfloat16, dt.float32)}
+_LIMITS |= {np.dtype(f"{kind}{n}"): int(np.iinfo(f"{kind}{n}").max) for kind in "iu" for n in (1, 2, 4, 8)}
+
+
+def check_number(value: Any, dtype: np.dtype) -> None:
+    """Raise PyTorch's error for a finite number that no element of ``dtype`` can be: as the fill value of a
+    mask, -1e9 would be -inf in float16."""
+    if value.__class__ not in (int, float) or -128 <= value <= 127:  # nearly all that fill anything
+        return
+    limit = _LIMITS.get(dtype)
+    if limit is None or not math.isfinite(value) or -limit - (dtype.kind == "i") <= value <= limit:
+        return
+    name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
+    raise RuntimeError(f"value cannot be converted to type {name} without overflow")

@@ -15,6 +15,7 @@ from jtorch.core import op as op_module
 from jtorch.core.op import Op
 from jtorch.eager import creation
 from jtorch.eager.binding import APPLY
+from jtorch.eager.data_errors import check_number
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
 from jtorch.eager.overlap import check_read, check_written
@@ -173,6 +174,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             )
         return _copy(self, value)
     data = self._data
+    check_number(value, data.dtype)
     full = op_module.CONTEXT.get().xp.full(value, shape=tuple(data.shape), dtype=data.dtype)
     return _copy(self, wrap(full))
 

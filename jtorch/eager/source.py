@@ -101,7 +101,7 @@ def named_source(op: Op, has_shortcut: bool) -> str:
         classes = " is ".join([*(f"{n}.__class__" for n in names), "Tensor"])
         given = ", ".join(f"{n}={n}" for n in names)
         checked = [f"    if not ({classes}):", f"        check_tensors({op.public!r}, {given})"]
-    return _function(op, signature, [*checked, *renamed, *_out_lines(op)], has_shortcut)
+    return _function(op, signature, [*checked, *renamed, *_out_lines(op)], has_shortcut, op.public)
 
 
 def _out_lines(op: Op) -> list[str]:
@@ -109,7 +109,9 @@ def _out_lines(op: Op) -> list[str]:
     return ["    if out is not None:", f"        return into(out, apply({passed}), {op.public!r})"]
 
 
-def _function(op: Op, signature: str, prologue: list[str], has_shortcut: bool) -> str:
+def _function(
+    op: Op, signature: str, prologue: list[str], has_shortcut: bool, public: str | None = None
+) -> str:
     names = op.arrays
     values = _listed([f"{n}_value" for n in names])
     passed = ", ".join([*(f"{n}_value" for n in names), *(f"{s}={s}" for s in op.statics)])
@@ -125,7 +127,7 @@ def _function(op: Op, signature: str, prologue: list[str], has_shortcut: bool) -
             "        return result",
         ]
     lines.append("    context = CONTEXT.get()")
-    lines += _unwrap_lines(names)
+    lines += _unwrap_lines(names, public)
     lines += _cast_lines(op)
     lines += [
         "    try:",
@@ -137,15 +139,15 @@ def _function(op: Op, signature: str, prologue: list[str], has_shortcut: bool) -
     return "\n".join(lines) + "\n"
 
 
-def _unwrap_lines(names: tuple[str, ...]) -> list[str]:
+def _unwrap_lines(names: tuple[str, ...], public: str | None) -> list[str]:
+    """``public``: the name of the function, where users call it: PyTorch's take no number alone."""
     if len(names) == 1:  # nearly always a tensor: a try costs it nothing, isinstance 0.04 us
         (n,) = names
-        return [
-            "    try:",
-            f"        {n}_value, {n}_is = {n}._data, True",
-            "    except AttributeError:",
-            f"        {n}_value, {n}_is = {n}, False",
-        ]
+        lines = ["    try:", f"        {n}_value, {n}_is = {n}._data, True"]
+        if public is None:
+            return [*lines, "    except AttributeError:", f"        {n}_value, {n}_is = {n}, False"]
+        refused = f"        raise not_a_tensor({public!r}, {{'input': {n}}}, error) from None"
+        return [*lines, "    except AttributeError as error:", refused]
     lines = []
     for n in names:
         lines.append(f"    {n}_is = isinstance({n}, Tensor)")
@@ -451,4 +453,6 @@ def faced_source(op: Op, namespace: dict[str, Any], has_shortcut: bool) -> str:
         "    except AttributeError as error:",
         f"        raise not_a_tensor({op.public or op.name!r}, {{{given}}}, error) from None",
     ]
-    return _function(op, signature, [*aliases.splitlines(), *checked, *_out_lines(op)], has_shortcut)
+    return _function(
+        op, signature, [*aliases.splitlines(), *checked, *_out_lines(op)], has_shortcut, op.public
+    )

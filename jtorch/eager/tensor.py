@@ -368,14 +368,20 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         return bool(array.item())
 
     def __float__(self) -> float:
+        if self._data.shape:
+            _check_single(self)
         return float(self.item())
 
     def __int__(self) -> int:
+        if self._data.shape:
+            _check_single(self)
         return int(self.item())
 
     def __index__(self) -> int:
         if self._data.dtype.kind not in "iub" or self._data.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
+        if self._data.shape:
+            _check_single(self)
         return int(self.item())
 
     def __len__(self) -> int:
@@ -412,6 +418,12 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self._data.ndim == 0 else object.__format__(self, spec)
+
+
+def _check_single(tensor: Tensor) -> None:
+    """Raise PyTorch's error of ``float()`` and ``int()``, which is not that of ``item()``."""
+    if math.prod(tensor._data.shape) != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
 
 
 def _concrete(tensor: Tensor, wanted_by: str) -> np.ndarray:

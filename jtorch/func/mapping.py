@@ -96,12 +96,26 @@ def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
     return sizes[0]
 
 
+def _check_tensors(leaves: tuple) -> None:
+    """Raise PyTorch's error where these, of all examples, are no tensors: numbers that differ were read."""
+    if all(isinstance(leaf, Tensor) for leaf in leaves):
+        return
+    if isinstance(leaves[0], (bool, int, float)) and any(leaf != leaves[0] for leaf in leaves):
+        raise RuntimeError(
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling "
+            ".item() on a Tensor, please try to rewrite what you're doing with other operations: return it."
+        )
+    raise ValueError(
+        f"vmap: the function must only return Tensors, got type {type(leaves[0])}. Did you mean to set "
+        "out_dims= to None for output?"
+    )
+
+
 def _stacked(results: list[Any], out_dims: Any) -> Any:
     columns = [flatten(r)[0] for r in results]
     _, rebuild = flatten(results[0])
-    for leaf in columns[0]:
-        if not isinstance(leaf, Tensor):
-            raise ValueError(f"vmap: the function must only return Tensors, got type {type(leaf)}.")
+    for leaves in zip(*columns, strict=True):
+        _check_tensors(leaves)
     dims = flatten(out_dims)[0]
     dims = dims * len(columns[0]) if len(dims) == 1 else dims
     parts = [

@@ -90,11 +90,11 @@ def not_empty(input, name, dim):
     """``input``, or PyTorch's error where there is nothing to take an extreme of."""
     if input.numel() == 0:
         axes = many(dim, input.ndim)
-        if any(input.shape[a] == 0 for a in axes):
-            raise IndexError(
-                f"{name}(): Expected reduction dim {axes[0]} to have non-zero size."
-                if dim is not None
-                else f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+        if dim is None and input.ndim:
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                 "Specify the reduction dim with the 'dim' argument."
             )
+        if any(input.shape[a] == 0 for a in axes):
+            raise IndexError(f"{name}(): Expected reduction dim {axes[0]} to have non-zero size.")
     return input

@@ -424,3 +424,35 @@ def test_products_added_to_something_are_rounded_once():
 
 def test_a_power_of_a_number_to_a_half_without_dims():
     assert (2.0 ** jtorch.tensor(0.5)).item() == pytest.approx(2**0.5, rel=1e-7)
+
+
+FILLS = {
+    "masked_fill": lambda x, n: x.masked_fill(x > 1, n),
+    "masked_fill_": lambda x, n: x.clone().masked_fill_(x > 1, n),
+    "fill_": lambda x, n: x.clone().fill_(n),
+    "full_like": lambda x, n: jtorch.full_like(x, n),
+    "new_full": lambda x, n: x.new_full((2,), n),
+    "index_fill": lambda x, n: x.index_fill(0, jtorch.tensor([0]), n),
+    "scatter": lambda x, n: x.scatter(0, jtorch.tensor([0]), n),
+}
+
+
+NO_HALF = "value cannot be converted to type c10::Half without overflow"
+
+
+def test_a_fill_value_beyond_16_bits_is_an_error():
+    """As in PyTorch: -1e9 in a mask of float16 would be -inf, and a row of it NaN after a softmax."""
+    x = jtorch.tensor([1.0, 2.0, 3.0]).half()
+    for name, fill in FILLS.items():
+        for wrong in (-1e9, 65505):
+            with pytest.raises(RuntimeError, match=NO_HALF):
+                fill(x, wrong)
+        for fits in (-math.inf, 65504, math.nan):
+            assert fill(x, fits).dtype is jtorch.float16, name
+        assert fill(x.bfloat16(), -1e9).dtype is jtorch.bfloat16
+    with pytest.raises(RuntimeError, match=NO_HALF):
+        jtorch.compile(lambda x: x.masked_fill(x > 1, -1e9))(x)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
+        jtorch.zeros(2).fill_(1e39)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type int8_t without overflow"):
+        jtorch.zeros(2, dtype=jtorch.int8).fill_(300)

@@ -117,3 +117,10 @@ def test_errors(call, match):
 def test_sizes_must_agree_under_vmap():
     with pytest.raises(ValueError, match="same size in the mapped dimension"):
         func.vmap(lambda x, y: x + y)(jtorch.ones(2), jtorch.ones(3))
+
+
+def test_numbers_read_of_examples_are_pytorchs_error():
+    with pytest.raises(RuntimeError, match=r"It looks like you're calling \.item\(\) on a Tensor"):
+        jtorch.func.vmap(lambda x: x.item())(jtorch.arange(3.0))
+    with pytest.raises(ValueError, match="must only return Tensors, got type <class 'float'>"):
+        jtorch.func.vmap(lambda x: 1.0)(jtorch.arange(3.0))

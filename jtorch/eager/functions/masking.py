@@ -15,6 +15,7 @@ import numpy as np
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import bool_
 from jtorch.eager.binding import APPLY
+from jtorch.eager.data_errors import check_number
 from jtorch.eager.functions.places import dtype_name
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor, _concrete, wrap
@@ -38,8 +39,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         if input.dtype is not bool_ and (value != int(value) if math.isfinite(value) else True):
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name}_t without overflow")
         value = bool(value) if input.dtype is bool_ else int(value)
-    if input.dtype is bool_ and not isinstance(value, Tensor):
-        value = bool(value)
+    if not isinstance(value, Tensor):
+        check_number(value, input._data.dtype)
+        value = bool(value) if input.dtype is bool_ else value
     return APPLY["where"](mask, value, input)
 
 

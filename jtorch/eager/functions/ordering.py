@@ -70,6 +70,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     """(the ``k``-th smallest element along ``dim``, counted from 1; where it is)"""
     axis = ax.one(dim, input.ndim)
     n = input.shape[axis] if input.ndim else 1
+    if not n:
+        raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size.")
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
     order = argsort(input, dim)

@@ -44,6 +44,10 @@ def _extreme(input: Tensor, dim: Any, keepdim: bool, name: str, pairwise: str) -
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """(the smallest, the largest) of all elements or along ``dim``."""
+    if dim is None and input.numel() == 0:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
     ax.not_empty(input, "aminmax", dim)
     axis = ax.many(dim, input.ndim)
     return RESULTS["aminmax"](

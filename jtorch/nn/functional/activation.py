@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 from jtorch.core.dtypes import bool_, int64
+from jtorch.eager.messages import not_a_tensor
 from jtorch.eager.public import Tensor, arange, functions, rand, zeros
 
 gelu, glu, logsigmoid, softplus = functions.gelu, functions.glu, functions.logsigmoid, functions.softplus
@@ -25,7 +26,10 @@ def _either(name: str, inplace: bool, input: Any, *args: Any) -> Tensor:
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)"""
-    return input.relu_() if inplace else input.relu()
+    try:
+        return input.relu_() if inplace else input.relu()
+    except AttributeError as error:
+        raise not_a_tensor("relu", {"input": input}, error) from None
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:

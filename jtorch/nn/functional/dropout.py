@@ -12,18 +12,25 @@ from typing import Any
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.generator import default_generator
-from jtorch.eager.public import Tensor, ones, ops
+from jtorch.eager.messages import check_tensors
+from jtorch.eager.public import Tensor, long_name, ones, ops
 
 # what saturated SELU units give, -scale * alpha: Klambauer et al. 2017, arXiv:1706.02515
 _SELU_FLOOR = -1.7580993408473766
 
 
-def _check(p: float) -> None:
+def _check(p: float, name: str = "", input: Any = None) -> None:
+    if input.__class__ is not Tensor and name:
+        check_tensors(name, input=input)
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def _dropped(input: Tensor, p: float) -> Tensor:
+    if not input.is_floating_point():
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {long_name(input.dtype.numpy)}"
+        )
     seed, call = op_module.CONTEXT.get().evaluator.next_call(default_generator)
     return ops.dropout_with(input, seed, call, dt.plain(p))
 
@@ -37,7 +44,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises ValueError for a probability outside [0, 1]. Source: Hinton et al. 2012, arXiv:1207.0580.
     """
-    _check(p)
+    _check(p, "dropout", input)
     if not training or p == 0.0:
         return input
     return _finished(input, _dropped(input, p), inplace)
@@ -144,7 +151,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
     Source: Klambauer et al. 2017, arXiv:1706.02515.
     """
-    _check(p)
+    _check(p, "alpha_dropout", input)
     if not training or p == 0.0:
         return input
     mask = _dropped(ones(tuple(input.shape), dtype=input.dtype), p)
@@ -158,7 +165,7 @@ def feature_alpha_dropout(
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.feature_alpha_dropout.html
     """
-    _check(p)
+    _check(p, "feature_alpha_dropout", input)
     if not training or p == 0.0:
         return input
     return _finished(input, _saturated(input, _feature_mask(input, p), p), inplace)

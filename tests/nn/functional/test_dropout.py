@@ -76,3 +76,22 @@ def test_in_place():
     x = jtorch.ones(1000)
     assert F.dropout(x, 0.5, inplace=True) is x
     assert 400 < (x == 0).sum().item() < 600
+
+
+def test_what_is_no_tensor_of_floats_is_pytorchs_error():
+    for name in ("dropout", "alpha_dropout", "feature_alpha_dropout"):
+        for wrong in (3, [1.0], None):
+            kind = type(wrong).__name__
+            with pytest.raises(
+                TypeError, match=rf"{name}\(\): argument 'input' \(position 1\) must be Tensor, not {kind}"
+            ):
+                getattr(F, name)(wrong)
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+        F.dropout(jtorch.arange(3))
+    with pytest.raises(TypeError, match=r"relu\(\): argument 'input' \(position 1\) must be Tensor, not int"):
+        F.relu(3)
+    for name in ("exp", "tanh", "abs", "gelu"):
+        with pytest.raises(
+            TypeError, match=rf"{name}\(\): argument 'input' \(position 1\) must be Tensor, not int"
+        ):
+            getattr(F if name == "gelu" else jtorch, name)(3)
