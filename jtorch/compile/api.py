@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jtorch.compile import debug
-from jtorch.compile.inspect.asking import Asks
+from jtorch.compile.asking import Asks
 from jtorch.compile.inspect.facts import facts_of
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
 from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, confirmed, in_words, tell
