@@ -24,12 +24,28 @@ REGISTRATION: dict[str, OrderedDict[int, Callable]] = {
 }
 
 
-def _add(hooks: OrderedDict[int, Callable], hook: Callable) -> RemovableHandle:
-    before = dict(hooks)
+_CALLED = (FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD)
 
+
+def _registered() -> tuple[tuple, ...]:
+    return tuple(tuple(hooks.items()) for hooks in _CALLED)
+
+
+_known = _registered()
+
+
+def _know() -> None:
+    """Note which hooks there are now."""
+    global _known
+    CALLS[:] = [hooks for hooks in _CALLED if hooks]
+    _known = _registered()
+
+
+def _add(hooks: OrderedDict[int, Callable], hook: Callable) -> RemovableHandle:
     def changed() -> None:
-        CALLS[:] = [d for d in (FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD) if d]
-        watch.tell_all("hooks of all modules", lambda: hooks == before)
+        before = _known
+        _know()
+        watch.tell_all("hooks of all modules", lambda: before == _registered())
 
     return add_hook(hooks, hook, changed)[1]
 

@@ -270,6 +270,71 @@ def test_what_is_read_is_noticed():
     assert not failures, "\n".join(failures)
 
 
+def _global_hook(net):
+    return nn.modules.module.register_module_forward_hook(lambda m, args, out: out * 2).remove
+
+
+def _own_hook(net):
+    return net.body[0].register_forward_hook(lambda m, args, out: out * 2).remove
+
+
+def _pre_hook(net):
+    return net.body[0].register_forward_pre_hook(lambda m, args: (args[0] * 2,)).remove
+
+
+def _double(net):
+    jtorch.set_default_dtype(jtorch.float64)
+    return lambda: jtorch.set_default_dtype(jtorch.float32)
+
+
+def _evaluating(net):
+    net.body[2].p = 0.999
+    net.eval()
+    return lambda: net.train()
+
+
+def _instance_forward(net):
+    net.body[0].forward = lambda x: x * 2
+    return lambda: delattr(net.body[0], "forward")
+
+
+def _other_class(net):
+    net.body[2].__class__ = nn.Tanh
+    return lambda: setattr(net.body[2], "__class__", nn.Identity)
+
+
+def _other_function(net):
+    before, nn.functional.linear = nn.functional.linear, lambda x, weight, bias: x * 5
+    return lambda: setattr(nn.functional, "linear", before)
+
+
+def test_what_is_undone_after_the_recording_is_noticed():
+    """It is as it was before, but not as it was when it was recorded."""
+    failures = []
+    for setting in (
+        _global_hook, _own_hook, _pre_hook, _double, _evaluating, _instance_forward, _other_class,
+        _other_function,
+    ):  # fmt: skip
+        net, _ = _made()
+        f = jtorch.compile(lambda x, net=net: net.body(x) + jtorch.tensor([1.0]))
+        x = jtorch.arange(12.0).reshape(3, 4)
+        undo = setting(net)
+        try:
+            f(x)
+            f(x)
+        finally:
+            undo()
+        jtorch.manual_seed(3)
+        got = f(x)
+        jtorch.manual_seed(3)
+        want = net.body(x) + jtorch.tensor([1.0])
+        if got.dtype is not want.dtype or not jtorch.allclose(got, want, atol=1e-4):
+            failures.append(
+                f"{setting.__name__}: {got.flatten()[:3].tolist()}, want {want.flatten()[:3].tolist()}"
+            )
+    assert not failures, "\n".join(failures)
+
+
 VALUES = (0.0, -0.0, 1, True, 1.0, math.nan, "1", b"1", None, (0.0,), (-0.0,), (1,), (True,), 1 + 0j)
 
 

@@ -88,9 +88,9 @@ def test_at_kinks_and_for_nan(torch, name):
 
 
 def _of_one_mind(torch, call):
-    """Where PyTorch gives the same gradient in its vector registers as in the rest of a row, which it computes
-    one by one: of elu, hardtanh and some others at NaN it does not, and which registers those are depends on
-    the processor."""
+    """Where PyTorch gives the same gradient in its vector registers as in the rest of a row, which it
+    computes one by one: of elu, hardtanh and some others at NaN it does not, and which registers those are
+    depends on the processor."""
 
     def gradients(times):
         x = torch.tensor(np.repeat(POINTS, times)).requires_grad_()
