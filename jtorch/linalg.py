@@ -3,55 +3,72 @@
 Source: https://docs.pytorch.org/docs/stable/linalg.html
 """
 
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
+
 from jtorch.core.errors import LinAlgError
-from jtorch.eager.binding import accepting as _accepting
+from jtorch.eager.binding import accepting as _accepting_keywords
+from jtorch.eager.functions import decompositions as _decompositions
 from jtorch.eager.functions import norms as _norms
-from jtorch.eager.functions.decompositions import (
-    cond,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    matrix_exp,
-    matrix_power,
-    matrix_rank,
-    pinv,
-    qr,
-    svd,
-    svdvals,
-    tensorinv,
-    tensorsolve,
-)
-from jtorch.eager.functions.products import cross_along as _cross_along
-from jtorch.eager.functions.products import matmul, multi_dot
-from jtorch.eager.functions.solvers import (
-    cholesky,
-    cholesky_ex,
-    det,
-    inv,
-    inv_ex,
-    lstsq,
-    lu,
-    lu_factor,
-    lu_solve,
-    slogdet,
-    solve,
-    solve_ex,
-    solve_triangular,
-)
+from jtorch.eager.functions import products as _products
+from jtorch.eager.functions import solvers as _solvers
 from jtorch.eager.functions.triangles import powers as _powers
 from jtorch.eager.tensor import Tensor as _Tensor
 
+
+def _accepting(function: _Any) -> _Callable:
+    """With ``out=``, and the name by which PyTorch takes what its documentation calls A, or x."""
+    second = {_decompositions.tensorsolve: "other", _solvers.lstsq: "b"}.get(function, "B")
+    return _accepting_keywords(function, also={"A": "input", "x": "input", "B": second})
+
+
 matrix_norm, norm, vector_norm = map(_accepting, (_norms.matrix_norm, _norms.norm, _norms.vector_norm))
+matmul, multi_dot = _accepting(_products.matmul), _accepting(_products.multi_dot)
+cond, matrix_power, matrix_rank = map(
+    _accepting, (_decompositions.cond, _decompositions.matrix_power, _decompositions.matrix_rank)
+)
+eig, eigh, eigvals, eigvalsh = map(
+    _accepting,
+    (_decompositions.eig, _decompositions.eigh, _decompositions.eigvals, _decompositions.eigvalsh),
+)
+pinv, qr, svd, svdvals = map(
+    _accepting, (_decompositions.pinv, _decompositions.qr, _decompositions.svd, _decompositions.svdvals)
+)
+tensorinv, tensorsolve = map(_accepting, (_decompositions.tensorinv, _decompositions.tensorsolve))
+cholesky, cholesky_ex, inv, inv_ex = map(
+    _accepting, (_solvers.cholesky, _solvers.cholesky_ex, _solvers.inv, _solvers.inv_ex)
+)
+lu, lu_factor, lu_solve = map(_accepting, (_solvers.lu, _solvers.lu_factor, _solvers.lu_solve))
+lstsq, solve, solve_ex, solve_triangular = map(
+    _accepting, (_solvers.lstsq, _solvers.solve, _solvers.solve_ex, _solvers.solve_triangular)
+)
 
 
 @_accepting
+def det(A: _Tensor) -> _Tensor:
+    """The determinants of (..., n, n)."""
+    return _solvers.det(A)
+
+
+@_accepting
+def slogdet(A: _Tensor) -> _Any:
+    """(sign, logabsdet) of the determinants of (..., n, n)."""
+    return _solvers.slogdet(A)
+
+
+@_accepting
+def matrix_exp(A: _Tensor) -> _Tensor:
+    """The exponentials of (..., n, n)."""
+    return _decompositions.matrix_exp(A)
+
+
+@_accepting_keywords
 def cross(input: _Tensor, other: _Tensor, *, dim: int = -1) -> _Tensor:
     """The cross product along ``dim``, of size 3."""
-    return _cross_along(input, other, dim)
+    return _products.cross_along(input, other, dim)
 
 
-@_accepting
+@_accepting_keywords
 def vecdot(x: _Tensor, y: _Tensor, *, dim: int = -1) -> _Tensor:
     """Products summed along ``dim``; the first factor conjugated where it is complex."""
     product = (x.conj() if x.is_complex() else x) * y

@@ -59,8 +59,11 @@ def stub_of(
 def _parameters(function: Callable, signature: inspect.Signature) -> list[inspect.Parameter]:
     """Those of what ``function`` wraps, and the keywords that it takes beside them, as ``out``."""
     found = list(signature.parameters.values())
+    # numbers that are taken one by one or as one sequence, by keyword: a name stands once
+    found = [p.replace(name=f"{p.name}_") if p.annotation == "ax.Numbers" else p for p in found]
     here = inspect.signature(function, follow_wrapped=False).parameters.values()
-    more = [p for p in here if p.kind is p.KEYWORD_ONLY and p.name not in signature.parameters]
+    names = {p.name for p in found}
+    more = [p for p in here if p.kind is p.KEYWORD_ONLY and p.name not in names]
     last = [p for p in found if p.kind is p.VAR_KEYWORD]
     return [*(p for p in found if p.kind is not p.VAR_KEYWORD), *more, *last]
 

@@ -226,9 +226,14 @@ def rnn_relu_cell(
 
 METHODS = (
     "addmv_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_", "clamp_", "clip_",
-    "detach_", "fill_", "fix_", "frac_", "get_device", "index_put_", "is_conj", "ldexp_", "negative_",
+    "fill_", "fix_", "frac_", "get_device", "index_put_", "is_conj", "ldexp_", "negative_",
     "resize_as_", "square_", "zero_",
 )  # fmt: skip
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Take ``input`` itself off the tape."""
+    return input.detach_()
 
 
 def __getattr__(name: str) -> Callable:

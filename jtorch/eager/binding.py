@@ -225,13 +225,14 @@ def public_function(op: Op) -> Callable:
     return function
 
 
-def accepting(function: Callable, out: bool = True) -> Callable:
-    """``function`` with the keywords more that PyTorch's functions take: ``out``, and NumPy's names."""
+def accepting(function: Callable, out: bool = True, also: dict[str, str] | None = None) -> Callable:
+    """``function`` with the keywords more that PyTorch's functions take: ``out``, NumPy's names, and those of
+    ``also``, second names of its own parameters."""
 
     def make(namespace: dict[str, Any]) -> tuple[str, str]:
         namespace.update(function=function, into=into, not_a_tensor=messages.not_a_tensor)
         name = function.__name__.rstrip("_") or function.__name__
-        return accepting_source(name, function, namespace, out), f"<jtorch keywords of {name}>"
+        return accepting_source(name, function, namespace, out, also), f"<jtorch keywords of {name}>"
 
     made: Any = lazily(function.__name__, make, function.__doc__)
     made.__wrapped__ = function

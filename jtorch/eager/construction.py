@@ -19,6 +19,7 @@ from jtorch.eager.factory import size_named
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import composed
 from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.signatures import whole
 from jtorch.eager.tensor import Size, Tensor, wrap
 
 
@@ -78,8 +79,10 @@ def _alias(data: Tensor, dtype: dt.dtype | None) -> Tensor:
 # -- of the type of another tensor -------------------------------------------------------------------------
 
 
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: Any, device: Any = None, size: Any = None) -> Tensor:
     """``Tensor(*args)`` of this tensor's dtype: the early form of ``new_tensor`` and ``new_empty``."""
+    if size is not None:
+        args = (Size(*whole("size", args, size)),)
     return constructed(args, self.dtype, device)
 
 
@@ -130,9 +133,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None, **named: Any) 
     return self
 
 
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """``resize_`` to the shape of another tensor."""
-    return resize_(self, tuple(the_template.shape))
+    return resize_(input, tuple(the_template.shape))
 
 
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:

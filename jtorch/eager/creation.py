@@ -51,8 +51,12 @@ def tensor(
     return tensor_of(data, dtype).requires_grad_(requires_grad)
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """A 0-d tensor; of the default float type unless told otherwise."""
+    check_layout(layout, pin_memory, "scalar_tensor")
     return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
 
 

@@ -157,22 +157,22 @@ def _masked(view: Tensor, advanced: Advanced, value: Tensor) -> tuple[Tensor, Te
     return tuple(t if tuple(t.shape) == shape else t.expand(*shape) for t in (value, mask))  # type: ignore
 
 
-def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """``self[indices] = values`` for a tuple of tensors; ``accumulate`` adds, repeated places several times.
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """``input[indices] = values`` for a tuple of tensors; ``accumulate`` adds, repeated places several times.
 
     Raises RuntimeError where the dtypes differ.
     """
-    if values.dtype is not self.dtype:
+    if values.dtype is not input.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{long_name(self._data.dtype)} for the destination and {long_name(values._data.dtype)} for the "
+            f"{long_name(input._data.dtype)} for the destination and {long_name(values._data.dtype)} for the "
             "source."
         )
     if op_module.CONTEXT.get().grad:
-        inplace.check_allowed(self, (values,))
+        inplace.check_allowed(input, (values,))
     item = tuple(slice(None) if i is None else i for i in indices)
-    _assign(self, item, values, accumulate)
-    return self
+    _assign(input, item, values, accumulate)
+    return input
 
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:

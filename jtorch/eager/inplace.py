@@ -130,13 +130,13 @@ def _broadcast_grows(new: tuple, old: tuple) -> bool:
     return len(new) > len(old) or any(n not in (1, m) for n, m in last)
 
 
-def copy_(self: Tensor, source: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite with the elements of ``source``, broadcast and cast to this tensor's shape and dtype."""
-    if not isinstance(source, Tensor):
-        return fill_(self, source)
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Overwrite with the elements of ``other``, broadcast and cast to this tensor's shape and dtype."""
+    if not isinstance(other, Tensor):
+        return fill_(self, other)
     check_written(self)
-    check_read(self, source)
-    return _copy(self, source)
+    check_read(self, other)
+    return _copy(self, other)
 
 
 def _copy(self: Tensor, source: Tensor) -> Tensor:
@@ -165,23 +165,23 @@ def _copied(tensor: Tensor, source: Tensor) -> Any:
     return CopyBackwards((edge_of(tensor), edge), (), (), metadata), 0
 
 
-def fill_(self: Tensor, value: Any) -> Tensor:
+def fill_(input: Tensor, value: Any) -> Tensor:
     """Overwrite every element with a number."""
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
                 f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
             )
-        return _copy(self, value)
-    data = self._data
+        return _copy(input, value)
+    data = input._data
     check_number(value, data.dtype)
     full = op_module.CONTEXT.get().xp.full(value, shape=tuple(data.shape), dtype=data.dtype)
-    return _copy(self, wrap(full))
+    return _copy(input, wrap(full))
 
 
-def zero_(self: Tensor) -> Tensor:
+def zero_(input: Tensor) -> Tensor:
     """Overwrite every element with 0."""
-    return fill_(self, 0)
+    return fill_(input, 0)
 
 
 def zero_gradient(grad: Tensor) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from jtorch.core import memory_formats as formats
 from jtorch.core import op as op_module
+from jtorch.core.memory_formats import channels_last, channels_last_3d, memory_format
 from jtorch.eager.tensor import Tensor
 
 
@@ -52,8 +53,19 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
-def is_same_size(self: Tensor, other: Tensor) -> bool:
-    return tuple(self.shape) == tuple(other.shape)
+def lies_in(tensor: Tensor, wanted: memory_format) -> bool:
+    """Whether the elements lie one after the other in that order."""
+    if wanted not in _LAST:
+        return tensor.is_contiguous()
+    ndim = _LAST[wanted]
+    return tensor.ndim == ndim and tensor.permute(0, *range(2, ndim), 1).is_contiguous()
+
+
+_LAST = {channels_last: 4, channels_last_3d: 5}
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    return tuple(input.shape) == tuple(other.shape)
 
 
 def apply_(self: Tensor, callable: Callable) -> Tensor:

@@ -1,13 +1,16 @@
 """Signatures as source: a function's own, with the keywords more that PyTorch's functions take.
 
-These are ``out=``, and NumPy's ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``.
+These are ``out=``, NumPy's ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``, and the name of numbers
+that are mostly given one by one: ``x.permute(0, 1)`` is ``x.permute(dims=(0, 1))``.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from itertools import takewhile
 from textwrap import indent
+from types import MappingProxyType
 from typing import Any
 
 _ALIASES = {"dim": "axis", "keepdim": "keepdims"}
@@ -23,11 +26,16 @@ class _Required:
 REQUIRED = _Required()
 
 
-def accepting_source(name: str, function: Any, namespace: dict[str, Any], out: bool) -> str:
-    """A function before ``function`` that takes its arguments and the keywords more."""
+def accepting_source(
+    name: str, function: Any, namespace: dict[str, Any], out: bool, also: dict[str, str] | None = None
+) -> str:
+    """A function before ``function`` that takes its arguments and the keywords more.
+
+    ``also`` names parameters of its own that have a second name.
+    """
     parameters, passed = spelled_out(function, namespace)
     out = out and "out" not in map(_name, parameters)
-    signature, aliases = extended(parameters, namespace, name, out)
+    signature, aliases = extended(parameters, namespace, name, out, also or {})
     writes = f"if out is not None:\n    return into(out, function({passed}), {name!r})\n" if out else ""
     body = f"{writes}return function({passed})\n"
     tensors = ", ".join(f"{n!r}: {n}" for n in leading_tensors(function))
@@ -48,7 +56,14 @@ def leading_tensors(function: Any) -> list[str]:
 def spelled_out(function: Any, namespace: dict[str, Any]) -> tuple[list[str], str]:
     """(the parameters of ``function`` as source, how to pass them on); defaults go into ``namespace``."""
     signature, passed, star = [], [], False
+    numbers = numbers_of(function)
     for p in inspect.signature(function).parameters.values():
+        if p.name == numbers:
+            namespace["whole"] = whole
+            signature += [f"*{p.name}_", f"{p.name}=None"]
+            passed.append(f"*({p.name}_ if {p.name} is None else whole({p.name!r}, {p.name}_, {p.name}))")
+            star = True
+            continue
         if p.kind is p.KEYWORD_ONLY and not star:
             signature.append("*")
             star = True
@@ -70,12 +85,32 @@ def spelled_out(function: Any, namespace: dict[str, Any]) -> tuple[list[str], st
     return signature, ", ".join(passed)
 
 
+def numbers_of(function: Any) -> str | None:
+    """The name of ``*sizes: ax.Numbers``, which may also be given by keyword, as one sequence."""
+    code = function.__code__
+    if not code.co_flags & inspect.CO_VARARGS:
+        return None
+    name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+    return name if function.__annotations__.get(name) == "ax.Numbers" else None
+
+
+def whole(name: str, by_position: tuple, given: Any) -> tuple:
+    """The numbers that were given by keyword. Raises TypeError where some were given by position, too."""
+    if by_position:
+        raise TypeError(f"got multiple values for argument {name!r}: by position and by keyword")
+    return (given,)
+
+
 def extended(
-    parameters: list[str], namespace: dict[str, Any], name: str, out: bool = True
+    parameters: list[str],
+    namespace: dict[str, Any],
+    name: str,
+    out: bool = True,
+    also: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
     """(the signature with the keywords more, the lines that see to the aliases)"""
     names = [_name(p) for p in parameters]
-    found = {n: a for n, a in _ALIASES.items() if n in names and a not in names}
+    found = {n: a for n, a in (_ALIASES | dict(also)).items() if n in names and a not in names}
     lines = "".join(f"    if {alias} is not None:\n        {n} = {alias}\n" for n, alias in found.items())
     required = _optional_from([names.index(n) for n in found], parameters)
     if required:

@@ -170,7 +170,11 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         dim = axis if dim is None else dim
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        if memory_format is not None:
+            from jtorch.eager.inspection import lies_in
+
+            return lies_in(self, memory_format)
         return bool(self._data.flags.c_contiguous)
 
     def data_ptr(self) -> int:

@@ -92,8 +92,17 @@ def _result_type(value: Any) -> tuple[list, list]:
     return [], [value]
 
 
-def result_type(tensor1: Any, tensor2: Any) -> dt.dtype:
-    """The dtype of an arithmetic result of two tensors or numbers."""
+def result_type(
+    tensor: Any = None, other: Any = None, *, scalar: Any = None, scalar1: Any = None, scalar2: Any = None
+) -> dt.dtype:
+    """The dtype of an arithmetic result of two tensors or numbers.
+
+    By keyword they are ``tensor`` and ``other``, ``scalar`` and ``tensor``, or ``scalar1`` and ``scalar2``.
+    """
+    given = [v for v in (tensor, other, scalar, scalar1, scalar2) if v is not None]
+    if len(given) != 2:
+        raise TypeError(f"result_type() takes two tensors or numbers, got {len(given)}")
+    tensor1, tensor2 = given
     arrays, numbers = zip(*map(_result_type, (tensor1, tensor2)), strict=True)
     return dt.of(dt.promote([a for found in arrays for a in found], [n for found in numbers for n in found]))
 

@@ -107,6 +107,8 @@ class _LazyNorm(LazyModuleMixin):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__(0, eps, momentum, False, False, device, dtype)
         module: Any = self
@@ -114,7 +116,7 @@ class _LazyNorm(LazyModuleMixin):
         module.track_running_stats = track_running_stats
         if module.affine:
             module.weight = UninitializedParameter(device=device, dtype=dtype)
-            module.bias = UninitializedParameter(device=device, dtype=dtype)
+            module.bias = UninitializedParameter(device=device, dtype=dtype) if bias else None
         if module.track_running_stats:
             module.running_mean = UninitializedBuffer(device=device, dtype=dtype)
             module.running_var = UninitializedBuffer(device=device, dtype=dtype)
@@ -130,7 +132,7 @@ class _LazyNorm(LazyModuleMixin):
             return
         module: Any = self
         module.num_features = input.shape[1]
-        waiting = [module.weight, module.bias] if module.affine else []
+        waiting = [p for p in (module.weight, module.bias) if p is not None] if module.affine else []
         if module.track_running_stats:
             waiting += [module.running_mean, module.running_var]
         for held in waiting:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any
+
+Numbers = Any
+"""The annotation of ``*sizes`` that may also be given as one sequence by keyword: ``sizes=(2, 3)``."""
 
 
 def one(dim: int, ndim: int) -> int:

@@ -26,7 +26,7 @@ def _(xp, g, axes):
 
 
 @permute.face
-def _(input, *dims):
+def _(input, *dims: ax.Numbers):
     dims = ax.sizes(dims)
     if len(dims) != input.ndim:
         raise RuntimeError(

@@ -69,8 +69,11 @@ def _(xp, g, x_shape):
     return xp.reshape(g, shape=x_shape)
 
 
-@reshape.lean_face(usual=("shape and -1 not in shape and shape[0].__class__ is int", "input, shape"))
-def _(input, *shape):
+@reshape.lean_face(
+    # by position they are ``shape_``: ``shape`` is the keyword
+    usual=("shape is None and shape_ and -1 not in shape_ and shape_[0].__class__ is int", "input, shape_")
+)
+def _(input, *shape: ax.Numbers):
     if len(shape) == 1 and shape[0].__class__ is not int:
         shape = ax.sizes(shape)
     return input, ax.infer_size(shape, input.numel()) if -1 in shape else shape
@@ -159,8 +162,8 @@ def _(xp, g):
 
 
 @expand.face
-def _(input, *sizes):
-    sizes, shape = ax.sizes(sizes), input.shape
+def _(input, *size: ax.Numbers):
+    sizes, shape = ax.sizes(size), input.shape
     new = len(sizes) - len(shape)
     if new < 0:
         raise RuntimeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -17,7 +18,11 @@ _FORMAT_OF = {".pt": "torch", ".pth": "torch", ".safetensors": "safetensors"}
 _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the pickled number such a file starts with
 
 
-def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = None) -> None:
+def save(
+    obj: Any, f: str | os.PathLike | IO[bytes], pickle_module: Any = pickle, pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True, _disable_byteorder_record: bool = False, *,
+    format: str | None = None,
+) -> None:  # fmt: skip
     """Write ``obj`` to the file ``f``, whole or not at all; to an open file, at its position.
 
     A file keeps its permissions, a link stays a link, and a device or pipe is written to as it is. A file
@@ -41,6 +46,9 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = Non
     the one that holds the others, or as "NAME.storage", of one dim, where none does; ``jtorch.load`` gives
     all of them, sharing memory.
 
+    Of PyTorch's other arguments a ``pickle_module`` other than Python's and its format of before 1.6 are
+    refused with NotImplementedError, and ``pickle_protocol`` is taken for 2, which every reader knows.
+
     No file is written that ``load`` refuses. Raises TypeError, naming the place, for what safetensors can't
     store (subclasses of Tensor, a tensor named ``__metadata__`` or by what is no Unicode, a million values
     beside the tensors), ValueError for what unfolds to more than ``load`` takes, and what pickle raises.
@@ -53,6 +61,14 @@ def save(obj: Any, f: str | os.PathLike | IO[bytes], *, format: str | None = Non
     >>> jtorch.load(file)
     {'w': tensor([1., 1.])}
     """
+    if pickle_module is not pickle and pickle_module is not None:
+        raise NotImplementedError(
+            "jtorch.save: pickle_module: files are written as Python's pickle writes them"
+        )
+    if not _use_new_zipfile_serialization:
+        raise NotImplementedError(
+            "jtorch.save: PyTorch's format of before 1.6 is not written; 1.6 and later read .pt"
+        )
     if format not in (None, "safetensors", "torch"):
         raise ValueError(f"jtorch.save: format is 'safetensors' or 'torch', got {format!r}")
     path = _as_path(f, "save", "write")

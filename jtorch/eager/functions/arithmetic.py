@@ -79,9 +79,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     return APPLY[f"divide_and_{rounding_mode}"](input, other)
 
 
-def true_divide(dividend: Any, divisor: Any) -> Tensor:
-    """dividend / divisor"""
-    return APPLY["div"](dividend, divisor)
+def true_divide(input: Any, other: Any) -> Tensor:
+    """input / other"""
+    return APPLY["div"](input, other)
 
 
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:

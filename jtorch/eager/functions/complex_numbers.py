@@ -96,5 +96,5 @@ FUNCTIONS: dict[str, Callable] = {
 }  # fmt: skip
 METHODS: dict[str, Any] = {
     "real": property(real), "imag": property(imag), "conj": conj, "angle": angle, "resolve_conj": resolve,
-    "resolve_neg": resolve, "conj_physical": conj, "is_conj": lambda self: False,
+    "resolve_neg": resolve, "conj_physical": conj, "is_conj": lambda input: False,
 }  # fmt: skip

@@ -201,12 +201,12 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 # -- powers ----------------------------------------------------------------------------------------
 
 
-def matrix_exp(A: Tensor) -> Tensor:
+def matrix_exp(input: Tensor) -> Tensor:
     """The exponentials of (..., n, n)."""
-    if A.ndim < 2:
+    if input.ndim < 2:
         raise RuntimeError("linalg.matrix_exp: The input tensor A must have at least 2 dimensions.")
-    check_matrices("linalg.matrix_exp", A)
-    return APPLY["matrix_exp"](A)
+    check_matrices("linalg.matrix_exp", input)
+    return APPLY["matrix_exp"](input)
 
 
 def matrix_power(input: Tensor, n: int) -> Tensor:

@@ -110,8 +110,21 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return APPLY["where"](condition, input, other)
 
 
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each of ``elements`` is among ``test_elements``; either may be one number."""
+def _either(elements: Any, element: Any) -> Any:
+    """PyTorch's overloads name one number and several differently."""
+    if (elements is None) == (element is None):
+        raise TypeError("isin() takes either elements or one element, and the same of test_elements")
+    return element if elements is None else elements
+
+
+def isin(
+    elements: Any = None, test_elements: Any = None, *, assume_unique: bool = False, invert: bool = False,
+    element: Any = None, test_element: Any = None,
+) -> Tensor:  # fmt: skip
+    """Whether each of ``elements`` is among ``test_elements``; either may be one number, and is called
+    ``element`` and ``test_element`` then.
+    """
+    elements, test_elements = _either(elements, element), _either(test_elements, test_element)
     if not isinstance(elements, Tensor):
         elements = wrap(np.asarray(elements))
     if not isinstance(test_elements, Tensor):

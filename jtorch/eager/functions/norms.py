@@ -81,24 +81,26 @@ def _spectral(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Te
     return APPLY["unsqueeze"](found, axes=tuple(sorted((rows, columns)))) if keepdim else found
 
 
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm(
+    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """``vector_norm`` or ``matrix_norm``, as ``ord`` and the number of dims say."""
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype)
     if dim is not None:
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
         if len(dims) not in (1, 2):
             raise RuntimeError(
                 f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
             )
-    elif A.ndim not in (1, 2):
+    elif input.ndim not in (1, 2):
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
         )
     else:
-        dims = tuple(range(A.ndim))
+        dims = tuple(range(input.ndim))
     if len(dims) == 2:
-        return matrix_norm(A, ord, dims, keepdim, dtype=dtype)
+        return matrix_norm(input, ord, dims, keepdim, dtype=dtype)
     if isinstance(ord, str):
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dims[0]}")
-    return vector_norm(A, ord, dims, keepdim, dtype=dtype)
+    return vector_norm(input, ord, dims, keepdim, dtype=dtype)

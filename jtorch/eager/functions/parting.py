@@ -97,6 +97,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return several(_parts(tensor, axis, [*range(0, max(n, 1), size), n]), "Split")
 
 
+def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of ``split_size`` positions each (the last may be smaller), or of the given lengths."""
+    return split(self, split_size, dim)
+
+
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given lengths, which add up to the size of ``dim``."""
     axis, lengths = ax.one(dim, input.ndim), [int(k) for k in split_sizes]
@@ -136,10 +141,11 @@ def _one_of(name: str, both: Any, indices: Any, sections: Any) -> Any:
 
 def tensor_split(
     input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
-    sections: int | None = None,
+    sections: int | None = None, tensor_indices_or_sections: Tensor | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Views between the given positions; or ``sections`` of them, the first ones longer by one."""
-    indices_or_sections = _one_of("tensor_split", indices_or_sections, indices, sections)
+    given = indices_or_sections if tensor_indices_or_sections is None else tensor_indices_or_sections
+    indices_or_sections = _one_of("tensor_split", given, indices, sections)
     if not input.ndim:
         raise RuntimeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
@@ -255,4 +261,4 @@ FUNCTIONS: dict[str, Callable] = {
         dsplit, select_scatter, slice_scatter, diagonal_scatter,
     )
 }  # fmt: skip
-METHODS = FUNCTIONS
+METHODS: dict[str, Any] = FUNCTIONS | {"split": _split_method}

@@ -16,7 +16,7 @@ from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.ops import axes as ax
 
 
-def repeat(input: Tensor, *repeats: Any) -> Tensor:
+def repeat(input: Tensor, *repeats: ax.Numbers) -> Tensor:
     """``input`` tiled ``repeats`` times along its dims, of which more may come in front."""
     times = ax.sizes(repeats)
     new = len(times) - input.ndim
@@ -33,7 +33,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     return APPLY["clone"](out) if all(t == 1 for t in times) else out
 
 
-def tile(input: Tensor, *dims: Any) -> Tensor:
+def tile(input: Tensor, *dims: ax.Numbers) -> Tensor:
     """``repeat``, with ones in front of ``dims`` where they are fewer than those of ``input``."""
     times = ax.sizes(dims)
     return repeat(input, (1,) * (input.ndim - len(times)) + times)

@@ -13,17 +13,20 @@ from jtorch.core import dtypes as dt
 from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
+from jtorch.eager.signatures import whole
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 from jtorch.ops import axes as ax
 
 _reshape = APPLY["reshape"]
 
 
-def view(self: Tensor, *shape: Any, dtype: Any = None) -> Tensor:
+def view(self: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
     """The same memory in another shape, or its bytes as another dtype.
 
     Raises RuntimeError where only a copy would have that shape.
     """
+    if size is not None:
+        shape = whole("size", shape, size)
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dt.dtype)):
         return _reinterpreted(self, dtype or shape[0])
     target = ax.infer_size(ax.sizes(shape), self.numel())

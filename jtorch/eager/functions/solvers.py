@@ -76,16 +76,16 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     return return_types.linalg_inv_ex(inv(A), _info(A, 0))
 
 
-def det(A: Tensor) -> Tensor:
+def det(input: Tensor) -> Tensor:
     """The determinants of (..., n, n)."""
-    check_matrices("linalg.det", A, dtype="lu_cpu" if A.is_floating_point() else None)
-    return APPLY["det"](A)
+    check_matrices("linalg.det", input, dtype="lu_cpu" if input.is_floating_point() else None)
+    return APPLY["det"](input)
 
 
-def slogdet(A: Tensor) -> Any:
+def slogdet(input: Tensor) -> Any:
     """(sign, logabsdet) of the determinants of (..., n, n)."""
-    check_matrices("linalg.slogdet", A)
-    return return_types.linalg_slogdet(*APPLY["slogdet"](A))
+    check_matrices("linalg.slogdet", input)
+    return return_types.linalg_slogdet(*APPLY["slogdet"](input))
 
 
 def logdet(input: Tensor) -> Tensor:
@@ -184,8 +184,9 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return return_types.linalg_cholesky_ex(cholesky(A, upper=upper), _info(A, 0))
 
 
-def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X with A X = ``input``, given the Cholesky factor of A."""
+    L = input2
     if input.ndim < 2 or L.ndim < 2:
         which = "b" if input.ndim < 2 else "u"
         raise RuntimeError(
@@ -197,10 +198,10 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return APPLY["cholesky_solve"](input, lower)
 
 
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given its Cholesky factor."""
-    check_matrices("cholesky_inverse", L)
-    return cholesky_solve(_identity(L), L, upper)
+    check_matrices("cholesky_inverse", input)
+    return cholesky_solve(_identity(input), input, upper)
 
 
 def _identity(like: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from jtorch.core import devices
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.eager.binding import APPLY
+from jtorch.eager.factory import check_layout
 from jtorch.eager.functions.places import positions
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor, wrap
@@ -39,28 +40,33 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triangle(input, diagonal, "triu")
 
 
-def _indices(row: int, col: int, offset: int, dtype: Any, device: Any, upper: bool) -> Tensor:
-    devices.check(device)
+def _indices(row: int, col: int, offset: int, dtype: Any, upper: bool, **asked: Any) -> Tensor:
+    devices.check(asked["device"])
+    check_layout(asked["layout"], asked["pin_memory"], "triu_indices" if upper else "tril_indices")
     if row < 0 or col < 0:
         name, n = ("row", row) if row < 0 else ("col", col)
         raise RuntimeError(f"{name} must be non-negative, got{name}={n}".replace("got", "got "))
     found = np.triu_indices(row, offset, col) if upper else np.tril_indices(row, offset, col)
     array = np.stack(found).astype(dt.to_numpy(dtype) or np.int64)
-    return wrap(op_module.CONTEXT.get().evaluator.new(array))
+    return wrap(op_module.CONTEXT.get().evaluator.new(array)).requires_grad_(asked["requires_grad"])
 
 
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None,
+    pin_memory: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """The rows and columns, (2, count), of the lower triangle of a (row, col) matrix."""
-    return _indices(row, col, offset, dtype, device, upper=False)
+    asked = {"device": device, "layout": layout, "pin_memory": pin_memory, "requires_grad": requires_grad}
+    return _indices(row, col, offset, dtype, False, **asked)
 
 
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
-) -> Tensor:
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None,
+    pin_memory: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """The rows and columns, (2, count), of the upper triangle of a (row, col) matrix."""
-    return _indices(row, col, offset, dtype, device, upper=True)
+    asked = {"device": device, "layout": layout, "pin_memory": pin_memory, "requires_grad": requires_grad}
+    return _indices(row, col, offset, dtype, True, **asked)
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
