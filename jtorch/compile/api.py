@@ -27,7 +27,7 @@ from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
 from jtorch.compile.observe.observer import became
-from jtorch.compile.options import Options, parse
+from jtorch.compile.options import Options, idle_options, parse
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.tree import flatten
@@ -35,11 +35,12 @@ from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
-from jtorch.core import config
+from jtorch.core import config, progress
 from jtorch.core import op as op_module
 from jtorch.core.errors import (
     CompileError,
     FailedCheck,
+    OptionWarning,
     OtherBranch,
     RetraceError,
     RetraceWarning,
@@ -178,7 +179,8 @@ class CompiledFunction(Asks):
                 with _recording:
                     if self._recordings != recordings:
                         continue  # another thread recorded, perhaps this very call
-                    found = self._record(leaves, structure, plans)
+                    with progress.of(self.name):
+                        found = self._record(leaves, structure, plans)
                     self._recordings += 1
                 if found is None:
                     return self.function(*args, **kwargs)
@@ -398,7 +400,7 @@ def _not_accepted(plan: CompiledPlan, leaves: list[Any], name: str) -> Exception
 def compile(
     model: Callable | None = None,
     *,
-    fullgraph: bool = False,
+    fullgraph: bool | None = None,
     dynamic: bool | None = None,
     backend: Any = "jtorch",
     mode: str | None = None,
@@ -425,17 +427,33 @@ def compile(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
     chosen = parse(fullgraph, dynamic, backend, mode, options, disable, verify, on_retrace, max_branches)
+    idle = idle_options(fullgraph, dynamic)
     if model is None:
-        return functools.partial(_compiled, options=chosen)
-    return _compiled(model, chosen)
+        return functools.partial(_compiled, options=chosen, idle=idle)
+    return _compiled(model, chosen, idle)
 
 
-def _compiled(model: Callable, options: Options) -> Any:
+_TOLD: set[tuple[str, str]] = set()  # functions, and what was said of their options
+
+
+def _tell_of(idle: list[str], model: Any) -> None:
+    """Warn of options that do nothing, once for a function."""
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    for sentence in idle:
+        if (name, sentence) not in _TOLD:
+            _TOLD.add((name, sentence))
+            where = user_source()
+            warnings.warn_explicit(f"jtorch.compile: {sentence}.", OptionWarning, where.file, where.line)
+
+
+def _compiled(model: Callable, options: Options, idle: list[str]) -> Any:
     from jtorch.compile.module import optimized
     from jtorch.nn.module import Module
 
     if not callable(model):
         raise TypeError(f"compile takes a function or a Module, got {type(model).__name__}")
+    _tell_of(idle, model)
     if isinstance(model, (types.FunctionType, types.MethodType)) and hasattr(model, "_jtorch_disabled"):
         options = dataclasses.replace(options, disabled=True)
     if not options.disabled and config.get("COMPILE"):

@@ -33,16 +33,17 @@ class Options:
 
 
 def parse(
-    fullgraph: bool, dynamic: bool | None, backend: Any, mode: str | None,
+    fullgraph: bool | None, dynamic: bool | None, backend: Any, mode: str | None,
     options: Mapping[str, Any] | None, disable: bool, verify: str, on_retrace: str | None,
     max_branches: int,
 ) -> Options:  # fmt: skip
     """The keywords of ``jtorch.compile``, checked. Raises TypeError, ValueError and RuntimeError.
 
-    A function is always recorded whole and kernels always serve all sizes, so ``fullgraph`` and ``dynamic``
-    ask for what holds anyway; the modes other than "interpret" ask for speed alone and change nothing.
+    A function is always recorded whole, and kernels serve all sizes, while a new size is planned anew:
+    ``fullgraph=False`` and ``dynamic=True`` do nothing, see ``idle_options``. The modes other than
+    "interpret" ask for speed alone and change nothing.
     """
-    if not isinstance(fullgraph, bool) or dynamic not in (None, True, False):
+    if not isinstance(fullgraph, (bool, type(None))) or dynamic not in (None, True, False):
         raise TypeError(f"fullgraph is a bool, dynamic a bool or None; got {fullgraph!r} and {dynamic!r}")
     if mode is not None and options is not None:
         raise RuntimeError(
@@ -65,6 +66,23 @@ def parse(
         max_branches=max_branches,
         budget=dict(given.get("budget", {})),
     )
+
+
+def idle_options(fullgraph: bool | None, dynamic: bool | None) -> list[str]:
+    """A sentence for each option that was asked for and does nothing: what holds instead, and what to do."""
+    told = []
+    if dynamic:
+        told.append(
+            "dynamic=True does nothing yet: each new size is recorded and planned once, with kernels that "
+            "serve all sizes. Leave it out, and pad to a few sizes where there are many"
+        )
+    if fullgraph is False:
+        told.append(
+            "fullgraph=False does nothing: a function is always recorded whole, and what cannot be recorded "
+            "is an error that names the line. Leave it out, and put jtorch.compiler.disable on a function "
+            "that has to run eagerly"
+        )
+    return told
 
 
 def _checked_options(options: Mapping[str, Any]) -> Mapping[str, Any]:

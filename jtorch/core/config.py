@@ -25,12 +25,19 @@ class Setting:
         return f"JTORCH_{self.name}"
 
 
+QUIET = "quiet"  # instead of stages: no line on a terminal while a first call takes long
 STAGES = ("trace", "prune", "fold", "simplify", "share", "graph", "final", "plan", "kernels", "retrace")
 
 SETTINGS = {
     s.name: s
     for s in (
-        Setting("LOG", str, "", f"comma list of {','.join(STAGES)}", words=STAGES),
+        Setting(
+            "LOG",
+            str,
+            "",
+            f"comma list of {','.join(STAGES)}; {QUIET} keeps first calls from showing how far they are",
+            words=(*STAGES, QUIET),
+        ),
         Setting("DUMP", str, "", "folder that gets every stage of every compilation as numbered files"),
         Setting("COMPILE", bool, True, "0 runs compiled functions eagerly"),
         Setting(

@@ -117,6 +117,10 @@ class RetraceWarning(UserWarning):
     """A function compiled with ``on_retrace="warn"`` was recorded again."""
 
 
+class OptionWarning(UserWarning):
+    """An option of ``jtorch.compile`` was asked for that does nothing yet."""
+
+
 class VerifyError(AssertionError):
     """A replay and an eager run of one call differ: a fault of the compiler. The text names the equation."""
 
@@ -139,5 +143,6 @@ class LinAlgError(RuntimeError):
 
 for _error in (
     CompileError, DataError, GraphError, KernelError, LinAlgError, RetraceError, RetraceWarning, VerifyError,
+    OptionWarning,
 ):  # fmt: skip
     _error.__module__ = "jtorch.errors"  # where users find it, and what a traceback says

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jtorch.core import progress
 from jtorch.native import cache_files, loader
 
 _log = logging.getLogger("jtorch.cache")
@@ -115,10 +116,11 @@ def _get_all(wanted: Sequence[_Wanted]) -> set[bytes]:
     with _lock:
         missing = {_key(want): want for want in wanted if _key(want) not in _loaded}
         folder = cache_files.open_folder() if missing else None
-        for key, want in missing.items():
+        for done, (key, want) in enumerate(missing.items()):
             code = cache_files.read(folder, want.symbol, key) if folder else None
             if code is None:
                 counters.misses += 1
+                progress.tell(done, len(missing), folder is not None)
                 code = _compile(want)
                 compiled.add(key)
                 if folder:

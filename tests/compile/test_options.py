@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ def scaled(x):
 @pytest.mark.parametrize(
     "keywords",
     [
-        {"fullgraph": True}, {"fullgraph": False}, {"dynamic": True}, {"dynamic": False}, {"dynamic": None},
+        {"fullgraph": True}, {"dynamic": False}, {"dynamic": None},
         {"mode": "default"}, {"mode": "reduce-overhead"}, {"mode": "max-autotune"},
         {"mode": "max-autotune-no-cudagraphs"}, {"backend": "inductor"}, {"options": {}},
-        {"options": {"verify": "first"}}, {"backend": "inductor", "dynamic": True, "fullgraph": True},
+        {"options": {"verify": "first"}}, {"backend": "inductor", "dynamic": False, "fullgraph": True},
     ],
     ids=str,
 )  # fmt: skip
@@ -31,6 +32,32 @@ def test_what_pytorch_takes(keywords):
     assert f(jtorch.ones(3)).tolist() == [2.0] * 3 and f.calls == 1
     g = jtorch.compile(**keywords)(scaled)
     assert g(jtorch.ones(3)).tolist() == [2.0] * 3
+
+
+def test_options_that_do_nothing_say_so_once_for_a_function():
+    for keywords, told in (
+        ({"dynamic": True}, ["dynamic=True does nothing yet"]),
+        ({"fullgraph": False}, ["fullgraph=False does nothing"]),
+        ({"dynamic": True, "fullgraph": False}, ["dynamic=True", "fullgraph=False"]),
+    ):
+
+        def doubled(x):
+            return x * 2
+
+        doubled.__qualname__ = f"doubled by {keywords}"
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            f = jtorch.compile(doubled, **keywords)
+            jtorch.compile(**keywords)(doubled)
+            assert f(jtorch.ones(2)).tolist() == [2.0, 2.0]
+        assert [w.category for w in seen] == [jtorch.errors.OptionWarning] * len(told)
+        for warning, sentence in zip(seen, told, strict=True):
+            assert sentence in str(warning.message) and "Leave it out" in str(warning.message)
+            assert warning.filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for keywords in ({}, {"fullgraph": True}, {"dynamic": False}, {"dynamic": None}):
+            jtorch.compile(lambda x: x, **keywords)
 
 
 @pytest.mark.parametrize(
