@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op as op_module
+from jtorch.core.errors import user_source
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import (
@@ -27,6 +28,7 @@ from jtorch.eager.nested import tensor_of
 from jtorch.eager.overlap import check_read, check_written
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.rebase import VIEW_OF_LEAF
+from jtorch.eager.selection import Places, Selection, refused, selected
 from jtorch.eager.tensor import Tensor, wrap
 
 _WHOLE = slice(None)
@@ -46,6 +48,10 @@ def getitem(self: Tensor, item: Any) -> Tensor:
     view, advanced = basic(self, item)
     if not advanced:
         return view
+    if not op_module.CONTEXT.get().evaluator.reads_elements and _is_one_mask(advanced):
+        axis, mask = advanced[0]
+        check_mask(view, axis, mask)
+        return selected(view, axis, mask)
     moved, arrays, axes = gathered(view, advanced)
     try:
         found = APPLY["index"](moved, *arrays, axes=axes)
@@ -89,12 +95,15 @@ def setitem(self: Tensor, item: Any, value: Any) -> None:
     if op_module.CONTEXT.get().grad:
         if self._requires_grad and self._node is None and self._base is None:
             raise RuntimeError(VIEW_OF_LEAF)
-        inplace.check_allowed(self, (value,))
-    if not isinstance(value, Tensor):
+        inplace.check_allowed(self, (value.everywhere if value.__class__ is Selection else value,))
+    picked: Places | None = None
+    if value.__class__ is Selection:
+        value, picked = value.everywhere, value.places
+    elif not isinstance(value, Tensor):
         value = _as_value(self, value)
     if value._data.dtype is not self._data.dtype:
         value = value.to(self.dtype)
-    _assign(self, item, value, accumulate=False)
+    _assign(self, item, value, accumulate=False, picked=picked)
 
 
 def _as_value(self: Tensor, value: Any) -> Tensor:
@@ -106,11 +115,14 @@ def _as_value(self: Tensor, value: Any) -> Tensor:
     return tensor_of(value, self.dtype) if changes else wrap(as_tensor_data(value, self.dtype))
 
 
-def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:
-    """Write ``value`` (or add it, repeated places several times) where ``item`` says."""
+def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool, picked: Places | None = None) -> None:
+    """Write ``value`` (or add it, repeated places several times) where ``item`` says; ``picked``: of which
+    places it is what stands at all of them."""
     target = self if inplace.is_tracked(self, value) else self.detach()
     view, advanced = basic(target, item, view_only=True)
     check_written(view)
+    if picked is not None and not (_is_one_mask(advanced) and picked.fit(view, *advanced[0])):
+        raise refused(user_source())
     if not advanced:
         if not value.ndim and not accumulate:
             inplace.fill_(view, value)
@@ -119,7 +131,7 @@ def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:
         inplace.copy_(view, view + value if accumulate else value)
         return
     check_read(view, value)
-    masked = None if accumulate else _masked(view, advanced, value)
+    masked = None if accumulate else _masked(view, advanced, value, picked is not None)
     if masked is not None:
         before = inplace.before_write(view) if target is self else view
         inplace.overwrite(view, APPLY["mask_put"](before, *masked))
@@ -138,15 +150,20 @@ def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool) -> None:
     inplace.overwrite(view, written)
 
 
-def _masked(view: Tensor, advanced: Advanced, value: Tensor) -> tuple[Tensor, Tensor] | None:
+def _is_one_mask(advanced: Advanced) -> bool:
+    return len(advanced) == 1 and is_mask(advanced[0][1])
+
+
+def _masked(view: Tensor, advanced: Advanced, value: Tensor, whole: bool) -> tuple[Tensor, Tensor] | None:
     """(``value``, mask) in the shape of ``view`` where there is one mask and each place it names gets the
-    same value: how many places there are need not be known. None otherwise."""
-    if len(advanced) > 1 or not is_mask(advanced[0][1]):
+    same value, or has its own in ``value``, which is ``whole``: how many places there are need not be known.
+    None otherwise."""
+    if not _is_one_mask(advanced):
         return None
     (axis, mask), shape = advanced[0], tuple(view.shape)
     check_mask(view, axis, mask)
     after = len(shape) - axis - mask.ndim
-    if value.ndim > after:
+    if value.ndim > after and not whole:
         before = value.ndim - after - 1
         if before > axis or value.shape[before] != 1:
             return None

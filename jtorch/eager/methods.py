@@ -16,6 +16,7 @@ from jtorch.eager import (
     inplace,
     inspection,
     placement,
+    selection,
     storage,
 )
 from jtorch.eager.binding import APPLY, accepting, public_function
@@ -113,4 +114,5 @@ def _install_methods() -> None:
 
 _install_operators()
 _install_methods()
+selection.install()
 FUNCTIONS.update({f"{op.public}_": getattr(Tensor, f"{op.public}_") for op in TABLE if op.in_place})

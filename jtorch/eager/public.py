@@ -43,7 +43,7 @@ from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.sixteen_bits import in_float32, is_half, widened
 from jtorch.eager.swapping import swap_tensors
-from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, twin_of
+from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, reads_elements, twin_of
 from jtorch.eager.type_info import finfo
 from jtorch.eager.updates import fill, scaled, update_each
 
@@ -53,7 +53,7 @@ ops = SimpleNamespace(**APPLY)
 __all__ = [  # noqa: RUF022 - sorted by purpose
     # values: tensors, what computes with them, numbers of a dtype, memory shared with others
     "Size", "Tensor", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
-    "hold_memory_of", "long_name", "ops", "swap_tensors", "to_dlpack", "vector_norm",
+    "hold_memory_of", "long_name", "ops", "reads_elements", "swap_tensors", "to_dlpack", "vector_norm",
     # those of 16 bits, which are computed in float32
     "in_float32", "is_half", "widened",
     # making them

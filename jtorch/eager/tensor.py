@@ -479,6 +479,11 @@ def has_elements(tensor: Tensor) -> bool:
     return isinstance(tensor._data, np.ndarray)
 
 
+def reads_elements() -> bool:
+    """Whether elements may be looked at now: not while a program is recorded, which also serves others."""
+    return op_module.CONTEXT.get().evaluator.reads_elements
+
+
 def twin_of(tensor: Tensor, requires_grad: bool) -> Tensor:
     """A leaf over the memory of ``tensor``, with its version: while a graph is recorded one that it made."""
     twin = leaf(op_module.CONTEXT.get().evaluator.as_value(tensor._data), requires_grad)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.dtypes import float64
-from jtorch.eager.public import Tensor, no_grad, rand, randn, randperm, tensor
+from jtorch.eager.public import Tensor, no_grad, ops, rand, randn, randperm, tensor
 from jtorch.ops.xp import qr
 
 _PLAIN_GAIN = (
@@ -176,14 +176,15 @@ def trunc_normal_(
         )
     from scipy import special
 
-    draws = rand(*tensor.shape, dtype=float64, generator=generator).numpy()
+    mean, std, a, b = map(float, (mean, std, a, b))
+    draws: Any = rand(*tensor.shape, dtype=float64, generator=generator)
     low, high = special.ndtr((a - mean) / std), special.ndtr((b - mean) / std)
     if low > 0.5:  # both in the upper tail, where 1 - p keeps no digits: the mirrored tail does
         low, high = special.ndtr((mean - b) / std), special.ndtr((mean - a) / std)
-        values = mean - std * special.ndtri(low + draws * (high - low))
+        values = mean - std * ops.ndtri(low + draws * (high - low))
     else:
-        values = mean + std * special.ndtri(low + draws * (high - low))
-    return _overwrite(tensor, _from_numpy(np.clip(values, a, b), tensor))
+        values = mean + std * ops.ndtri(low + draws * (high - low))
+    return _overwrite(tensor, values.clamp(a, b))
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:

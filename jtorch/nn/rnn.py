@@ -16,6 +16,7 @@ from jtorch.nn import init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 from jtorch.nn.recurrent_cells import same_dtype, total_bias
+from jtorch.nn.utils.lengths import numbers_in
 from jtorch.nn.utils.rnn import PackedSequence
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -211,7 +212,7 @@ class RNNBase(Module):
         self, input: PackedSequence, states: list[Tensor] | None
     ) -> tuple[PackedSequence, list[Tensor]]:
         data, batch_sizes, order, back = input
-        sizes = tuple(batch_sizes.tolist())
+        sizes = tuple(numbers_in(batch_sizes, "lengths of packed sequences"))
         self.check_input(data, batch_sizes)
         if states is not None:
             self._check_states(data, states, sizes[0])

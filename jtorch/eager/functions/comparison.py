@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete
+from jtorch.eager.tensor import Tensor
 
 
 def isclose(
@@ -50,7 +48,9 @@ def _same_dtype(input: Tensor, other: Tensor) -> None:
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether both have one shape and the same elements."""
-    return np.array_equal(_concrete(input, "equal()"), _concrete(other, "equal()"))
+    if input._data.shape != other._data.shape:
+        return False
+    return bool(APPLY["eq"](input, other).all())
 
 
 FUNCTIONS: dict[str, Callable] = {

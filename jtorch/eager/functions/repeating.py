@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
 from jtorch.eager.binding import APPLY
-from jtorch.eager.tensor import Tensor, _concrete, wrap
+from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
 from jtorch.ops import axes as ax
 
 
@@ -48,7 +49,7 @@ def repeat_interleave(
     """
     if repeats is None:
         _check_counts(input, None)
-        return wrap(np.repeat(np.arange(input.numel()), _concrete(input, "repeat_interleave()")))
+        return _places(input, input.numel(), output_size)
     if dim is None:
         input, dim = input.reshape(-1), 0
     axis = ax.one(dim, input.ndim)
@@ -63,10 +64,27 @@ def repeat_interleave(
         out = wide.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
         return APPLY["clone"](out) if count == 1 else out
     _check_counts(repeats, input.shape[axis])
-    places = np.repeat(np.arange(input.shape[axis]), _concrete(repeats, "repeat_interleave()"))
-    if output_size is not None and places.size != output_size:
-        raise RuntimeError("allocated size does not match required size")
-    return APPLY["index_select"](input, wrap(places), axis=axis)
+    return APPLY["index_select"](input, _places(repeats, input.shape[axis], output_size), axis=axis)
+
+
+def _places(repeats: Tensor, n: int, output_size: int | None) -> Tensor:
+    """Which of ``n`` positions stands at each place of the result. Its length must be known: by
+    ``output_size`` where the elements of ``repeats`` are not."""
+    if output_size is None or reads_elements():
+        wanted_by = "repeat_interleave()" if output_size is not None else _WITHOUT_SIZE
+        places = np.repeat(np.arange(n), _concrete(repeats, wanted_by))
+        if output_size is not None and places.size != output_size:
+            raise RuntimeError(_OTHER_SIZE)
+        return wrap(places)
+    ends = APPLY["cumsum"](repeats.long(), axis=0)
+    if output_size < 0 or (n == 0 and output_size) or (n and ends[-1] != output_size):
+        raise RuntimeError(_OTHER_SIZE)
+    line = op_module.CONTEXT.get().xp.iota(shape=(output_size,), axis=0, dtype=np.dtype(np.int64))
+    return APPLY["searchsorted"](ends, wrap(line), right=True)
+
+
+_WITHOUT_SIZE = "repeat_interleave() without output_size="
+_OTHER_SIZE = "allocated size does not match required size"
 
 
 def _check_counts(repeats: Tensor, n: int | None) -> None:
@@ -82,7 +100,7 @@ def _check_counts(repeats: Tensor, n: int | None) -> None:
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
             f"{repeats.numel()} and input.size(0) = {n}"
         )
-    if (_concrete(repeats, "repeat_interleave()") < 0).any():
+    if (repeats < 0).any():
         raise RuntimeError("repeats can not be negative")
 
 

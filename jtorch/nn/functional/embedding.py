@@ -10,7 +10,18 @@ from itertools import pairwise
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.public import Tensor, arange, full, functions, no_grad, ops, tensor, widened, zeros
+from jtorch.eager.public import (
+    Tensor,
+    arange,
+    full,
+    functions,
+    no_grad,
+    ops,
+    reads_elements,
+    tensor,
+    widened,
+    zeros,
+)
 from jtorch.ops.embedding import check_ids
 
 
@@ -75,9 +86,8 @@ def embedding_bag(
 ) -> Tensor:
     """(B, width): the sum, mean or elementwise maximum of the rows in each bag; zeros for an empty one.
 
-    ``input`` is (B, n), one bag a row, or a vector in which bag b begins at ``offsets[b]``; offsets decide
-    shapes, so they are read as Python numbers. Rows of ``padding_idx`` do not count. ``per_sample_weights``
-    are factors for "sum".
+    ``input`` is (B, n), one bag a row, or a vector in which bag b begins at ``offsets[b]``. Rows of
+    ``padding_idx`` do not count. ``per_sample_weights`` are factors for "sum".
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html
     """
     if weight.dtype is dt.int64 and input.is_floating_point():
@@ -107,6 +117,11 @@ def embedding_bag(
     if input.ndim == 2:
         return _reduced(rows, counts, mode)
     assert offsets is not None
+    if not reads_elements():
+        starts, end = _checked_bounds(offsets, input.shape[0], include_last_offset)
+        if mode == "max":
+            return _reduced(*_as_wide_rectangle(rows, counts, starts, end), mode)
+        return _reduced_by_start(rows, counts, starts, end, mode)
     bounds = _bounds(offsets, input.shape[0], include_last_offset)
     if mode == "max":
         return _reduced(*_as_rectangle(rows, counts, bounds), mode)
@@ -171,17 +186,64 @@ def _bounds(offsets: Tensor, n: int, include_last: bool) -> list[int]:
     if include_last and not starts:
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if starts and starts[0] != 0:
-        raise RuntimeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position "
-            f"0. However, got {starts[0]}"
-        )
+        raise RuntimeError(f"{_NOT_FROM_0} However, got {starts[0]}")
     if starts and starts[-1] > n:
-        raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {starts[-1]}"
-        )
+        raise RuntimeError(f"{_BEYOND.format(n)} but got offsets[-1] of {starts[-1]}")
     if any(a > b for a, b in pairwise(starts)):
         raise RuntimeError(f"embedding_bag: offsets must not decrease, but got {starts}")
     return starts if include_last else [*starts, n]
+
+
+_NOT_FROM_0 = (
+    "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
+)
+_BEYOND = "offsets[-1] can not be greater than input's length {}"
+
+
+def _checked_bounds(offsets: Any, n: int, include_last: bool) -> tuple[Any, Any]:
+    """The same where elements are not known: (the first row of each bag, that after the last), tensors."""
+    check_ids(offsets, "embedding_bag")
+    offsets = offsets.long()
+    if offsets.shape[0]:
+        if offsets[0] != 0:
+            raise RuntimeError(_NOT_FROM_0)
+        if offsets[-1] > n:
+            raise RuntimeError(_BEYOND.format(n))
+        if (offsets[1:] < offsets[:-1]).any():
+            raise RuntimeError("embedding_bag: offsets must not decrease")
+    elif include_last:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if include_last:
+        return offsets[:-1], offsets[1:]
+    return offsets, functions.cat([offsets[1:], full((min(offsets.shape[0], 1),), n, dtype=dt.int64)])
+
+
+def _reduced_by_start(rows: Any, counts: Any, starts: Any, ends: Any, mode: str) -> Tensor:
+    """``_reduced_by_bag`` for bags given by tensors."""
+    bags, n = starts.shape[0], rows.shape[0]
+    if not bags:
+        return rows[:0]
+    to = ops.searchsorted(ends, arange(n), right=True)  # ``bags`` for rows after the last one
+    if counts is not None:
+        rows = functions.where(counts.unsqueeze(-1), rows, 0.0)
+    total = ops.index_add(rows, to, axes=(0,), shape=(bags + 1, rows.shape[1]))[:bags]
+    if mode == "sum":
+        return total
+    sizes = ends - starts
+    if counts is not None:
+        sizes = ops.index_add(counts.long(), to, axes=(0,), shape=(bags + 1,))[:bags]
+    return total / _at_least_one(sizes, rows)
+
+
+def _as_wide_rectangle(rows: Any, counts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
+    """``_as_rectangle`` for bags given by tensors, as wide as the longest that there may be."""
+    n = rows.shape[0]
+    where = starts.unsqueeze(1) + arange(n)
+    where = functions.where(where < ends.unsqueeze(1), where, n)
+    filled = functions.cat([rows, full((1, rows.shape[1]), 0.0, dtype=rows.dtype)])
+    if counts is None:
+        return filled[where], where < n
+    return filled[where], functions.cat([counts, full((1,), False, dtype=dt.bool_)])[where]
 
 
 def _reduced(rows: Any, counts: Any, mode: str) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from jtorch.core import dtypes as dt
 from jtorch.eager.public import Tensor, full, functions, tensor
+from jtorch.nn.utils.lengths import numbers_in
 
 _NOT_SORTED = (
     "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
@@ -115,7 +116,7 @@ def _numbers(lengths: Any) -> list[int]:
         raise RuntimeError(
             f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D cpu Long tensor"
         )
-    return [int(n) for n in lengths.tolist()]
+    return numbers_in(lengths, "lengths of packed sequences")
 
 
 def pack_padded_sequence(
@@ -165,7 +166,7 @@ def pad_packed_sequence(
 
     Raises ValueError for a ``total_length`` below the longest length.
     """
-    sizes: list[int] = sequence.batch_sizes.tolist()
+    sizes = numbers_in(sequence.batch_sizes, "lengths of packed sequences")
     length = len(sizes)
     if total_length is not None:
         if total_length < length:

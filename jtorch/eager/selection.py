@@ -1,0 +1,153 @@
+"""``x[mask]`` where the elements of ``mask`` are not known: what it has at each place of ``x``.
+
+How many elements there are nobody can tell while a program is recorded. What is done to each by itself can be
+done at all places, and kept at those that the mask names when it is written back: ``x[mask] += v``,
+``x[mask] = f(x[mask])``. Where the mask does not hold stands 1, so that what is computed there is harmless;
+gradients do not pass. All else that is asked of it needs the number of elements, and is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jtorch.core.errors import CompileError, user_source
+from jtorch.core.op import TABLE, Kind
+from jtorch.eager.binding import APPLY
+from jtorch.eager.tensor import Tensor
+
+
+class Selection(Tensor):
+    """``everywhere``, of the shape of the tensor that was indexed, where ``mask``, which stands at ``axis``,
+    holds."""
+
+    __slots__ = ("everywhere", "line", "places")
+
+    everywhere: Tensor
+    places: Places
+    line: Any
+
+    @property
+    def _data(self) -> Any:  # type: ignore[override]
+        raise refused(self.line)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Tensor.__slots__:  # which no selection has of its own
+            raise refused(self.line)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+
+    @property
+    def dtype(self) -> Any:
+        return self.everywhere.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.places.axis + 1 + self.places.after
+
+    def dim(self) -> int:
+        return self.ndim
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.everywhere.requires_grad
+
+    def is_floating_point(self) -> bool:
+        return self.everywhere.is_floating_point()
+
+
+def refused(line: Any) -> CompileError:
+    """The error of a program that needs to know how many elements there are."""
+    return CompileError(
+        f"{line}: indexing with a boolean mask needs the elements of a tensor, which are not known while a "
+        "function is compiled. What is done to each element and written back to the same places works "
+        "(x[mask] += 1, x[mask] = x[mask].exp()); otherwise use jtorch.where, or leave this function "
+        "uncompiled."
+    )
+
+
+class Places:
+    """Where a mask holds: it stands at ``axis``, and ``after`` axes follow it."""
+
+    def __init__(self, mask: Tensor, axis: int, after: int) -> None:
+        self.mask = mask
+        self.version = mask._version
+        self.kept = APPLY["clone"](mask)  # the mask may change before it is used again
+        self.axis = axis
+        self.after = after
+
+    def fit(self, view: Tensor, axis: int, mask: Tensor) -> bool:
+        """Whether these are the places of ``mask`` at ``axis`` of ``view``, which a recording relies on."""
+        if (self.axis, self.after, self.kept.shape) != (axis, view.ndim - axis - mask.ndim, mask.shape):
+            return False
+        if mask is self.mask and mask._version == self.version:
+            return True
+        return bool(APPLY["eq"](self.kept, mask).all())
+
+    def are(self, other: Places) -> bool:
+        """Whether these are the places of another mask."""
+        if (self.axis, self.after, self.kept.shape) != (other.axis, other.after, other.kept.shape):
+            return False
+        if self.mask is other.mask and self.version == other.version:
+            return True
+        return bool(APPLY["eq"](self.kept, other.kept).all())
+
+
+def selected(view: Tensor, axis: int, mask: Tensor) -> Selection:
+    """``view`` at the places of ``mask``, which stands at ``axis``."""
+    places = Places(mask, axis, view.ndim - axis - mask.ndim)
+    wide = places.kept.reshape(*mask.shape, *(1,) * places.after).expand(*view.shape)
+    neutral = True if view._data.dtype.kind == "b" else 1
+    return _made(APPLY["where"](wide, view, neutral), places)
+
+
+def _made(everywhere: Tensor, places: Places) -> Selection:
+    made = object.__new__(Selection)
+    made.everywhere, made.places, made.line = everywhere, places, user_source()
+    return made
+
+
+def _operand(self: Selection, value: Any) -> Any:
+    """An argument of what is done at each place: numbers, and tensors that are the same for each."""
+    if not isinstance(value, Tensor):
+        return value
+    if isinstance(value, Selection):
+        if not self.places.are(value.places):
+            raise refused(self.line)
+        return value.everywhere
+    if value.ndim > self.places.after:
+        raise refused(self.line)
+    return value
+
+
+def _at_each_place(name: str) -> Callable:
+    def method(self: Selection, *args: Any, **kwargs: Any) -> Any:
+        given = [_operand(self, value) for value in args]
+        named = {key: _operand(self, value) for key, value in kwargs.items()}
+        found = getattr(self.everywhere, name)(*given, **named)
+        if found is self.everywhere:  # in place
+            return self
+        return _made(found, self.places) if isinstance(found, Tensor) else found
+
+    method.__name__ = name
+    return method
+
+
+_OTHERS = (  # what else is done to each element by itself
+    "clamp", "clip", "clamp_", "clip_", "clone", "detach", "to", "float", "double", "half", "long", "int",
+    "contiguous", "nan_to_num",
+)  # fmt: skip
+
+
+def install() -> None:
+    """Have what is done to each element by itself done at each place; ``Tensor`` has its methods by now."""
+    names = {name for op in TABLE if op.kind is Kind.ELEMENTWISE and op.public for name in op.methods}
+    names |= {f"{op.public}_" for op in TABLE if op.kind is Kind.ELEMENTWISE and op.in_place}
+    for symbol in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
+        names |= {f"__{symbol}__", f"__r{symbol}__", f"__i{symbol}__"}
+    names |= {
+        f"__{symbol}__" for symbol in ("neg", "pos", "abs", "invert", "eq", "ne", "lt", "le", "gt", "ge")
+    }
+    for name in names.union(_OTHERS):
+        if hasattr(Tensor, name):
+            setattr(Selection, name, _at_each_place(name))
+    Selection.__hash__ = Tensor.__hash__  # type: ignore[method-assign]
