@@ -28,6 +28,7 @@ from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.record.items import Digits
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Result, Same
+from jtorch.compile.record.shared_memory import MemoryShared
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, unflatten
@@ -69,6 +70,7 @@ class Capture:
     places: dict[int, int] = field(default_factory=dict)  # id of an argument as it was traced -> its place
     traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
+    windows: list[np.ndarray] = field(default_factory=list)  # outside arrays that are views of inputs
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
@@ -101,18 +103,24 @@ def _captured(function: Callable, leaves: list[Any], structure: Any, context: Co
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
     digits: set[Any] = set()  # places of numbers that the function counts on, and must know
+    wholes: dict[int, Any] = {}  # memory of which several tensors are views, and that is written
     log: list[Any] = []
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
         try:
-            made = _capture(function, leaves, structure, context, observer, fixed, counts, digits, log)
+            made = _capture(
+                function, leaves, structure, context, observer, fixed, counts, digits, log, wholes
+            )
             callees.hand_over(log)
             captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
+            captured += made.windows
             made.relied = relied_on(observer, made.plain, captured)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
             array = leaves[found.place]._data
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
+        except MemoryShared as found:
+            wholes[id(found.whole)] = found.whole
         except Counting as found:
             counts[found.place.identity] = found.place
         except Digits as found:
@@ -134,10 +142,11 @@ _ATTEMPTS = 250  # each finds an argument or a number more
 def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, observer: Observer,
     fixed: frozenset[int], counts: dict[Any, Place], digits: set[Any], log: list[Any],
+    wholes: dict[int, Any],
 ) -> Capture:  # fmt: skip
     name = observer.name
     tracer = Tracer(name)
-    tracer.log, tracer.plain_effects = log, observer.effects
+    tracer.log, tracer.plain_effects, tracer.wholes = log, observer.effects, wholes
     probe.check()
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
@@ -166,6 +175,7 @@ def _capture(
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed = tracer.places, fixed
+    made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     _check_generators(tracer)
     for problem in changed:

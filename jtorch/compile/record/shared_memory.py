@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.errors import Restart
+
 Owners = Mapping[int, list[np.ndarray]]
 FOREIGN = object()  # who owns memory that came from elsewhere than NumPy, and may lie in anybody's
 
@@ -34,6 +36,33 @@ def overlap(a: np.ndarray, b: np.ndarray) -> bool:
         return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # any bound is taken
     except np.exceptions.TooHardError:
         return True
+
+
+class MemoryShared(Restart):
+    """The function writes into ``whole``, of which it uses several parts that share elements."""
+
+    def __init__(self, whole: np.ndarray) -> None:
+        super().__init__(whole)
+        self.whole = whole
+
+
+def common_whole(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """The array that owns the memory of both, where each is a regular part of its elements."""
+    whole = owner(a)
+    if whole is not owner(b) or whole is FOREIGN or not whole.flags.c_contiguous:
+        return None
+    return whole if part_of(a, whole) and part_of(b, whole) else None
+
+
+def part_of(array: np.ndarray, whole: np.ndarray) -> dict[str, Any] | None:
+    """What ``strided`` takes to make ``array`` of the elements of ``whole``, row by row."""
+    item = array.dtype.itemsize
+    begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    shifts = [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
+    if array.dtype != whole.dtype or any(s <= 0 for s in shifts) or any(s % item for s in (begin, *shifts)):
+        return None
+    steps = tuple(s // item if n > 1 else 1 for s, n in zip(array.strides, array.shape, strict=True))
+    return {"size": array.shape, "steps": steps, "start": begin // item}
 
 
 def disjoint(written: Iterable[np.ndarray], known: Owners, others: Iterable[np.ndarray] = ()) -> bool:

@@ -14,7 +14,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from jtorch.compile.record.items import Item
 from jtorch.compile.record.layouts import order_of, order_of_copy
 from jtorch.compile.record.leaks import leaked
 from jtorch.compile.record.operands import broadcast, check_operands, typed
-from jtorch.compile.record.shared_memory import overlap
+from jtorch.compile.record.shared_memory import MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.core import op as op_module
@@ -69,6 +69,8 @@ class Tracer(Evaluator):
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
         self.generators: dict[int, GeneratorInput] = {}
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
+        self.wholes: dict[int, np.ndarray] = {}  # id of memory of which several tensors are views -> it
+        self.windows: dict[int, tuple[np.ndarray, Sym]] = {}  # id of an outside array -> it, as a part of one
         self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
         self.moved: dict[int, tuple[Any, tuple[int, int]]] = {}  # seeded generators, and where they were
@@ -207,6 +209,8 @@ class Tracer(Evaluator):
         """An outside array as a traced one (making it an input), anything else as it is."""
         if isinstance(value, np.ndarray):
             found = self.arrays.get(id(value))
+            if found is None and (window := self._window(value)) is not None:
+                return window
             if found is None:
                 found = self._touch(value)
             return found.sym
@@ -216,6 +220,33 @@ class Tracer(Evaluator):
             return self.new(np.asarray(value))
         return value
 
+    def _window(self, array: np.ndarray) -> Sym | None:
+        """An outside array as a view of memory that it shares with others, and into which one is written."""
+        known = self.windows.get(id(array))
+        if known is None:
+            whole = self.wholes.get(id(owner(array)))
+            if whole is None or whole is array:
+                return None
+            where = part_of(array, whole)
+            if where is None or id(array) in self.argument_arrays:
+                return None
+            flat = self._view(BY_NAME["reshape"], self.lift(whole), {"shape": (whole.size,)})
+            known = self.windows[id(array)] = array, self._view(BY_NAME["strided"], flat, where)
+        return known[1]
+
+    def _refuse_overlap(self, one: ArrayInput, others: Iterable[ArrayInput]) -> NoReturn:
+        """``one`` of two arrays that share memory is written: record again with both as views of that memory,
+        where that can be done."""
+        for other in others:
+            whole = common_whole(one.array, other.array)
+            if whole is None or id(whole) in self.wholes:
+                continue
+            for entry in (one, other):  # of others than these very arguments nobody knows what they share
+                if entry.argument is not None:
+                    raise ArgumentReached(entry.argument)
+            raise MemoryShared(whole)
+        raise CompileError(OVERLAP.format(source=user_source()))
+
     def _touch(self, array: np.ndarray) -> ArrayInput:
         if id(array) in self.argument_arrays:
             raise ArgumentReached(self.argument_arrays[id(array)])
@@ -224,7 +255,7 @@ class Tracer(Evaluator):
         for other in self.arrays.values():
             if array.size and other.array.size and overlap(other.array, array):
                 if other.written:  # what was written is not what this tensor would be read as
-                    raise CompileError(OVERLAP.format(source=user_source()))
+                    self._refuse_overlap(entry, [other])
                 entry.overlaps.append(other)
                 other.overlaps.append(entry)
         self.arrays[id(array)] = entry
@@ -278,7 +309,7 @@ class Tracer(Evaluator):
         if storage.source is not None:
             self.only_now("changes a tensor in place")
             if storage.source.overlaps:
-                raise CompileError(OVERLAP.format(source=user_source()))
+                self._refuse_overlap(storage.source, storage.source.overlaps)
             if not storage.source.array.flags.writeable:
                 raise ValueError("assignment destination is read-only")
             storage.source.written = True

@@ -219,7 +219,7 @@ def _facts(capture: Capture) -> tuple:
         [(key, *_question_facts(question)) for key, question in capture.questions.items()],
         [(type(place), id(place.container), compared(place.key)) for place in capture.written],
         [*map(compared, capture.constants)],
-        (capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
+        ([*map(id, capture.windows)], capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
         [(named(t), named(grad)) for t, grad in effects.shared_grads],
         [[inputs[id(e)] for e in entries] for entries in (effects.writes, effects.grad_writes)],

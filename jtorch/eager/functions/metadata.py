@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import op as op_module
+from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.tensor import Tensor, has_elements
 from jtorch.eager.views import list_all, living
 
@@ -79,8 +80,9 @@ def _renamed(name: str, function: Callable) -> Callable:
                 )
         made = function(self, *args, **kwargs)
         if has_elements(self) and not has_elements(made):
-            raise NotImplementedError(
-                f"{name}() inside a compiled function, of a tensor made outside: use {name.rstrip('_')}()"
+            raise CompileError(
+                f"{user_source()}: {name}() of a tensor made outside, which a compiled function would do once: "
+                f"use {name.rstrip('_')}(), or call it outside."
             )
         self.data = made
         self._node, self._index = (made._node, made._index) if tracked else (self._node, self._index)
