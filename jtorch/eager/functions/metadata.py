@@ -81,7 +81,7 @@ def _renamed(name: str, function: Callable) -> Callable:
         made = function(self, *args, **kwargs)
         if has_elements(self) and not has_elements(made):
             raise CompileError(
-                f"{user_source()}: {name}() of a tensor made outside, which a compiled function would do once: "
+                f"{user_source()}: {name}() of a tensor made outside, which a recording would do once: "
                 f"use {name.rstrip('_')}(), or call it outside."
             )
         self.data = made
