@@ -3,6 +3,7 @@
 import sys
 
 from benchmarks.cli import main
+from jtorch.core.command import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main, "python -m benchmarks"))

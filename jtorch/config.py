@@ -5,4 +5,11 @@ from jtorch.core.config import get as get
 from jtorch.core.config import table as table
 
 if __name__ == "__main__":
-    print(table())
+    import sys
+
+    from jtorch.core.command import run
+
+    if sys.argv[1:]:
+        print(f"python -m jtorch.config takes no arguments, got {' '.join(sys.argv[1:])}", file=sys.stderr)
+        raise SystemExit(2)
+    raise SystemExit(run(lambda: print(table()), "python -m jtorch.config"))

@@ -197,4 +197,9 @@ def _lines(section: Callable[[], Rows]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(report())
+    from jtorch.core.command import run
+
+    if sys.argv[1:]:
+        print(f"python -m jtorch.doctor takes no arguments, got {' '.join(sys.argv[1:])}", file=sys.stderr)
+        raise SystemExit(2)
+    raise SystemExit(run(lambda: print(report()), "python -m jtorch.doctor"))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import runpy
 import sys
 import types
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jtorch.as_torch.aliases import install
 from jtorch.as_torch.missing import reason
 from jtorch.as_torch.report import lines
+from jtorch.core.command import run
 
 USAGE = (
     "usage: python -m jtorch.as_torch [--report] script.py [arguments ...]\n"
@@ -20,15 +24,20 @@ USAGE = (
 
 
 def run_script(path: str, arguments: list[str]) -> int:
-    """Run the file as Python does; 1 after an exception, which is printed without this module's frames."""
+    """Run the file as Python does."""
     source = Path(path).read_bytes()
     module = types.ModuleType("__main__")
     module.__file__, module.__builtins__ = str(Path(path).absolute()), __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     sys.argv = [path, *arguments]
     sys.path[0] = str(Path(path).resolve().parent)
+    return _as_script(lambda: exec(compile(source, path, "exec"), module.__dict__))
+
+
+def _as_script(program: Callable[[], Any]) -> int:
+    """0, or 1 after an exception, which is printed without this module's frames."""
     try:
-        exec(compile(source, path, "exec"), module.__dict__)
+        program()
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -62,6 +71,16 @@ def _explain(error: BaseException) -> None:
             error.add_note(f"jtorch has no torch.{kind.__name__}.{error.name}: {reason('torch')}")
 
 
+def _is_there(module: str) -> bool:
+    sys.path[0] = str(Path.cwd())
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:  # of the package that it is to be in
+        if error.name is None or not module.startswith(error.name):
+            raise
+        return False
+
+
 def main(arguments: list[str]) -> int:
     report = arguments[:1] == ["--report"]
     rest = arguments[1:] if report else arguments
@@ -77,11 +96,13 @@ def main(arguments: list[str]) -> int:
         print("\n".join(lines(Path(rest[0]).read_text(encoding="utf-8"), rest[0])))
         return 0
     if rest[0] == "-m":
+        if not _is_there(rest[1]):
+            print(f"python -m jtorch.as_torch: no module named {rest[1]!r}", file=sys.stderr)
+            return 2
         sys.argv, sys.path[0] = rest[1:], str(Path.cwd())
-        runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
-        return 0
+        return _as_script(partial(runpy.run_module, rest[1], run_name="__main__", alter_sys=True))
     return run_script(rest[0], rest[1:])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(partial(main, sys.argv[1:]), "python -m jtorch.as_torch"))

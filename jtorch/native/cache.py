@@ -144,4 +144,6 @@ def _compile(want: _Wanted) -> bytes:
 
 
 if __name__ == "__main__":
-    raise SystemExit(cache_files.main())
+    from jtorch.core.command import run
+
+    raise SystemExit(run(cache_files.main, "python -m jtorch.native.cache"))

@@ -191,4 +191,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from jtorch.core.command import run
+
+    sys.exit(run(main, "python -m jtorch.compile.inspect.bisect"))
