@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import traceback
@@ -17,6 +18,9 @@ _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep  # which asks values for their elements
 _STANDARD = str(Path(os.__file__).parent) + os.sep  # whose copy.py asks tensors for a copy of theirs
 NOT_THE_USERS = (_PACKAGE, _NUMPY, "<jtorch ")  # beginnings of the names of files
+
+
+_RAISING = (dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,32 @@ def _is_users(file: str) -> bool:
 
 def add_line(error: Exception) -> None:
     """Say in the text of an error that code of jtorch raised which line of the user's led there."""
-    passed = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    users = [k for k, (code, _) in enumerate(passed) if _is_users(code.co_filename)]
     told = len(error.args) == 1 and isinstance(error.args[0], str)
-    if not told or not users or users[-1] == len(passed) - 1:  # the last: the user's own `raise`
+    passed = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if not told or not any(map(_is_users, passed)) or _is_users(passed[-1]):  # the last: a `raise` of theirs
         return
-    code, line = passed[users[-1]]
-    where = str(Source(code.co_filename, line, code.co_name))
+    where = str(line_of(error))
     if where not in error.args[0]:
         error.args = (f"{error.args[0]} (at {where})",)
+
+
+def is_users_own(error: BaseException) -> bool:
+    """Whether a ``raise`` outside jtorch made ``error``, not jtorch or what was called in vain."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or last.tb_frame.f_code.co_filename.startswith(NOT_THE_USERS):
+        return False
+    return last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISING
+
+
+def line_of(error: BaseException) -> Source:
+    """The innermost line of the user's that ``error`` passed; where it passed none, the one that runs now."""
+    found = user_source()
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if _is_users(frame.f_code.co_filename):
+            found = Source(frame.f_code.co_filename, line, frame.f_code.co_name)
+    return found
 
 
 _refused: ContextVar[list[BaseException] | None] = ContextVar("jtorch_refused", default=None)

@@ -15,7 +15,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
     Raises ValueError for anything but numbers and tensors.
     """
-    if not all(isinstance(v, (Tensor, int, float)) for v in values):
+    if not all(isinstance(v, (Tensor, int, float)) or hasattr(v, "as_runtime_scalar") for v in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
             "__torch_function__."

@@ -33,6 +33,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
     >>> jtorch.from_numpy(array).add_(1).tolist(), array.tolist()
     ([1.0, 1.0], [1.0, 1.0])
     """
+    if is_recorded(array):
+        return wrap(array)
     if not isinstance(array, np.ndarray):
         kind = type(array)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
@@ -134,6 +136,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return from_numpy(np.from_dlpack(ext_tensor, copy=copy))
 
 
+def is_recorded(value: Any) -> bool:
+    """Whether ``value`` stands for an array while a graph is recorded."""
+    return hasattr(value, "lies_in")
+
+
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing memory and the tape where it is a tensor or array of that dtype.
 
@@ -142,7 +149,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     devices.check(device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
-    if isinstance(data, np.ndarray):
+    if isinstance(data, np.ndarray) or is_recorded(data):
         shared = from_numpy(data)
         return shared if dtype is None else shared.to(dtype)
     return tensor_of(data, dtype)

@@ -26,7 +26,6 @@ class Scalar:
     ``origins`` the inputs it was computed from."""
 
     __slots__ = ("origins", "tracer", "value", "var")
-    __array_ufunc__ = None
     as_runtime_scalar: Any = 1.0  # a number of its Python type, for promotion
 
     def __init__(self, tracer: Any, var: Any, value: float, origins: tuple) -> None:
@@ -53,6 +52,17 @@ class Scalar:
 
     def __int__(self) -> int:
         return int(float(self))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(float(self), dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        """NumPy's arithmetic is that of operators; its other functions get the number of this run, as those
+        of ``math`` do, and it is guarded."""
+        if method == "__call__" and ufunc in ARITHMETIC and not options:
+            return ARITHMETIC[ufunc](self, *operands)
+        values = (float(v) if issubclass(type(v), Scalar) else v for v in operands)
+        return getattr(ufunc, method)(*values, **options)
 
     def __bool__(self) -> bool:
         return self._compare(operator.ne, 0.0)
@@ -136,6 +146,25 @@ class Scalar:
 
     def __hash__(self) -> int:
         return hash(float(self))
+
+
+_SYMBOLS = {
+    np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "truediv",
+    np.floor_divide: "floordiv", np.remainder: "mod", np.power: "pow", np.negative: "neg",
+}  # fmt: skip
+
+
+def _by_operator(symbol: str) -> Callable:
+    def called(stand_in: Any, left: Any, *right: Any) -> Any:
+        """One of the operands is ``stand_in``, whose class knows what the operator means."""
+        if left is stand_in:
+            return getattr(stand_in, f"__{symbol}__")(*right)
+        return getattr(stand_in, f"__r{symbol}__")(left)
+
+    return called
+
+
+ARITHMETIC: dict[np.ufunc, Callable] = {f: _by_operator(symbol) for f, symbol in _SYMBOLS.items()}
 
 
 def _is_number(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,21 +21,23 @@ from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
 from jtorch.compile.observe.questions import ArgumentReached, TensorRead
 from jtorch.compile.observe.relied import relied_on
+from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import callees
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.deferred_backward import Later, way_back
 from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
-from jtorch.compile.record.items import Digits
+from jtorch.compile.record.items import Digits, Item
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Result, Same
 from jtorch.compile.record.shared_memory import MemoryShared
+from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
-from jtorch.core.errors import CompileError, user_source
+from jtorch.core.errors import CompileError, is_users_own, line_of, user_source
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
@@ -340,6 +343,14 @@ def _held_by(observer: Observer, error: Exception) -> Any:
 
 def _explain(error: Exception, leaves: list[Any], name: str) -> None:
     """Raise a CompileError for what is an error of the recording alone."""
+    kind = isinstance(error, (TypeError, ValueError, RuntimeError, AttributeError))
+    if kind and _STAND_INS.search(str(error)) and not is_users_own(error):
+        raise CompileError(
+            f"{line_of(error)}: '{name}' hands a number or a tensor that is known only at each call to code "
+            f"which does not take what stands for it while a function is recorded ({type(error).__name__}: "
+            f"{error}). Hand over float() of a number that was passed in, compute with jtorch's functions, "
+            "or do this outside."
+        ) from error
     if isinstance(error, RuntimeError):
         if str(error) in (LEAF, VIEW_OF_LEAF) and any(isinstance(a, Tensor) and a._node for a in leaves):
             raise CompileError(
@@ -351,6 +362,9 @@ def _explain(error: Exception, leaves: list[Any], name: str) -> None:
                 f"'{name}' writes a value that requires grad into an argument that is a view, whose graph "
                 "would end with the recording. Write its .detach(), or into a clone() that it returns."
             ) from error
+
+
+_STAND_INS = re.compile(rf"\b({Scalar.__name__}|{Item.__name__}|{Sym.__name__})\b")
 
 
 def _check_mode(context: Context, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Type
-from jtorch.compile.observe.scalar import Scalar, operand_of
+from jtorch.compile.observe.scalar import ARITHMETIC, Scalar, operand_of
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.items import item_of
 from jtorch.core.errors import CompileError, user_source
@@ -73,7 +73,6 @@ class Sym:
     __slots__ = (
         "chain", "dtype", "element_strides", "in_order", "known", "offset", "shape", "storage", "tracer",
     )  # fmt: skip
-    __array_ufunc__ = None  # a NumPy array on the left of an operator leaves it to us
     base = None  # what ndarrays say whose memory they share: here the storage does
 
     def __init__(
@@ -124,6 +123,21 @@ class Sym:
         if wanted_by == "bool()":  # of more than one element it is an error whatever they are
             return np.asarray(self.tracer.branches.decide(self)) if self.size == 1 else np.empty(self.shape)
         raise CompileError(f"{user_source()}: {wanted_by} {_REFUSED.get(wanted_by, _ELEMENTS)}")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        """A NumPy array on the left of an operator leaves it to us."""
+        if method == "__call__" and ufunc in ARITHMETIC and not options:
+            return ARITHMETIC[ufunc](self, *operands)
+        raise self._not_numpys(ufunc.__name__)
+
+    def __array_function__(self, function: Any, types: Any, operands: Any, options: Any) -> Any:
+        raise self._not_numpys(function.__name__)
+
+    def _not_numpys(self, name: str) -> CompileError:
+        return CompileError(
+            f"{user_source()}: np.{name}() of a NumPy array that was computed with a number that may change "
+            f"from call to call: use jtorch.{name}() if it is there, or take float() of the number first."
+        )
 
     def item(self) -> Any:
         """The one element, as a number that a replay knows."""
