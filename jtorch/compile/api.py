@@ -19,6 +19,7 @@ from typing import Any
 
 from jtorch.compile import debug
 from jtorch.compile.asking import Asks
+from jtorch.compile.faults import fault_in, told
 from jtorch.compile.inspect.facts import facts_of
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
 from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, confirmed, in_words, tell
@@ -40,6 +41,7 @@ from jtorch.core import op as op_module
 from jtorch.core.errors import (
     CompileError,
     FailedCheck,
+    InternalError,
     OptionWarning,
     OtherBranch,
     RetraceError,
@@ -131,6 +133,11 @@ class CompiledFunction(Asks):
             return self._find(args, kwargs)
         except FailedCheck:
             pass  # and nothing was written: eager mode has the error, and what was done before it
+        except Exception as error:
+            fault = error if isinstance(error, InternalError) else fault_in(error, self.name)
+            if fault is None:
+                raise
+            raise fault from fault.origin
         try:
             return self.function(*args, **kwargs)
         except Exception as error:
@@ -321,7 +328,8 @@ class CompiledFunction(Asks):
         self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]
     ) -> CompiledPlan:
         target = targets.INTERPRETER if self.options.interpreted else targets.default()
-        plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, target)
+        with told(self.name):
+            plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, target)
         if not any(self.plans.values()):
             _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
         self.timings = timings

@@ -38,12 +38,13 @@ class Source:
 def user_source() -> Source:
     """The innermost frame outside the jtorch package and the standard library: the line the user wrote."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
+    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
+    """Whether code of the user's, or of a library that is none of Python's own, is in ``file``."""
     if file.startswith(NOT_THE_USERS):
         return False
     return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file
@@ -53,28 +54,26 @@ def add_line(error: Exception) -> None:
     """Say in the text of an error that code of jtorch raised which line of the user's led there."""
     told = len(error.args) == 1 and isinstance(error.args[0], str)
     passed = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if not told or not any(map(_is_users, passed)) or _is_users(passed[-1]):  # the last: a `raise` of theirs
+    if not told or not any(map(is_users, passed)) or is_users(passed[-1]):  # the last: a `raise` of theirs
         return
     where = str(line_of(error))
     if where not in error.args[0]:
         error.args = (f"{error.args[0]} (at {where})",)
 
 
-def is_users_own(error: BaseException) -> bool:
-    """Whether a ``raise`` outside jtorch made ``error``, not jtorch or what was called in vain."""
+def is_raised(error: BaseException) -> bool:
+    """Whether a ``raise`` made ``error``, not the interpreter or what was called in C."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    if last is None or last.tb_frame.f_code.co_filename.startswith(NOT_THE_USERS):
-        return False
-    return last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISING
+    return last is not None and last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISING
 
 
 def line_of(error: BaseException) -> Source:
     """The innermost line of the user's that ``error`` passed; where it passed none, the one that runs now."""
     found = user_source()
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if _is_users(frame.f_code.co_filename):
+        if is_users(frame.f_code.co_filename):
             found = Source(frame.f_code.co_filename, line, frame.f_code.co_name)
     return found
 
@@ -108,6 +107,13 @@ class CompileError(RuntimeError):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
         _note(self)
+
+
+class InternalError(CompileError):
+    """A fault of the compiler, never of the user. The text names the line and the way round; ``__cause__`` is
+    what came up, also ``origin``, which no ``raise ... from None`` on the way takes off."""
+
+    origin: BaseException | None = None
 
 
 class Restart(BaseException):
@@ -163,7 +169,7 @@ class LinAlgError(RuntimeError):
 
 
 for _error in (
-    CompileError, DataError, GraphError, KernelError, LinAlgError, RetraceError, RetraceWarning, VerifyError,
-    OptionWarning,
+    CompileError, DataError, GraphError, InternalError, KernelError, LinAlgError, OptionWarning, RetraceError,
+    RetraceWarning, VerifyError,
 ):  # fmt: skip
     _error.__module__ = "jtorch.errors"  # where users find it, and what a traceback says

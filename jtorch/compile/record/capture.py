@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.faults import fault_in
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe
@@ -37,7 +38,7 @@ from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
-from jtorch.core.errors import CompileError, is_users_own, line_of, user_source
+from jtorch.core.errors import CompileError, is_raised, line_of, user_source
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
@@ -324,6 +325,9 @@ def _called(
         raise
     except Exception as error:
         _explain(error, leaves, name)
+        fault = fault_in(error, name)
+        if fault is not None:
+            raise fault from fault.origin
         return None, error
 
 
@@ -344,7 +348,7 @@ def _held_by(observer: Observer, error: Exception) -> Any:
 def _explain(error: Exception, leaves: list[Any], name: str) -> None:
     """Raise a CompileError for what is an error of the recording alone."""
     kind = isinstance(error, (TypeError, ValueError, RuntimeError, AttributeError))
-    if kind and _STAND_INS.search(str(error)) and not is_users_own(error):
+    if kind and _STAND_INS.search(str(error)) and not is_raised(error):
         raise CompileError(
             f"{line_of(error)}: '{name}' hands a number or a tensor that is known only at each call to code "
             f"which does not take what stands for it while a function is recorded ({type(error).__name__}: "

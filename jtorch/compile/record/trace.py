@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from jtorch.compile.faults import fault_in
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, types_of
 from jtorch.compile.observe import effects as plain_state
 from jtorch.compile.observe.guards import ItemRead, Read
@@ -98,9 +99,18 @@ class Tracer(Evaluator):
     # -- recording -------------------------------------------------------------------------------------
 
     def _recorder(self, op: Op) -> Any:
-        if op.kind is Kind.COMPOSITE:
-            return quietly(functools.partial(self._run_composite, op))
-        return quietly(functools.partial(self.record, op))
+        run = self._run_composite if op.kind is Kind.COMPOSITE else self.record
+        return quietly(functools.partial(self._run, run, op))
+
+    def _run(self, run: Callable, op: Op, *values: Any, **statics: Any) -> Any:
+        """``run`` for an op of the user's; a fault of ours counts, whatever they do with exceptions."""
+        try:
+            return run(op, *values, **statics)
+        except Exception as error:
+            fault = fault_in(error, self.name)
+            if fault is None:
+                raise
+            raise fault from fault.origin
 
     def _run_composite(self, op: Op, *values: Any, **statics: Any) -> Any:
         return op.body(self.xp, *map(self.lift, values), **statics)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.faults import told
 from jtorch.compile.graph.ir import Literal, Type, Var
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.graph.split import Split, split, without
@@ -223,7 +224,8 @@ class Backward:
         dynamic |= {Place(Where.RESULT, k): n + k for k in range(len(graph.outputs))}
         destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
         binding = Binding({}, dynamic, n + len(destinations), {})
-        return compile_graph(graph, destinations, self.target, binding, self.timings)
+        with told(f"{self.name}, its backward pass"):
+            return compile_graph(graph, destinations, self.target, binding, self.timings)
 
 
 def _type(atom: Var | Literal) -> Type:
