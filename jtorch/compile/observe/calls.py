@@ -87,6 +87,7 @@ _SHALLOW = (_CHANGING - {"sort", "remove"}).union(
     ("append", "copy", "get", "setdefault", "keys", "values", "items")
 )  # fmt: skip
 _OPENING = (list, tuple, zip, enumerate, reversed)  # classes that do no more than iterate
+CACHE = type(functools.lru_cache(lambda: None))  # the class of what ``lru_cache`` and ``cache`` give
 _HARMLESS = frozenset({"callable", "super"})
 
 
@@ -106,6 +107,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
         return
+    if isinstance(callee, CACHE):
+        observer.caches.setdefault(id(callee), (callee, source_of(stop.frame)))
     if not _is_watched(callee):
         check_volatile(observer, stop.frame, callee, args)
         if getattr(callee, "__name__", "") == "__hash__":

@@ -125,6 +125,9 @@ class Observer:
         self.cached: set[int] = set()  # functions of ``functools.lru_cache`` that were called
         self.noted = Noted()  # objects of the library that may be changed
         self.journal = watch.Journal()  # and how those were that changed
+        self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
+        self.refilled = False  # and whether one did
+        self.caches: dict[int, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------

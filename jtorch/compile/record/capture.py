@@ -24,7 +24,8 @@ from jtorch.compile.observe.questions import ArgumentReached, TensorRead
 from jtorch.compile.observe.relied import relied_on
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.texts import check_kept
-from jtorch.compile.record import callees
+from jtorch.compile.record import caches, callees
+from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.deferred_backward import Later, way_back
 from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
@@ -109,8 +110,10 @@ def _captured(function: Callable, leaves: list[Any], structure: Any, context: Co
     digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     wholes: dict[int, Any] = {}  # memory of which several tensors are views, and that is written
     log: list[Any] = []
+    refills = 0
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
+        observer.may_refill = refills < _REFILLS
         try:
             made = _capture(
                 function, leaves, structure, context, observer, fixed, counts, digits, log, wholes
@@ -125,6 +128,8 @@ def _captured(function: Callable, leaves: list[Any], structure: Any, context: Co
             fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
         except MemoryShared as found:
             wholes[id(found.whole)] = found.whole
+        except Filled:
+            refills += 1
         except Counting as found:
             counts[found.place.identity] = found.place
         except Digits as found:
@@ -140,6 +145,7 @@ def _captured(function: Callable, leaves: list[Any], structure: Any, context: Co
     )
 
 
+_REFILLS = 2  # what is cached for a tensor, of which each recording has another one, is never found again
 _ATTEMPTS = 250  # each finds an argument or a number more
 
 
@@ -176,6 +182,8 @@ def _capture(
             _check_mode(context, name)
             _check_containers((args, kwargs), structure, arguments, observer)
             made = _recorded(tracer, observer, returned)
+    if observer.refilled and observer.may_refill:
+        raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed = tracer.places, fixed
@@ -247,6 +255,7 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
     The list gets a sentence for what the program may not change."""
     problems: list[str] = []
     with ExitStack() as last:  # the first comes last
+        last.callback(_fill_caches, tracer, observer)
         last.callback(_undo_graphs, tracer, problems)
         last.callback(_undo_versions, tracer)
         last.callback(_undo_seeds, tracer, problems)
@@ -261,6 +270,10 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         last.callback(setattr, tracer, "observer", None)  # which holds what the function made
         last.callback(setattr, tracer, "open", False)
         yield problems
+
+
+def _fill_caches(tracer: Tracer, observer: Observer) -> None:
+    observer.refilled = caches.fill(tracer, observer.caches)
 
 
 def _is_followed(tracer: Tracer, read: Read) -> bool:
