@@ -19,7 +19,7 @@ from jtorch.compile.graph.access import is_alias
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.observe.changes import facts_of
 from jtorch.compile.observe.fact_guards import ArrayRead
-from jtorch.compile.observe.guards import AttributeRead, Read, test_of
+from jtorch.compile.observe.guards import PLAIN, AttributeRead, Read, test_of
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, became
 from jtorch.compile.record.tape import nodes_under
@@ -94,10 +94,21 @@ def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator
         for function in tracer.ran_again:
             if isinstance(owner := getattr(function, "__self__", function), Module):
                 see_module(observer, None, owner)
-        new_reads, new_modules = observer.reads, observer.modules
+        new_reads, new_modules = _not_written(observer), observer.modules
     found.reads = list(new_reads.values())
     found.modules = [(m, facts_of(m)) for m in new_modules.values()]
     _sort_tensors(found, tracer, before)
+
+
+def _not_written(observer: Observer) -> dict[Any, Read]:
+    """The reads but for those of places that the function itself writes: to read these on the way back is an
+    error by itself, and else they are not read there."""
+    known = observer.effects.known
+    return {
+        identity: read
+        for identity, read in observer.reads.items()
+        if not (isinstance(read.key, (*PLAIN, Tensor)) and (id(read.container), read.key) in known)
+    }
 
 
 def _see_functions(observer: Observer, outs: list[Tensor]) -> None:

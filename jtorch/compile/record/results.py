@@ -91,9 +91,10 @@ def _viewed(out: Tensor) -> Tensor | None:
     target: Any = out._node
     while isinstance(target, Node):
         op = getattr(type(target), "op", None)
-        if op is None or not op.aliases or target.foreign or target.extras is not None:
+        edge = target.edges[0] if target.edges else None
+        if op is None or not op.aliases or target.foreign or target.extras is not None or edge is None:
             return None
-        target = target.edges[0][0]
+        target = edge[0]
     return target
 
 

@@ -171,7 +171,8 @@ class ViewOnTape(Result):
 
     def text(self, writer: Any) -> str:
         writer.names["view_on_tape"] = view_on_tape
-        made, steps = writer.tensor(self.leaf), ()
+        made = writer.tensor(self.leaf)
+        steps: tuple[int, ...] = ()
         for op, statics in self.chain:
             steps = (*steps, id(statics))
             if steps not in writer.views:  # views of one view share that one

@@ -88,6 +88,8 @@ class InnerResult(Node):
     another one was computed from. ``past`` is the call's node where it does not lie under this one."""
 
     __slots__ = ("function", "past")
+    function: str
+    past: Node | None
     frees = False
     inner = True
 

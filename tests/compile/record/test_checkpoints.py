@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,33 @@ def test_a_float_argument_that_changes_is_not_recorded_anew():
         f(x, s).sum().backward()
         assert x.grad.tolist() == [3 * s, 3 * s]
     assert not f.retraces
+
+
+def test_a_function_that_counts_may_checkpoint():
+    counter = types.SimpleNamespace(n=0)
+
+    @jtorch.compile
+    def f(x):
+        counter.n += 1
+        return _keeping_little(lambda v: v**3, x * counter.n)
+
+    for k in range(1, 4):
+        x = jtorch.ones(2, requires_grad=True)
+        f(x).sum().backward()
+        assert x.grad.tolist() == [3.0 * k**3] * 2
+    assert not f.retraces
+
+
+def test_what_the_second_run_reads_of_what_is_written_is_refused():
+    counter = types.SimpleNamespace(n=0)
+
+    def f(x):
+        counter.n += 1
+        return _keeping_little(lambda v: v**3 * counter.n, x)
+
+    with pytest.raises(CompileError, match="reads on the way back what it has written"):
+        jtorch.compile(f)(jtorch.ones(2, requires_grad=True))
+    assert counter.n == 0
 
 
 def test_several_calls_before_their_backward():
