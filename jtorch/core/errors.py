@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 
@@ -18,9 +19,6 @@ _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep  # which asks values for their elements
 _STANDARD = str(Path(os.__file__).parent) + os.sep  # whose copy.py asks tensors for a copy of theirs
 NOT_THE_USERS = (_PACKAGE, _NUMPY, "<jtorch ")  # beginnings of the names of files
-
-
-_RAISING = (dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +59,19 @@ def add_line(error: Exception) -> None:
         error.args = (f"{error.args[0]} (at {where})",)
 
 
-def is_raised(error: BaseException) -> bool:
-    """Whether a ``raise`` made ``error``, not the interpreter or what was called in C."""
+def instruction_of(error: BaseException) -> tuple[FrameType | None, str]:
+    """(frame, name of the instruction) that ``error`` came up in: (None, "") where no Python was running."""
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    return last is not None and last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISING
+    if last is None:
+        return None, ""
+    return last.tb_frame, dis.opname[last.tb_frame.f_code.co_code[last.tb_lasti]]
+
+
+def is_raised(error: BaseException) -> bool:
+    """Whether a ``raise`` made ``error``, not the interpreter or what was called in C."""
+    return instruction_of(error)[1] in ("RAISE_VARARGS", "RERAISE")
 
 
 def line_of(error: BaseException) -> Source:

@@ -39,7 +39,7 @@ from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
-from jtorch.core.errors import CompileError, is_raised, line_of, user_source
+from jtorch.core.errors import NOT_THE_USERS, CompileError, instruction_of, line_of, user_source
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
@@ -360,8 +360,7 @@ def _held_by(observer: Observer, error: Exception) -> Any:
 
 def _explain(error: Exception, leaves: list[Any], name: str) -> None:
     """Raise a CompileError for what is an error of the recording alone."""
-    kind = isinstance(error, (TypeError, ValueError, RuntimeError, AttributeError))
-    if kind and _STAND_INS.search(str(error)) and not is_raised(error):
+    if _comes_of_a_stand_in(error):
         raise CompileError(
             f"{line_of(error)}: '{name}' hands a number or a tensor that is known only at each call to code "
             f"which does not take what stands for it while a function is recorded ({type(error).__name__}: "
@@ -379,6 +378,19 @@ def _explain(error: Exception, leaves: list[Any], name: str) -> None:
                 f"'{name}' writes a value that requires grad into an argument that is a view, whose graph "
                 "would end with the recording. Write its .detach(), or into a clone() that it returns."
             ) from error
+
+
+def _comes_of_a_stand_in(error: Exception) -> bool:
+    """Whether code that is not the user's did not take what stands for a number or an array: Python's own
+    operators say of a stand-in what they would say of a number."""
+    named = _STAND_INS.search(str(error))
+    frame, instruction = instruction_of(error)
+    if named is None or frame is None:
+        return False
+    if frame.f_code.co_filename.startswith(NOT_THE_USERS):
+        return isinstance(error, (TypeError, ValueError, RuntimeError, AttributeError))
+    theirs = named[0] in frame.f_globals or named[0] in frame.f_locals  # a class of that name
+    return isinstance(error, TypeError) and instruction.startswith("CALL") and not theirs
 
 
 _STAND_INS = re.compile(rf"\b({Scalar.__name__}|{Item.__name__}|{Sym.__name__})\b")
