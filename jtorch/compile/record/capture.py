@@ -383,7 +383,8 @@ def _explain(error: Exception, leaves: list[Any], name: str) -> None:
 def _comes_of_a_stand_in(error: Exception) -> bool:
     """Whether code that is not the user's did not take what stands for a number or an array: Python's own
     operators say of a stand-in what they would say of a number."""
-    named = _STAND_INS.search(str(error))
+    text = error.args[0] if error.args and type(error.args[0]) is str else ""  # else a stand-in may be there
+    named = _STAND_INS.search(text)
     frame, instruction = instruction_of(error)
     if named is None or frame is None:
         return False
