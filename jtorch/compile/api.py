@@ -19,7 +19,7 @@ from typing import Any
 
 from jtorch.compile import debug
 from jtorch.compile.asking import Asks
-from jtorch.compile.faults import fault_in, told
+from jtorch.compile.graph.faults import fault_in, told
 from jtorch.compile.inspect.facts import facts_of
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
 from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, confirmed, in_words, tell

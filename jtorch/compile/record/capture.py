@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.faults import fault_in
+from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe

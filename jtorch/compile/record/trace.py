@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jtorch.compile.faults import fault_in
+from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, types_of
 from jtorch.compile.observe import effects as plain_state
 from jtorch.compile.observe.guards import ItemRead, Read

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.faults import told
+from jtorch.compile.graph.faults import told
 from jtorch.compile.graph.ir import Literal, Type, Var
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.graph.split import Split, split, without

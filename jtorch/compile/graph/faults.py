@@ -29,7 +29,7 @@ from jtorch.core.errors import (
     line_of,
 )
 
-_OURS = (str(Path(__file__).resolve().parent), "<jtorch call>")  # beginnings of the names of files
+_OURS = (str(Path(__file__).resolve().parents[1]), "<jtorch call>")  # beginnings of the names of files
 _NAMED = (CompileError, FailedCheck, GraphError, KernelError, OtherBranch, VerifyError)  # say what they are
 _NO_FAULT = (*_NAMED, MemoryError, OSError, Warning)
 _ALWAYS = (AssertionError, KeyError, NameError)  # in code of ours: nothing of the user's asks for them there
