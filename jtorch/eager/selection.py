@@ -47,8 +47,8 @@ class Selection(Tensor):
     def dim(self) -> int:
         return self.ndim
 
-    @property  # which nobody sets here
-    def requires_grad(self) -> bool:  # type: ignore[override, misc]
+    @property  # type: ignore[misc]  # which nobody sets here
+    def requires_grad(self) -> bool:  # type: ignore[override]
         return self.everywhere.requires_grad
 
     def is_floating_point(self) -> bool:

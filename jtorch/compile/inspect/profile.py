@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -205,7 +206,7 @@ class _Probes:
             return
         with _one_thread():
             for x in self._factors:
-                self._flops.append(2 * len(x) ** 3 / _best(lambda x=x: xp.matmul(x, x), 3))
+                self._flops.append(2 * len(x) ** 3 / _best(partial(xp.matmul, x, x), 3))
         for size, speeds in self._speeds.items():
             half = size // 8
             part, a, b = self._memory[: 2 * half], self._memory[:half], self._memory[half : 2 * half]

@@ -87,7 +87,7 @@ def stats(function: Any, asked: Asked) -> Stats:
         snapshots.append(Snapshot(function.recorded(leaves, asked.structure), leaves))
     before = plan.clock.count
     try:
-        stages = _measured(plan, leaves, snapshots[0])
+        guard, marshal, kernels, wrap = _measured(plan, leaves, snapshots[0])
         _restore(snapshots)
         args, kwargs = unflatten(asked.structure, leaves)
         with nullcontext() if asked.fits else _undone():
@@ -96,7 +96,8 @@ def stats(function: Any, asked: Asked) -> Stats:
         _restore(snapshots)
         function.uncounted += plan.clock.count - before
     return Stats(
-        function.name, *stages, eager, plan.timings, calls, len(function.retraces), asked.which
+        function.name, guard, marshal, kernels, wrap, eager,
+        plan.timings, calls, len(function.retraces), asked.which,
     )  # fmt: skip
 
 

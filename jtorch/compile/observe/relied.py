@@ -14,7 +14,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
             if (container := module.__dict__.get(place)) is not None:
                 found.append(EntriesFact(container, f"the {place[1:]} of a {type(module).__name__}"))
     roots = [value for value in observer.outside.values() if isinstance(value, Optimizer)]
-    held = [part for o in roots for part in (o.param_groups, o.state)]
+    held: list[Any] = [part for o in roots for part in (o.param_groups, o.state)]
     held += [
         read.value for read in reads if isinstance(read.value, _TELLING)
     ]  # what an optimizer has asked the evaluator for
@@ -171,8 +171,7 @@ def _containers(values: Iterable[Any]) -> Iterator[Any]:
             stack += dict.values(value) if isinstance(value, dict) else value
 
 
-@functools.lru_cache(4096)
-def _names_of(cls: type) -> frozenset[str]:
+def _names(cls: type) -> frozenset[str]:
     """The attributes that code of the library's may read of a module of this class."""
     ours = [base for base in cls.__mro__ if base not in _BASES and not is_users(base)]
     names: set[str] = set()
@@ -182,6 +181,9 @@ def _names_of(cls: type) -> frozenset[str]:
         for function in functions:
             names |= _mentioned(function)
     return _OF_EACH.union(names)
+
+
+_names_of: Callable[[type], frozenset[str]] = functools.lru_cache(4096)(_names)
 
 
 def _mentioned(function: Any) -> set[str]:

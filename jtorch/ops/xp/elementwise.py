@@ -162,10 +162,9 @@ def where(condition: Array, x: Any, y: Any) -> Array:
     integer = _INTEGER.get(dtype) if condition.size > 512 else None
     if integer is None or not (_has_bits(x, dtype) and _has_bits(y, dtype)):
         return np.where(condition, x, y)
+    differs: Any = np.not_equal
     if _is_zero(x):  # "y where it does not hold, else 0"
         x, y, differs = y, x, np.equal
-    else:
-        differs = np.not_equal
     holds = differs(condition.view(np.int8), _ZERO_BYTE)  # a byte of a bool may be another than 0 and 1
     mask = np.negative(holds.view(np.int8)).astype(integer, copy=False)
     if _is_zero(y):
