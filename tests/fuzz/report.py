@@ -69,7 +69,7 @@ def _general(text: str) -> str:
     return re.sub(r"'?\b[abvmp]\d+\b'?|-?\d+(\.\d+)?(e[+-]\d+)?|\(\)", "#", first)[:120]
 
 
-def small(failure: Failure, mode: str | None = None, tries: int = 400) -> Failure:
+def small(failure: Failure, mode: str | None = None, tries: int = 250) -> Failure:
     """The failure with the smallest program that still fails so; values may be off elsewhere. Without kernels
     where it fails without them, too, which takes a tenth of the time."""
     best = failure

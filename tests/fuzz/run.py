@@ -9,9 +9,11 @@ place of the largest element.
 from __future__ import annotations
 
 import contextlib
+import functools
 import linecache
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +47,7 @@ class Array:
     dtype: str
     elements: np.ndarray
     facts: tuple[Any, ...]
-    version: int
+    version: int | None  # None where nobody can have seen another: the tensor is new
 
 
 def run(
@@ -58,11 +60,12 @@ def run(
     """The program by eager mode, or with ``compile``; with ``wide`` all floats are float64."""
     space: dict[str, Any] = {"__name__": "fuzzed"}
     outcome = Outcome()
-    exec(_code(PRELUDE.replace("jtorch", library), "prelude"), space)
+    exec(_prelude(library), space)
     T = space["T"]
     T.manual_seed(5)
+    look = _Look(T)
     space |= {"compile": compile or (lambda f: f), "NUDGE": nudge}
-    space["show"] = lambda *_: outcome.shown.append(_snapshot(space))
+    space["show"] = lambda *_: outcome.shown.append(look(space))
     if wide:
         space |= dict.fromkeys(("F16", "BF16", "F32"), T.float64)
     before = T.get_default_dtype()
@@ -76,6 +79,11 @@ def run(
     return outcome
 
 
+@functools.cache
+def _prelude(library: str) -> Any:
+    return _code(PRELUDE.replace("jtorch", library), "prelude")
+
+
 def _code(text: str, name: str) -> Any:
     """Compiled, with its lines where tracebacks and the observer look for them."""
     file = f"<{name}, {hash(text) & 0xFFFFFF:x}>"
@@ -83,47 +91,51 @@ def _code(text: str, name: str) -> Any:
     return compile(text, file, "exec")
 
 
-def _snapshot(space: dict[str, Any]) -> dict[str, Any]:
-    """All that a program can see: its variables, modules, optimizers and state, as values."""
-    T, found = space["T"], {}
-    for name, value in space.items():
-        if name.startswith("__") or name in ("T", "np", "nn", "F", "optim", "numbers"):
-            continue
-        found |= dict(_facts(T, name, value))
-    return found
+class _Look:
+    """All that a program can see, as values: its variables, modules, optimizers and state."""
 
+    def __init__(self, T: Any) -> None:
+        self.T = T
+        self.known: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
-def _facts(T: Any, name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, T.Tensor):
-        yield name, _array(value)
-        if value.is_leaf and value.grad is not None:
-            yield f"{name}.grad", _array(value.grad)
-    elif isinstance(value, T.nn.Module):
-        yield f"{name}.training", value.training
-        for key, part in (*value.named_parameters(), *value.named_buffers()):
-            yield from _facts(T, f"{name}.{key}", part)
-    elif isinstance(value, T.optim.Optimizer):
-        for key, part in value.state_dict()["state"].items():
-            yield from _facts(T, f"{name}.state[{key}]", part)
-    elif isinstance(value, (list, tuple)):
-        yield f"len({name})", len(value)
-        for key, part in enumerate(value):
-            yield from _facts(T, f"{name}[{key}]", part)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from _facts(T, f"{name}[{key!r}]", part)
-    elif type(value).__name__ == "State":
-        for key, part in vars(value).items():
-            yield from _facts(T, f"{name}.{key}", part)
-    elif isinstance(value, (int, float, str, type(None))):
-        yield name, value
+    def __call__(self, space: dict[str, Any]) -> dict[str, Any]:
+        hidden = ("T", "np", "nn", "F", "optim", "NUDGE")
+        names = [n for n in space if not n.startswith("__") and n not in hidden]
+        return {k: v for name in names for k, v in self.facts(name, space[name])}
 
+    def facts(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+        T = self.T
+        if isinstance(value, T.Tensor):
+            yield name, self.array(value)
+            if value.is_leaf and value.grad is not None:
+                yield f"{name}.grad", self.array(value.grad)
+        elif isinstance(value, (int, float, str, type(None))):
+            yield name, value
+        elif isinstance(value, T.nn.Module):
+            yield f"{name}.training", value.training
+            yield from self.parts(name, dict((*value.named_parameters(), *value.named_buffers())))
+        elif isinstance(value, T.optim.Optimizer):
+            yield from self.parts(f"{name}.state", value.state_dict()["state"])
+        elif isinstance(value, (list, tuple)):
+            yield f"len({name})", len(value)
+            yield from self.parts(name, dict(enumerate(value)))
+        elif isinstance(value, dict):
+            yield from self.parts(name, value)
+        elif type(value).__name__ == "State":
+            yield from self.parts(name, vars(value))
 
-def _array(t: Any) -> Array:
-    dtype = str(t.dtype).split(".")[-1]
-    plain = t.detach()
-    elements = plain.double().numpy() if dtype in EPS else plain.numpy()
-    return Array(dtype, np.array(elements), (tuple(t.shape), t.requires_grad, t.is_leaf), t._version)
+    def parts(self, name: str, parts: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+        for key, part in parts.items():
+            yield from self.facts(f"{name}.{key}", part)
+
+    def array(self, t: Any) -> Array:
+        dtype = str(t.dtype).split(".")[-1]
+        plain = t.detach()
+        elements = np.array(plain.double().numpy() if dtype in EPS else plain.numpy())
+        old = self.known.get(id(t)) is t
+        self.known[id(t)] = t
+        facts = (tuple(t.shape), t.requires_grad, t.is_leaf)
+        return Array(dtype, elements, facts, t._version if old else None)
 
 
 # -- comparing -----------------------------------------------------------------------------------------------
@@ -162,7 +174,7 @@ class Judge:
             return f"facts: {a.dtype, *a.facts} and {b.dtype, *b.facts}"
         if versions and a.version != b.version:
             return f"version: {a.version} and {b.version}"
-        if a.dtype not in EPS and np.array_equal(a.elements, b.elements):
+        if np.array_equal(a.elements, b.elements, equal_nan=a.dtype in EPS):
             return None
         allowed = self._allowed(call, name, a)
         if allowed is None or _close(a.elements, b.elements, allowed):
@@ -173,7 +185,7 @@ class Judge:
     def _plain_differs(self, call: int, name: str, a: Any, b: Any) -> str | None:
         if type(a) is not type(b):
             return f"facts: {_word(a)} and {_word(b)}"
-        if isinstance(a, float):
+        if isinstance(a, float) and a != b:
             one, two = (Array("float32", np.array(x), (), 0) for x in (a, b))
             return self._differs(call, name, one, two, False)
         return None if a == b else f"value: {a!r} and {b!r}"
