@@ -56,7 +56,7 @@ def _worker(options: argparse.Namespace) -> None:
             for failure in failures:
                 seen[str(failure.label)] += 1
                 signal.alarm(2 * LIMIT)
-                if seen[str(failure.label)] <= options.each:
+                if seen[str(failure.label)] <= options.each and failure.kind != "refused":  # has its line
                     failure = small(failure, mode)
                 signal.alarm(0)
                 _tell(

@@ -47,7 +47,7 @@ class Array:
     dtype: str
     elements: np.ndarray
     facts: tuple[Any, ...]
-    version: int | None  # None where nobody can have seen another: the tensor is new
+    writes: int | None  # by how much its version moved since it was last looked at; None where it is new
 
 
 def run(
@@ -97,11 +97,15 @@ class _Look:
     def __init__(self, T: Any) -> None:
         self.T = T
         self.known: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.versions: dict[int, int] = {}
+        self.latest: dict[int, int] = {}
 
     def __call__(self, space: dict[str, Any]) -> dict[str, Any]:
         hidden = ("T", "np", "nn", "F", "optim", "NUDGE")
         names = [n for n in space if not n.startswith("__") and n not in hidden]
-        return {k: v for name in names for k, v in self.facts(name, space[name])}
+        found = {k: v for name in names for k, v in self.facts(name, space[name])}
+        self.versions = self.latest.copy()  # a tensor may have several names
+        return found
 
     def facts(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         T = self.T
@@ -132,10 +136,13 @@ class _Look:
         dtype = str(t.dtype).split(".")[-1]
         plain = t.detach()
         elements = np.array(plain.double().numpy() if dtype in EPS else plain.numpy())
-        old = self.known.get(id(t)) is t
-        self.known[id(t)] = t
         facts = (tuple(t.shape), t.requires_grad, t.is_leaf)
-        return Array(dtype, elements, facts, t._version if old else None)
+        if self.known.get(id(t)) is not t:
+            self.versions.pop(id(t), None)  # of a tensor that is gone
+        before = self.versions.get(id(t))
+        writes = None if before is None else t._version - before
+        self.known[id(t)], self.latest[id(t)] = t, t._version
+        return Array(dtype, elements, facts, writes)
 
 
 # -- comparing -----------------------------------------------------------------------------------------------
@@ -172,8 +179,8 @@ class Judge:
             return self._plain_differs(call, name, a, b)
         if (a.dtype, a.facts) != (b.dtype, b.facts):
             return f"facts: {a.dtype, *a.facts} and {b.dtype, *b.facts}"
-        if versions and a.version != b.version:
-            return f"version: {a.version} and {b.version}"
+        if versions and None not in (a.writes, b.writes) and a.writes != b.writes:
+            return f"version: written {a.writes} and {b.writes} times"
         if np.array_equal(a.elements, b.elements, equal_nan=a.dtype in EPS):
             return None
         allowed = self._allowed(call, name, a)

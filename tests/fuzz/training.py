@@ -91,11 +91,11 @@ def scope(w: Writer) -> None:
         (f"Scaled.apply(Scaled.apply({n}, 0.5), {s})", x.shape),
         (f"T.func.grad(lambda x: (x ** 3 * {s}).sum())({n})", x.shape),
         (f"T.func.grad(T.func.grad(lambda x: (x.sin() * {s}).sum()))({n}.sum())", ()),
-        (f"T.func.jvp(lambda x: x * x * {s}, ({n},), (T.ones_like({n}),))[1]", x.shape),
         (f"T.func.vjp(lambda x: x.exp() / (1 + x.exp()) * {s}, {n})[1](T.ones_like({n}))[0]", x.shape),
     ]
     if x.shape:
-        texts += [
+        texts += [  # of a tensor without dimensions PyTorch's jvp is float64 as soon as there is a number
+            (f"T.func.jvp(lambda x: x * x * {s}, ({n},), (T.ones_like({n}),))[1]", x.shape),
             (f"T.func.vmap(lambda r: (r * {s}).sin().sum())({n})", x.shape[:1]),
             (f"T.func.vmap(lambda r: r - r.max())({n})", x.shape),
             (f"T.func.vmap(lambda a, b: a * b + {s}, in_dims=(0, 0))({n}, {n}.detach())", x.shape),
