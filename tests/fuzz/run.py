@@ -3,7 +3,8 @@
 How close two results must be is measured, program by program: eager mode runs a second time with every dtype
 float64 and a third time with its data changed by a rounding. What those three differ by is what roundings do
 to the program; another order of the same sums is allowed ``MARGIN`` times that, and a few units in the last
-place of the largest element.
+place of the largest element; at least one unit of the data, which are of order one: what is far smaller than
+they is the rest of a cancellation (1 - tanh(x)**2 where tanh(x) is 1 but for a rounding).
 """
 
 from __future__ import annotations
@@ -210,7 +211,8 @@ class Judge:
             spread = max(spread, _distance(a.elements, b.elements))
         if not spread <= UNSTABLE * max(largest, 1e-3):
             return None
-        return MARGIN * spread + UNITS * EPS.get(a.dtype, 0.0) * largest
+        unit = EPS.get(a.dtype, 0.0)
+        return MARGIN * spread + max(UNITS * largest, 1.0) * unit
 
 
 _ABSENT = "absent"
