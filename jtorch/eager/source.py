@@ -213,8 +213,10 @@ def needs_floats(op: Op) -> bool:
 
 
 def _rounds_in_between(op: Op) -> bool:
-    """Whether computing in 16 bits would round more than the result: PyTorch computes these in float32."""
-    return op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and op.dtype != "compare"
+    """Whether computing in 16 bits would round more than the result: PyTorch computes these in float32. What
+    is a view computes nothing, and widened it would be a copy."""
+    computes = op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and not op.aliases
+    return computes and op.dtype != "compare"
 
 
 def _all_fit(op: Op, usual: bool) -> str:

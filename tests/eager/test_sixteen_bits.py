@@ -456,3 +456,37 @@ def test_a_fill_value_beyond_16_bits_is_an_error():
         jtorch.zeros(2).fill_(1e39)
     with pytest.raises(RuntimeError, match="value cannot be converted to type int8_t without overflow"):
         jtorch.zeros(2, dtype=jtorch.int8).fill_(300)
+
+
+# -- views ---------------------------------------------------------------------------------------------------
+
+VIEWS = {
+    "transpose": lambda x: x.transpose(0, 1), "t": lambda x: x[0].t(), "T": lambda x: x[0].T, "mT": lambda x: x.mT,
+    "H": lambda x: x[0].H, "mH": lambda x: x.mH, "adjoint": lambda x: x.adjoint(), "swapaxes": lambda x: x.swapaxes(1, 2),
+    "swapdims": lambda x: x.swapdims(0, 2), "movedim": lambda x: x.movedim(0, 2), "permute": lambda x: x.permute(2, 0, 1),
+    "view": lambda x: x.view(-1), "reshape": lambda x: x.reshape(4, -1), "slice": lambda x: x[:, 1:], "select": lambda x: x[1],
+    "diagonal": lambda x: x.diagonal(0, 1, 2), "squeeze": lambda x: x[:1].squeeze(0), "unsqueeze": lambda x: x.unsqueeze(1),
+    "unfold": lambda x: x.unfold(0, 2, 2), "unbind": lambda x: x.unbind(1)[0], "chunk": lambda x: x.chunk(2)[1],
+    "detach": lambda x: x.detach(), "expand": lambda x: x.expand(2, 4, 4), "real": lambda x: x.real,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_views_share_the_memory(mode):
+    """Widened for the arithmetic they would be copies, and what is written through them lost."""
+    wrong = []
+    for dtype in DTYPES if mode == "eager" else ("float16",):
+        for name, view in VIEWS.items():
+
+            def write(x, view=view):
+                v = view(x)
+                v.mul_(2)
+                return x * 1
+
+            x = jtorch.arange(32).view(2, 4, 4).to(getattr(jtorch, dtype))
+            expected = x.float()
+            view(expected).mul_(2)
+            found = (jtorch.compile(write, mode="interpret") if mode == "compiled" else write)(x)
+            if not (found.float().equal(expected) and x.float().equal(expected)):
+                wrong.append(f"{dtype} {name}")
+    assert not wrong
