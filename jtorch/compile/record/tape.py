@@ -131,14 +131,31 @@ def _differentiate(
     run = engine.Run(False, True)
     tracer.several_results = len(outputs) > 1
     hooks = [t._hooks for t in leaves]
+    start = len(tracer.eqns)
     try:
         for t in leaves:  # the engine outside runs them, on what this pass gives
             t._hooks = None
         found = run.play(outputs, seeds, leaves)
+    except RuntimeError:
+        tracer.eqns[start:] = _without(cotangents, tracer.eqns[start:])
+        raise
     finally:
         for t, h in zip(leaves, hooks, strict=True):
             t._hooks = h
     return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found]
+
+
+def _without(cotangents: list[Var], eqns: list[Eqn]) -> list[Eqn]:
+    """What a pass that came to nothing leaves: no graph has its ``cotangents`` among its inputs. The rest,
+    views of outside tensors that it read, may be in use."""
+    gone: set[Any] = set(cotangents)
+    kept = []
+    for eqn in eqns:
+        if gone.isdisjoint(a for a in eqn.inputs if isinstance(a, Var)):
+            kept.append(eqn)
+        else:
+            gone.update(eqn.outputs)
+    return kept
 
 
 def _leaves_under(outputs: list[Tensor]) -> list[Tensor]:

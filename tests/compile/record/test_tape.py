@@ -483,3 +483,23 @@ def test_a_gradient_that_rests_on_nothing_is_refused_where_a_pass_may_not_come_b
     x = jtorch.ones(2, requires_grad=True)
     jtorch.compile(lambda x: _OnesWhateverComes.apply(x).sum())(x).backward()
     assert x.grad.tolist() == [7.0, 7.0]
+
+
+def test_a_result_whose_graph_is_broken_is_confirmed_after_a_change():
+    """The pass that broke off had recorded something: the plan's graph is compared with another recording."""
+    buffer, p = jtorch.ones(3), nn.Parameter(jtorch.ones(3))
+
+    @jtorch.compile
+    def f(x):
+        y = buffer * x  # saves the buffer
+        buffer.mul_(0.5)
+        return (y + p) * 2
+
+    x = jtorch.ones(3, requires_grad=True)
+    for k in range(4):
+        out = f(x)
+        assert out.tolist() == [2 + 2 * 0.5**k] * 3
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+        p.requires_grad_(not p.requires_grad)
+    assert len(f.retraces) <= 1, f.retraces
