@@ -461,14 +461,31 @@ def test_a_fill_value_beyond_16_bits_is_an_error():
 # -- views ---------------------------------------------------------------------------------------------------
 
 VIEWS = {
-    "transpose": lambda x: x.transpose(0, 1), "t": lambda x: x[0].t(), "T": lambda x: x[0].T, "mT": lambda x: x.mT,
-    "H": lambda x: x[0].H, "mH": lambda x: x.mH, "adjoint": lambda x: x.adjoint(), "swapaxes": lambda x: x.swapaxes(1, 2),
-    "swapdims": lambda x: x.swapdims(0, 2), "movedim": lambda x: x.movedim(0, 2), "permute": lambda x: x.permute(2, 0, 1),
-    "view": lambda x: x.view(-1), "reshape": lambda x: x.reshape(4, -1), "slice": lambda x: x[:, 1:], "select": lambda x: x[1],
-    "diagonal": lambda x: x.diagonal(0, 1, 2), "squeeze": lambda x: x[:1].squeeze(0), "unsqueeze": lambda x: x.unsqueeze(1),
-    "unfold": lambda x: x.unfold(0, 2, 2), "unbind": lambda x: x.unbind(1)[0], "chunk": lambda x: x.chunk(2)[1],
-    "detach": lambda x: x.detach(), "expand": lambda x: x.expand(2, 4, 4), "real": lambda x: x.real,
-}  # fmt: skip
+    "transpose": lambda x: x.transpose(0, 1),
+    "t": lambda x: x[0].t(),
+    "T": lambda x: x[0].T,
+    "mT": lambda x: x.mT,
+    "H": lambda x: x[0].H,
+    "mH": lambda x: x.mH,
+    "adjoint": lambda x: x.adjoint(),
+    "swapaxes": lambda x: x.swapaxes(1, 2),
+    "swapdims": lambda x: x.swapdims(0, 2),
+    "movedim": lambda x: x.movedim(0, 2),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "view": lambda x: x.view(-1),
+    "reshape": lambda x: x.reshape(4, -1),
+    "slice": lambda x: x[:, 1:],
+    "select": lambda x: x[1],
+    "diagonal": lambda x: x.diagonal(0, 1, 2),
+    "squeeze": lambda x: x[:1].squeeze(0),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "unfold": lambda x: x.unfold(0, 2, 2),
+    "unbind": lambda x: x.unbind(1)[0],
+    "chunk": lambda x: x.chunk(2)[1],
+    "detach": lambda x: x.detach(),
+    "expand": lambda x: x.expand(2, 4, 4),
+    "real": lambda x: x.real,
+}
 
 
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
