@@ -29,6 +29,7 @@ from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
 from jtorch.compile.observe.observer import became
 from jtorch.compile.options import Options, idle_options, parse
+from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.tree import flatten
@@ -167,6 +168,7 @@ class CompiledFunction(Asks):
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)
         leaves, structure = flatten((args, kwargs))
+        leaves = lend_all(leaves, self.name)
         plans = self.plans.setdefault(structure, [])
         for _ in range(_LOOKS):
             recordings = self._recordings
@@ -362,7 +364,7 @@ class CompiledFunction(Asks):
             plan.used = next(_uses)
             self._forget_oldest()
         self.last_call = LastCall(plan, leaves, structure)
-        flat = len(args) == len(leaves) and all(a is b for a, b in zip(args, leaves, strict=True))
+        flat = len(args) == len(leaves) and all(a is given(b) for a, b in zip(args, leaves, strict=True))
         if self.verifier is not None and not self.verifier.done_with(plan):
             flat = False
         self._latest = plan if flat else None

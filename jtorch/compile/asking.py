@@ -10,6 +10,7 @@ from jtorch.compile.inspect.facts import facts_of, in_short, with_state_now
 from jtorch.compile.inspect.fitting import Asked, LastCall, choose
 from jtorch.compile.inspect.ledger import changes_of, in_words
 from jtorch.compile.inspect.naming import Named, named_by
+from jtorch.compile.record.arrays import lend_all
 from jtorch.compile.record.tree import flatten
 from jtorch.core import op as op_module
 
@@ -110,6 +111,7 @@ class Asks:
         if args or kwargs or self.last_call is None:
             args, kwargs = self._positional(args, kwargs)
             leaves, structure = flatten((args, kwargs))
+            leaves = lend_all(leaves, self.name)
             found = choose(self.plans.get(structure, []), leaves)
             if found is None:
                 raise RuntimeError(self._no_recording(leaves, structure))

@@ -252,6 +252,10 @@ class Evaluator:
     reads_elements = True  # lists with tensors in them may be read number by number
     xp: Any
 
+    def follows(self, array: Any) -> bool:
+        """Whether ``array`` stands for another one at each later call, so that a copy of it is an op."""
+        return False
+
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """The gradients of a node of the tape, on raw values."""
         return node.backward(xp, g)

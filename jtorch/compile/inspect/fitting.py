@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.run.caller import STATE
 from jtorch.eager.tensor import Tensor
 
@@ -75,10 +76,10 @@ class LastCall:
     def __init__(self, plan: Any, leaves: list[Any], structure: Any) -> None:
         self.plan = plan
         self.structure = structure
-        self._leaves = [weakref.ref(a) if isinstance(a, Tensor) else a for a in leaves]
+        self._leaves = [weakref.ref(given(a)) if isinstance(a, Tensor) else a for a in leaves]
 
     def leaves(self) -> list[Any] | None:
         """The arguments; None where one is no more."""
         found = [a() if isinstance(a, weakref.ref) else a for a in self._leaves]
         gone = any(a is None and isinstance(r, weakref.ref) for a, r in zip(found, self._leaves, strict=True))
-        return None if gone else found
+        return None if gone else lend_all(found, self.plan.capture.name)

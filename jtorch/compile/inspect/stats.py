@@ -15,6 +15,7 @@ import numpy as np
 
 from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
+from jtorch.compile.record.arrays import given
 from jtorch.compile.record.inputs import GradInput
 from jtorch.compile.record.snapshot import Snapshot
 from jtorch.compile.record.tree import unflatten
@@ -89,7 +90,7 @@ def stats(function: Any, asked: Asked) -> Stats:
     try:
         guard, marshal, kernels, wrap = _measured(plan, leaves, snapshots[0])
         _restore(snapshots)
-        args, kwargs = unflatten(asked.structure, leaves)
+        args, kwargs = unflatten(asked.structure, [*map(given, leaves)])
         with nullcontext() if asked.fits else _undone():
             eager = _median_us(lambda: function.function(*args, **kwargs), _EAGER_RUNS)
     finally:

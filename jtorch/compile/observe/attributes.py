@@ -32,6 +32,7 @@ from jtorch.compile.observe.kinds import (
     is_users,
     kind_of,
     lends_memory,
+    origin_of,
 )
 from jtorch.compile.observe.library import read_method, see_objects
 from jtorch.compile.observe.observer import Observer
@@ -48,6 +49,7 @@ _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
 def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """``owner.name`` is about to be read."""
+    owner = origin_of(owner, name)
     kind = kind_of(type(owner))
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
         owner = owner.__func__
@@ -61,6 +63,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.meet(facts)
         if kind is Kind.TYPE:  # of a dict it is seen what is done with it
             observer.contents(frame, facts)
+    elif name == "__metadata__":  # of typing.Annotated
+        observer.meet(getattr(owner, name, ()))
     elif isinstance(owner, super):
         read_base(observer, frame, owner, name)
     elif kind is Kind.NAMESPACE:
@@ -279,6 +283,7 @@ def write_attribute(
 ) -> None:
     """``owner.name = value`` is about to happen; MISSING deletes it. ``base``: in the usual way, whatever
     ``__setattr__`` the class has."""
+    owner = origin_of(owner, name)
     kind = kind_of(type(owner))
     observer.change_given(frame, owner)
     if kind is Kind.TENSOR and user_attributes.is_hung(owner, name):

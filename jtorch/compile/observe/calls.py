@@ -10,6 +10,7 @@ import operator
 import os
 import threading
 import types
+import typing
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +39,7 @@ from jtorch.compile.observe.guards import (
     LengthRead,
     MembershipRead,
 )  # fmt: skip
-from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of, origin_of
 from jtorch.compile.observe.library import see_module, see_objects
 from jtorch.compile.observe.observer import Observer, source_of
 from jtorch.compile.observe.output import see_output
@@ -95,6 +96,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     """``callee(*args)`` is about to be called; keyword values come last in ``args``."""
     observer = stop.observer
     while True:
+        callee = origin_of(callee)
         if isinstance(callee, types.MethodType):
             callee, args = callee.__func__, [callee.__self__, *args]
         elif isinstance(callee, functools.partial):
@@ -218,6 +220,8 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
                 read_attribute(observer, stop.frame, value, "step")
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
+        elif callee.__name__ == "tensor":  # which copies, and of an argument each call anew
+            args = [a for a in args if id(a) not in observer.places]
         if args and _is_method_of_module(callee, args[0]):
             observer.relied.meet(args[0])
             args = args[1:]
@@ -433,7 +437,7 @@ def read_length(
             observer.read(LengthRead, frame, value, None, len(value))
     elif kind is Kind.FOREIGN and id(value) in observer.outside:
         observer.contents(frame, value)
-    elif kind is Kind.ARRAY:
+    elif kind is Kind.ARRAY and id(value) not in observer.places:  # whose shape is guarded
         observer.array(frame, value)
 
 
@@ -461,12 +465,13 @@ def _attribute(stop: Stop, args: list[Any]) -> None:
 def _class_test(stop: Stop, args: list[Any]) -> None:
     if len(args) > 1:
         stop.observer.see_class(stop.frame, args[0])
-        for cls in args[1] if isinstance(args[1], tuple) else (args[1],):
-            read_registry(stop.observer, stop.frame, cls)
+        read_registry(stop.observer, stop.frame, args[1])
 
 
 def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
     """``isinstance(value, cls)``: other classes may be registered with an abstract one later."""
+    for part in cls if isinstance(cls, tuple) else typing.get_args(cls):  # int | str, too
+        read_registry(observer, frame, part)
     if isinstance(cls, abc.ABCMeta) and is_users(cls):
         observer.read(AnswerRead, frame, abc.get_cache_token, None, abc.get_cache_token())
 

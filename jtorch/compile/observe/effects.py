@@ -33,6 +33,16 @@ class Counting(Restart):
         self.place = place
 
 
+class Filling(Restart):
+    """The function keeps ``value``, an object that it made, at ``place``, where nothing was: in a cache.
+    Eager mode does so once. Put it there for good, and record what the function does when it finds it."""
+
+    def __init__(self, place: Place, value: Any) -> None:
+        super().__init__(place)
+        self.place = place
+        self.value = value
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """Something outside that is written: ``container[key]``, which may be the dict of an object; where it is

@@ -60,6 +60,11 @@ class ArrayRead(FactsRead):
         flags = array.flags
         return array.shape, array.strides, flags.writeable, flags.num, array.dtype.str, array.tobytes()
 
+    def restore(self) -> None:
+        array = self.container
+        if array.flags.writeable and array.shape == self.value[0] and array.dtype.str == self.value[4]:
+            array[...] = np.frombuffer(self.value[-1], array.dtype).reshape(array.shape)
+
     def change(self) -> tuple[str, str]:
         now = self.now()
         if now is MISSING or now[:-1] != self.value[:-1]:

@@ -10,6 +10,7 @@ import os
 import sys
 import sysconfig
 import types
+import typing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -67,7 +68,33 @@ _BY_CLASS: tuple[tuple[Any, Kind], ...] = (
 _LIBRARIES = sys.stdlib_module_names | {"jtorch", "numpy", "scipy"}
 
 
+_FORMS: tuple[Any, ...] = (types.GenericAlias, types.UnionType)
+_OF_FORMS = frozenset({"typing", "typing_extensions", "annotationlib"})
+
+
+def _is_form(cls: type) -> bool:
+    """Whether its instances are what annotations are made of (``Union``, ``list[int]``, a ``TypeVar``), which
+    do not change."""
+    if issubclass(cls, type):
+        return False
+    return issubclass(cls, _FORMS) or str(cls.__module__) in _OF_FORMS
+
+
+def origin_of(value: Any, name: str = "") -> Any:
+    """The class that ``value`` stands for, of which it asks ``name``, where it is ``list[int]`` or the like;
+    ``value`` itself where it is not."""
+    if isinstance(value, (types.GenericAlias, _ALIAS)) and not name.startswith("__"):
+        return value.__origin__
+    return value
+
+
+_LIST: Any = typing.List  # noqa: UP006
+_ALIAS: Any = type(_LIST[int]).__mro__[1]  # the base of all of typing's
+
+
 def _kind_of(cls: type) -> Kind:
+    if _is_form(cls):
+        return Kind.PLAIN
     for classes, kind in _BY_CLASS:
         if issubclass(cls, classes):
             return Kind.VALUE if kind is Kind.PLAIN and is_users(cls) else kind

@@ -38,7 +38,16 @@ import numpy as np
 
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.changes import Noted
-from jtorch.compile.observe.effects import Cell, Counting, Effects, End, Place, Slot, may_be_written
+from jtorch.compile.observe.effects import (
+    Cell,
+    Counting,
+    Effects,
+    End,
+    Filling,
+    Place,
+    Slot,
+    may_be_written,
+)  # fmt: skip
 from jtorch.compile.observe.fact_guards import ArrayRead, MemoryRead
 from jtorch.compile.observe.guards import (
     MISSING,
@@ -67,6 +76,7 @@ from jtorch.compile.observe.kinds import (
     kind_of,
     lends_memory,
 )
+from jtorch.compile.observe.reach import holds_computed
 from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Table, table_of
@@ -379,7 +389,7 @@ class Observer:
         elif kind is Kind.FOREIGN and self.is_outside(container):
             if instance_facts(container):
                 self.deep(frame, container)
-            elif hasattr(type(container), "__iter__") or hasattr(type(container), "__getitem__"):
+            elif _is_iterable(container):
                 self.read(ContentsRead, frame, container, None, contents(container))
 
     def partial(self, frame: types.FrameType | None, made: functools.partial) -> None:
@@ -402,6 +412,9 @@ class Observer:
         """Elements of an outside NumPy array were read."""
         if not self.is_outside(array):
             return
+        if id(array) in self.places:
+            self._array_argument(frame, array)
+            return
         if array.nbytes > SMALL or array.dtype.hasobject:
             raise self.error(
                 frame,
@@ -410,6 +423,21 @@ class Observer:
                 "Use jtorch.from_numpy(array), whose elements are read at each call.",
             )
         self.facts(ArrayRead, frame, array)
+
+    def _array_argument(self, frame: types.FrameType | None, array: np.ndarray) -> None:
+        """NumPy reads elements of an array that is an argument: they count by what they are."""
+        if array.nbytes > SMALL:
+            raise self.error(
+                frame,
+                f"reads elements of a NumPy array argument (of shape {array.shape}) without jtorch, "
+                "which a recording would keep",
+                "Use jtorch.from_numpy(array), whose elements are read at each call.",
+            )
+        if (ArrayRead, id(array)) not in self.reads:
+            self.facts(ArrayRead, frame, array)
+            self.reads[ArrayRead, id(array)].guarded = False  # what is passed is asked
+            place, read = self.places[id(array)], array.tobytes()
+            self.ask(("elements", place), lambda name: f"a{place}._data.tobytes() == {name('V', read)}")
 
     def memory(self, frame: types.FrameType | None, owner: Any) -> None:
         """The memory of an outside object that lends it was read."""
@@ -504,6 +532,7 @@ class Observer:
         if before is not MISSING and (before is after or (isinstance(after, PLAIN) and same(before, after))):
             self._hold(frame, owner, key, before, place)
             return
+        self._fill(owner, key, before, after, place)
         first = " If that is done only the first time, call the function once before compiling it."
         became = ""
         if isinstance(after, PLAIN) and before is not MISSING:
@@ -514,6 +543,15 @@ class Observer:
             "Pass the value in and return the new one, or keep it in a tensor and change that in place."
             + (first if before is MISSING or before is None else ""),
         )
+
+    def _fill(self, owner: Any, key: Any, before: Any, after: Any, place: Place | None) -> None:
+        """Raise ``Filling`` where a cache gets an entry that it lacks, a plain one that the function made."""
+        if place is None and type(owner) is dict and key is not MISSING and _is_key(key):
+            place = Place(owner, key)
+        if place is None or after is MISSING or (before is not MISSING and before is not None):
+            return
+        if not holds_computed(after):
+            raise Filling(place, after)
 
     def _is_effect(self, place: Place, before: Any, after: Any) -> bool:
         if not (self.is_itself(after) or may_be_written(after)):
@@ -594,6 +632,24 @@ class Observer:
 
 def _classes_of(owner: Any) -> tuple[type, ...]:
     return (owner if isinstance(owner, type) else type(owner)).__mro__
+
+
+def _is_iterable(value: Any) -> bool:
+    """Whether there are entries to read: what has items may refuse to be gone through (``re.Match``)."""
+    if not hasattr(type(value), "__iter__") and not hasattr(type(value), "__getitem__"):
+        return False
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_key(key: Any) -> bool:
+    """Whether a dict finds ``key`` without running code of a user's, and it does not change."""
+    if type(key) is tuple:
+        return all(map(_is_key, key))
+    return kind_of(type(key)) in (Kind.PLAIN, Kind.TYPE, Kind.FUNCTION)
 
 
 def _is_count(before: Any, after: Any) -> bool:

@@ -1,4 +1,5 @@
-"""What a function that nobody watches can get at: whether a disabled callee may see what was written before.
+"""What a value leads to: whether a disabled callee may see what was written before, and whether an object
+that the function makes holds what it computes.
 
 While a function is recorded its effects hold traced values, and a replay has them after its kernels, callees
 included. So a callee that can reach such a place is refused; what it does there cannot be known.
@@ -14,6 +15,8 @@ from typing import Any
 from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import contents
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.observe.scalar import Scalar
+from jtorch.eager.tensor import Tensor
 
 _LIMIT = 100_000  # parts that are looked at
 
@@ -40,6 +43,21 @@ def reached(roots: Iterable[Any], places: Iterable[Place]) -> Place | None:
                 stack.append(namespace[name])
         stack += _parts(value)
     return None
+
+
+def holds_computed(root: Any) -> bool:
+    """Whether ``root`` is or holds anything that a recording computes, for all that can be told."""
+    stack, seen = [root], set()
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Tensor) or issubclass(type(value), Scalar):
+            return True
+        if id(value) not in seen:
+            seen.add(id(value))
+            stack += _parts(value)
+        if len(seen) > _LIMIT:
+            return True
+    return False
 
 
 def _names(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:

@@ -15,7 +15,7 @@ from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe
-from jtorch.compile.observe.effects import Counting, Place
+from jtorch.compile.observe.effects import Counting, Filling, Place
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
@@ -25,6 +25,7 @@ from jtorch.compile.observe.relied import relied_on
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import caches, callees
+from jtorch.compile.record.arrays import Lent
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.deferred_backward import Later, way_back
@@ -39,7 +40,7 @@ from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
-from jtorch.core.errors import NOT_THE_USERS, CompileError, instruction_of, line_of, user_source
+from jtorch.core.errors import NOT_THE_USERS, CompileError, instruction_of, line_of
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
@@ -97,20 +98,24 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     """Run ``function`` once on traced values."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
-    with subscription.recording():
-        made = _captured(function, leaves, structure, context, name)
+    with subscription.recording(), ExitStack() as filled:
+        made = _captured(function, leaves, structure, context, name, filled)
         made.subscription = subscription
         subscription.close(made.relied)
+        filled.pop_all()  # what it keeps in caches stays there, unless the recording fails
     return made
 
 
-def _captured(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
+def _captured(
+    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, filled: ExitStack
+) -> Capture:
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
     digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     wholes: dict[int, Any] = {}  # memory of which several tensors are views, and that is written
     log: list[Any] = []
     refills = 0
+    fills: list[Filling] = []
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
         observer.may_refill = refills < _REFILLS
@@ -135,10 +140,16 @@ def _captured(function: Callable, leaves: list[Any], structure: Any, context: Co
         except Digits as found:
             digits |= {place.identity for place in found.places}
             counts = {identity: place for identity, place in counts.items() if identity not in digits}
+        except Filling as found:
+            fills.append(found)
         finally:
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
                 observer.journal.undo(observer.effects.known)
+        while fills:  # once all else is as it was
+            filling = fills.pop()
+            filled.callback(filling.place.snapshot())
+            filling.place.put(filling.value)
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
@@ -159,10 +170,13 @@ def _capture(
     tracer.log, tracer.plain_effects, tracer.wholes = log, observer.effects, wholes
     probe.check()
     traced = _traced_arguments(tracer, leaves, fixed)
-    arguments = [traced.get(k, leaf) for k, leaf in enumerate(leaves)]
+    arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     args, kwargs = unflatten(structure, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.places, observer.versions_before = tracer.places, tracer.versions
+    for twin in traced.values():
+        if twin.__class__ is Lent:
+            observer.meet(twin._data)
     observer.effects.plain, tracer.observer = digits, observer
     if isinstance(function, Module):
         see_module(observer, None, function)
@@ -214,7 +228,11 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     outs, structure = flatten(whole, observer.is_itself)
     structure = with_plain_keys(structure)
     check_kept([*outs, *written.constants], tracer.name)
-    observer.deep(None, tuple(out for out in outs if not observer.is_itself(out)), objects=False)
+
+    def is_known(out: Any) -> bool:
+        return observer.is_itself(out) or id(out) in tracer.places
+
+    observer.deep(None, tuple(out for out in outs if not is_known(out)), objects=False)
     results, atoms, alive = results_of(tracer, observer, outs)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
     found = later = None
@@ -304,16 +322,21 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) 
                 entry.argument = k
         elif leaf.__class__ is float:
             traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
-        elif isinstance(leaf, np.ndarray):
-            raise CompileError(
-                f"{user_source()}: '{tracer.name}' got a NumPy array as an argument, which compiled code "
-                "cannot follow: pass jtorch.from_numpy(array)."
-            )
     for k, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor) and k not in fixed:
             tracer.argument_arrays[id(leaf._data)] = k
             tracer.argument_tensors[id(leaf)] = k
     return traced
+
+
+def _seen(tracer: Tracer, argument: Any, k: int) -> Any:
+    """What the function gets for an argument: for a lent array an array, over the stand-in's memory."""
+    if argument.__class__ is not Lent:
+        return argument
+    if id(argument._data) not in tracer.places:
+        tracer.places[id(argument._data)] = k
+        tracer.lent.append(argument._data)
+    return argument._data
 
 
 def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jtorch.compile.observe.guards import PLAIN
+from jtorch.compile.record.arrays import Lent
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.eager.binding import APPLY
 from jtorch.eager.evaluate import EAGER
@@ -191,7 +192,7 @@ class Argument(Result):
     index: int
 
     def text(self, writer: Any) -> str:
-        return f"a{self.index}"
+        return f"a{self.index}.lent" if writer.leaves[self.index].__class__ is Lent else f"a{self.index}"
 
     def facts(self, inputs: dict[int, int], named: Named) -> tuple:
         return type(self), self.index

@@ -93,6 +93,7 @@ class Tracer(Evaluator):
         self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
         self.called_at = user_source()  # the line of the call that is recorded
         self.going_back_through: Source | None = None  # the line that made the node whose gradient is asked
+        self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.open = True
         self.observer: Any = None  # who watches the recording, if anybody does
 
@@ -261,6 +262,7 @@ class Tracer(Evaluator):
         if id(array) in self.argument_arrays:
             raise ArgumentReached(self.argument_arrays[id(array)])
         check_dtype(array.dtype)
+        self._check_parts(array)
         entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
         for other in self.arrays.values():
             if array.size and other.array.size and overlap(other.array, array):
@@ -273,6 +275,19 @@ class Tracer(Evaluator):
         strides = tuple(s // array.dtype.itemsize for s in array.strides)
         entry.sym = Sym(self, Storage(entry.var, entry), entry.var.type, strides=strides)
         return entry
+
+    def _check_parts(self, array: np.ndarray) -> None:
+        """A part that NumPy took of an array argument is one of the array of this call."""
+        for lent in self.lent:
+            if lent is not array and np.may_share_memory(lent, array):
+                raise CompileError(
+                    f"{user_source()}: '{self.name}' makes a tensor of a part of an array argument, "
+                    "or of memory that this shares: make a tensor of all of it (jtorch.from_numpy), and take "
+                    "the part of that."
+                )
+
+    def follows(self, array: np.ndarray) -> bool:
+        return any(lent is array for lent in self.lent)
 
     def read(self, sym: Any) -> Atom:
         """The variable that holds the value of ``sym`` now."""

@@ -41,6 +41,7 @@ from jtorch.compile.observe.effects import finisher
 from jtorch.compile.observe.guards import GONE, tests_of
 from jtorch.compile.observe.values import alike, counts_by_value
 from jtorch.compile.plan.memory import Use
+from jtorch.compile.record.arrays import Lent, lend
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
 from jtorch.compile.record.returned import Output
@@ -214,8 +215,13 @@ class _Caller:
     def _tensor_guard(self, k: int, leaf: Tensor) -> None:
         data = leaf._data
         cls, dtype = self.name("C", type(leaf)), self.name("D", data.dtype)
+        if type(leaf) is Lent:  # straight from the caller
+            self.names["ndarray"], self.names["lend"] = np.ndarray, lend
+            self.add(f"if a{k}.__class__ is ndarray and a{k}.dtype == {dtype}: a{k} = lend(a{k})")
         self.miss_unless(f"a{k}.__class__ is {cls}")
         self.add(f"d{k} = a{k}._data")
+        if type(leaf) is Lent:
+            self.miss_unless(f"d{k}.flags.writeable is {data.flags.writeable}")
         if k in self.plan.capture.fixed:
             self.miss_unless(f"a{k} is {self.name('V', leaf)} and d{k} is {self.name('k', data)}")
         if leaf._requires_grad and leaf._node is None:
@@ -417,6 +423,8 @@ class _Caller:
             arrays = "".join(f"r{k}, " for k in range(n, n + self.plan.backward.n_saved))
             tensors = "".join(f"{v}, " for v in values)
             self.add(f"results = [{tensors}]")
+            if any(type(leaf) is Lent for leaf in self.leaves):
+                self.add(f"leaves = ({''.join(f'a{k}, ' for k in range(len(self.leaves)))})")
             self.add(f"attach(leaves, results, [{arrays}])")
             return self._finished("unflatten(structure, results)")
         if self.plan.capture.structure == "*":

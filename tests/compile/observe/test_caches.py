@@ -1,0 +1,109 @@
+"""Objects that a function makes once and keeps outside: the call that fills a cache leaves it filled, and the
+recording is of a function that finds it so."""
+
+import jtorch
+from jtorch import nn
+from jtorch.core.errors import CompileError
+from tests.compile.observe.observing import t
+
+
+class Backend:
+    def __init__(self, rate=2.0):
+        self.rate = rate
+
+
+class Holder:
+    backend = None
+
+    def get(self):
+        if self.backend is None:
+            self.backend = Backend()
+        return self.backend
+
+
+class Lazy(nn.Module):
+    backend = None
+    get = Holder.get
+
+    def forward(self, x):
+        return x * self.get().rate
+
+
+def recordings(compiled):
+    return sum(map(len, compiled.plans.values()))
+
+
+def test_a_dict_of_any_keys_is_filled_once():
+    cache = {}
+
+    def found(key):
+        if key not in cache:
+            cache[key] = Backend()
+        return cache[key]
+
+    f = jtorch.compile(lambda x: x * found(int).rate * found("name").rate * found((1, str)).rate)
+    assert f(t(1)).tolist() == f(t(1)).tolist() == [8.0]
+    assert list(cache) == [int, "name", (1, str)] and recordings(f) == 1
+    kept = cache[int]
+    kept.rate = 5.0
+    assert f(t(1)).tolist() == [20.0] and cache[int] is kept
+    cache.clear()
+    assert f(t(1)).tolist() == [8.0] and cache[int] is not kept and len(cache) == 3
+
+
+def test_an_attribute_is_filled_once():
+    for owner, f in ((holder := Holder(), lambda x: x * holder.get().rate), (lazy := Lazy(), lazy)):
+        compiled = jtorch.compile(f)
+        assert compiled(t(1)).tolist() == compiled(t(1)).tolist() == [2.0]
+        kept = owner.backend
+        kept.rate = 3.0
+        assert compiled(t(1)).tolist() == [3.0] and owner.backend is kept
+
+
+def test_what_a_function_fills_before_it_raises_stays():
+    cache = {}
+
+    def f(x):
+        cache["a"] = cache.get("a") or Backend()
+        raise ValueError("no")
+
+    try:
+        jtorch.compile(f)(t(1))
+    except ValueError:
+        assert cache["a"].rate == 2.0
+
+
+def test_a_recording_that_fails_leaves_nothing():
+    cache = {}
+
+    def f(x):
+        if "a" not in cache:
+            cache["a"] = Backend()
+        return x.tolist()
+
+    try:
+        jtorch.compile(f)(t(1))
+        raise AssertionError("is refused")
+    except CompileError as error:
+        assert "tolist" in str(error) and not cache
+
+
+def test_an_object_that_is_new_at_each_call_or_holds_what_is_computed_is_refused():
+    holder = Holder()
+
+    def anew(x):
+        holder.backend = Backend()
+        return x
+
+    def computed(x):
+        if holder.backend is None:
+            holder.backend = Backend(x * 2)
+        return x
+
+    for f in (anew, computed):
+        try:
+            jtorch.compile(f)(t(1))
+            raise AssertionError("is refused")
+        except CompileError as error:
+            assert f"in {f.__name__}: '{f.__name__}' changes 'backend' of a Holder" in str(error)
+            assert holder.backend is None
