@@ -36,12 +36,12 @@ from jtorch.eager.grad_mode import enable_grad, is_grad_enabled, no_grad
 from jtorch.eager.hooks import RemovableHandle, add_hook
 from jtorch.eager.identity import for_edge, through_identity
 from jtorch.eager.inplace import zero_gradient
-from jtorch.eager.messages import long_name
+from jtorch.eager.messages import check_tensors, long_name, not_a_tensor
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.node import Node
 from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
-from jtorch.eager.sixteen_bits import in_float32, is_half, widened
+from jtorch.eager.sixteen_bits import in_float32, widened
 from jtorch.eager.swapping import swap_tensors
 from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, reads_elements, twin_of
 from jtorch.eager.type_info import finfo
@@ -55,7 +55,9 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "Size", "Tensor", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
     "hold_memory_of", "long_name", "ops", "reads_elements", "swap_tensors", "to_dlpack", "vector_norm",
     # those of 16 bits, which are computed in float32
-    "in_float32", "is_half", "widened",
+    "in_float32", "widened",
+    # errors for what is no tensor
+    "check_tensors", "not_a_tensor",
     # making them
     "arange", "empty", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "rand_like",
     "randn", "randperm", "tensor", "zeros", "zeros_like",

@@ -9,8 +9,7 @@ import warnings
 from typing import Any
 
 from jtorch.core.dtypes import bool_, int64
-from jtorch.eager.messages import not_a_tensor
-from jtorch.eager.public import Tensor, arange, functions, rand, zeros
+from jtorch.eager.public import Tensor, arange, functions, not_a_tensor, rand, zeros
 
 gelu, glu, logsigmoid, softplus = functions.gelu, functions.glu, functions.logsigmoid, functions.softplus
 hardshrink, softshrink, tanhshrink = functions.hardshrink, functions.softshrink, functions.tanhshrink

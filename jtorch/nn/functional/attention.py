@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.public import Tensor, functions, in_float32, is_half, ops, zeros
+from jtorch.eager.public import Tensor, functions, in_float32, ops, zeros
 from jtorch.nn.functional.dropout import dropout
 
 _INFINITY = float("inf")
@@ -39,7 +39,7 @@ def scaled_dot_product_attention(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
     """
     _check_attention(query, key, value, attn_mask, dropout_p, is_causal)
-    if is_half(query._data):  # scores of 16 bits would be rounded before the softmax, and weights after it
+    if query.dtype in (dt.float16, dt.bfloat16):  # scores of 16 bits would be rounded before the softmax, and weights after it
         options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
         return in_float32(scaled_dot_product_attention, query, key, value, attn_mask, **options)
     if enable_gqa:

@@ -12,8 +12,7 @@ from typing import Any
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.generator import default_generator
-from jtorch.eager.messages import check_tensors
-from jtorch.eager.public import Tensor, long_name, ones, ops
+from jtorch.eager.public import Tensor, check_tensors, long_name, ones, ops
 
 # what saturated SELU units give, -scale * alpha: Klambauer et al. 2017, arXiv:1706.02515
 _SELU_FLOOR = -1.7580993408473766
