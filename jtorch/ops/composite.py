@@ -38,7 +38,8 @@ def _softmax_face(input, dim=None, dtype=None):
         raise TypeError("softmax() needs dim: the axis whose elements sum to one, e.g. dim=-1")
     if dtype is not None:
         input = input.to(dtype)
-    return (input,), {"axis": (ax.one(dim, input.ndim),) if input.ndim else ()}
+    axis = ax.one(dim, input.ndim)
+    return (input,), {"axis": (axis,) if input.ndim else ()}
 
 
 @composite(dtype="floating")
