@@ -20,7 +20,7 @@ from jtorch.compile.record.inputs import ArrayInput
 from jtorch.eager.binding import APPLY
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.grad_mode import enable_grad
-from jtorch.eager.node import Node
+from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor, wrap
 
 Named = Callable[[Any], Any]  # what a tensor is to a recording: its number among the arguments, or itself
@@ -74,7 +74,7 @@ class Output(OnTape):
             made = _broken(self, made, writer)
         elif self.broken:  # a loss, mostly: one node serves all calls
             type = writer.output_type(self.index)
-            node = writer.name("N", BrokenGraph((), (self.broken,), (), (type.shape, type.dtype)))
+            node = writer.name("N", UsedGraph((), (self.broken,), (), (type.shape, type.dtype)))
             made = writer.keep(made)
             writer.add(f"{made}._node, {made}._requires_grad = {node}, True")
         if self.version:
@@ -306,18 +306,24 @@ def of_class(tensor: Tensor, cls: type) -> Tensor:
 
 def broken(tensor: Tensor, sentence: str, retains_grad: bool) -> Tensor:
     """A result from which nobody can go backward."""
-    tensor._node = BrokenGraph((), (sentence,), (), (tensor._data.shape, tensor._data.dtype))
+    tensor._node = UsedGraph((), (sentence,), (), (tensor._data.shape, tensor._data.dtype))
     tensor._requires_grad = True
     if retains_grad:
         tensor.retain_grad()
     return tensor
 
 
-class BrokenGraph(Node):
-    """The graph of a result that needs what the compiled function freed, or changed in place since."""
+class UsedGraph(Node):
+    """The graph of a result that needs what the compiled function freed, or changed in place since: of a loss
+    that the function itself has gone backward from, mostly. Users see its name where a tensor is printed."""
 
     __slots__ = ()
     broken = True
+
+    def __repr__(self) -> str:
+        freed = self.saved[0] == BACKWARD_TWICE
+        why = "backward() has been through it" if freed else "what it saved has been changed"
+        return f"<{self.name()}: {why}, in the compiled function>"
 
     def backward(self, xp: Any, g: Any) -> Any:
         raise RuntimeError(self.saved[0])

@@ -39,7 +39,7 @@ def scaled_dot_product_attention(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
     """
     _check_attention(query, key, value, attn_mask, dropout_p, is_causal)
-    if query.dtype in (dt.float16, dt.bfloat16):  # scores of 16 bits would be rounded before the softmax, and weights after it
+    if query.dtype in (dt.float16, dt.bfloat16):  # else scores are rounded before the softmax, weights after
         options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
         return in_float32(scaled_dot_product_attention, query, key, value, attn_mask, **options)
     if enable_gqa:
