@@ -44,6 +44,11 @@ class Later:
     _hold: Callable[[], bool] | None = None
     _dtype: Any = field(default_factory=dtypes.get_default_dtype)
 
+    def renew(self, other: Later) -> None:
+        """Another recording gave the same program: what it found is what must be as it was from now on."""
+        self.reads, self.modules = other.reads, other.modules
+        self._hold, self._dtype = None, other._dtype
+
     def check(self) -> None:
         """Raise CompileError where something is another one than when the call was recorded."""
         if self._hold is None:

@@ -172,6 +172,8 @@ class CompiledPlan:
         if call.source != self.call.source:  # type: ignore[attr-defined]
             return False
         self.rely_on(capture.subscription)
+        if self.capture.later is not None and capture.later is not None:
+            self.capture.later.renew(capture.later)
         return True
 
     def rely_on(self, subscription: watch.Subscription) -> None:

@@ -131,6 +131,30 @@ def test_an_argument_that_is_changed_before_is_an_error():
         y.sum().backward()
 
 
+def test_a_module_beside_may_change_between_calls():
+    """A change that makes no other program is no other program on the way back either."""
+    layer = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+
+    def f(x):
+        return layer(x), checkpoint(lambda v: v.sin() * v, x, use_reentrant=False)
+
+    found = []
+    for function in (f, jtorch.compile(f)):
+        for k in range(4):
+            layer.train(k % 2 == 0)
+            x = jtorch.full((3,), float(k), requires_grad=True)
+            sum(y.sum() for y in function(x)).backward()
+            found.append(x.grad.tolist())
+    np.testing.assert_allclose(found[4:], found[:4], rtol=1e-6)
+    layer.train()
+    late = jtorch.compile(f)
+    x = jtorch.ones(3, requires_grad=True)
+    y = late(x)
+    layer.eval()  # between the call and its backward: what the second run would find is not known
+    with pytest.raises(CompileError, match="'training' of a Sequential"):
+        y[1].sum().backward()
+
+
 def _counting(v):
     COUNT.add_(1)
     return v * v
