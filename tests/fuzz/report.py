@@ -59,7 +59,8 @@ def _failure(p: Program, pair: str, complaint: str | None, found: Outcome, wante
         return Failure(p.seed, pair, kind, sign, text, p)
     error = found.error or wanted.error
     kind = "refused" if type(error).__name__ == "CompileError" else kind
-    sign = f"{wanted.error_name} -> {found.error_name} in {place_of(error)}: {_general(str(error))}"
+    classes = "" if kind == "refused" else f"{wanted.error_name} -> {found.error_name} "
+    sign = f"{classes}in {place_of(error)}: {_general(str(error))}"
     return Failure(p.seed, pair, kind, sign, text, p)
 
 
