@@ -349,3 +349,16 @@ def test_an_index_of_one_uint8_is_a_mask() -> None:
     assert x.tolist() == [[5, 5, 5], [5, 5, 5]]
     zero, one = (jtorch.tensor(k, dtype=jtorch.uint8) for k in (0, 1))
     assert [tuple(t.shape) for t in (x[zero], x[one], x[:, one])] == [(0, 2, 3), (1, 2, 3), (2, 1, 3)]
+
+
+def test_the_whole_of_a_number_is_a_view():
+    """NumPy's ``x[()]`` is a scalar of its own: what was written to it was lost."""
+    for item in (..., (), (..., None), None):
+
+        def write(x, item=item):
+            x[item].mul_(2)
+            return x * 1
+
+        for f in (write, jtorch.compile(write, mode="interpret")):
+            x = jtorch.tensor(1.5)
+            assert f(x).tolist() == x.tolist() == 3.0, item

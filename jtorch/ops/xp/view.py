@@ -57,7 +57,7 @@ def select(x: Array, *, axis: int, index: int) -> Array:
 
 
 def slice(x: Array, *, start: Shape, stop: Shape, step: Shape) -> Array:
-    return x[tuple(map(_slice, start, stop, step))]
+    return x[(*map(_slice, start, stop, step), ...)]  # with no axes it would be a scalar, not a view
 
 
 def slice_put(x: Array, value: Array, *, start: Shape, stop: Shape, step: Shape) -> Array:
