@@ -32,7 +32,7 @@ from jtorch.compile.options import Options, idle_options, parse
 from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
-from jtorch.compile.record.tree import flatten
+from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
@@ -167,8 +167,8 @@ class CompiledFunction(Asks):
             return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)
-        leaves, structure = flatten((args, kwargs))
-        leaves = lend_all(leaves, self.name)
+        leaves, structure = flatten_call(args, kwargs)
+        leaves[:] = lend_all(leaves, self.name)
         plans = self.plans.setdefault(structure, [])
         for _ in range(_LOOKS):
             recordings = self._recordings
@@ -221,13 +221,13 @@ class CompiledFunction(Asks):
 
     def _replay(self, plan: CompiledPlan, leaves: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         if self.verifier is None:
-            return plan.call(tuple(leaves))
+            return plan.replay(leaves)
         try:
             return self.verifier.call(
                 plan, leaves, lambda: self.function(*args, **kwargs), lambda: named_by(self.function)
             )
         except VerifyError as error:
-            told = self._difference(plan, leaves, flatten((args, kwargs))[1])
+            told = self._difference(plan, leaves, flatten_call(args, kwargs)[1])
             raise VerifyError(f"{error}\n{told}" if told else str(error)) from None
 
     def recorded(self, leaves: list[Any], structure: Any) -> Capture:
@@ -301,7 +301,7 @@ class CompiledFunction(Asks):
 
     def _raise(self, error: Exception, plan: CompiledPlan, leaves: list[Any]) -> None:
         """Raise what the function raised; what was done before it stays done, as in eager mode."""
-        result = plan.call(tuple(leaves))
+        result = plan.replay(leaves)
         if result is MISS:
             raise CompileError(
                 f"'{self.name}' raises {type(error).__name__} after it has changed what it asks of its "

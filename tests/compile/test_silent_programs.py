@@ -576,9 +576,13 @@ def a_generator_made_inside(wrap):
     wrap(lambda: jtorch.rand(2, generator=jtorch.Generator().manual_seed(4)))()
 
 
-@refused("among its arguments")
+@program
 def a_list_argument_appended_to(wrap):
-    wrap(lambda x, outs: outs.append(x * 2))(t(1), [])
+    outs = []
+    step = wrap(lambda x, outs: outs.append(x * 2))
+    for k in range(3):
+        step(t(k), outs)
+    return outs
 
 
 @refused("Call the scheduler outside")

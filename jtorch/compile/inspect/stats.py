@@ -18,7 +18,7 @@ from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.record.arrays import given
 from jtorch.compile.record.inputs import GradInput
 from jtorch.compile.record.snapshot import Snapshot
-from jtorch.compile.record.tree import unflatten
+from jtorch.compile.record.tree import Leaves, rebuild, unflatten
 from jtorch.compile.timings import Timings
 from jtorch.core import watch
 from jtorch.core.errors import FailedCheck, OtherBranch
@@ -88,11 +88,14 @@ def stats(function: Any, asked: Asked) -> Stats:
         snapshots.append(Snapshot(function.recorded(leaves, asked.structure), leaves))
     before = plan.clock.count
     try:
-        guard, marshal, kernels, wrap = _measured(plan, leaves, snapshots[0])
+        guard, marshal, kernels, wrap = _measured(plan, leaves, asked.structure, snapshots[0])
         _restore(snapshots)
-        args, kwargs = unflatten(asked.structure, [*map(given, leaves)])
+
+        def arguments() -> Any:  # whose lists and dicts a call may change
+            return unflatten(asked.structure, [*map(given, leaves)])
+
         with nullcontext() if asked.fits else _undone():
-            eager = _median_us(lambda: function.function(*args, **kwargs), _EAGER_RUNS)
+            eager = _median_us(function.function, arguments, _EAGER_RUNS)
     finally:
         _restore(snapshots)
         function.uncounted += plan.clock.count - before
@@ -119,16 +122,19 @@ def _undone() -> Iterator[None]:
         noting.undo()
 
 
-def _measured(plan: Any, leaves: list[Any], snapshot: Snapshot) -> list[float]:
+def _measured(plan: Any, leaves: list[Any], structure: Any, snapshot: Snapshot) -> list[float]:
     """Microseconds of each stage of a replay, with the gradients that the plan was recorded with. A replay
     that comes to another way through a branch, for training goes on, is done again from the start."""
     call = _timed_call(plan)
     samples: list[list[int]] = []
     for _ in range(2 * _REPLAYS):
         _as_recorded(plan, leaves)
+        handed: Any = tuple(leaves)
+        if plan.capture.needs_containers:
+            handed = Leaves(leaves, rebuild(structure, leaves)[1])
         start = time.perf_counter_ns()
         try:
-            marks = [start, *call(tuple(leaves))]
+            marks = [start, *call(handed)]
         except (OtherBranch, FailedCheck):
             snapshot.restore()
             continue
@@ -153,11 +159,12 @@ def _as_recorded(plan: Any, leaves: list[Any]) -> None:
             EAGER.set_grad(tensor, wrap(np.zeros(type.shape, type.dtype)))
 
 
-def _median_us(run: Callable[[], Any], times: int) -> float:
+def _median_us(run: Callable[..., Any], arguments: Callable[[], Any], times: int) -> float:
     samples = []
     for _ in range(times):
+        args, kwargs = arguments()
         start = time.perf_counter_ns()
-        run()
+        run(*args, **kwargs)
         samples.append(time.perf_counter_ns() - start)
     return statistics.median(samples) / 1e3
 

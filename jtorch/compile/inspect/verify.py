@@ -43,7 +43,7 @@ class Verifier:
         """What ``plan.call(leaves)`` gives, verified where it is this call's turn. May be MISS."""
         count = self.calls.get(id(plan), 0)
         if count and (self.every < 0 or count % self.every):
-            result = plan.call(tuple(leaves))
+            result = plan.replay(leaves)
             self.calls[id(plan)] += result is not MISS
             return result
         if failing_guard(plan, leaves) is not None:
@@ -84,7 +84,7 @@ class _Verification:
         self.snapshot.restore()
         if current and self.plan.capture.written:  # what eager mode changed is as it was
             self.plan.news.clear()
-        results, found = self._observe(lambda: self.plan.call(tuple(self.leaves)), retain=True)
+        results, found = self._observe(lambda: self.plan.replay(self.leaves), retain=True)
         tolerance = Tolerance(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
         if isinstance(found.error, FailedCheck) and expected.error is not None:
             self.snapshot.restore()
@@ -113,14 +113,17 @@ class _Verification:
             raise
         except Exception as raised:
             error, effects = raised, self.snapshot.effects()
-        return results, _Run(self.plan.capture.open(results), gradients, effects, error)
+        return results, _Run(self._opened(results), gradients, effects, error)
+
+    def _opened(self, results: Any) -> tuple[list[Any], Any]:
+        return self.plan.capture.open(results, getattr(self.leaves, "containers", ()))
 
     def _gradients(self, results: Any, retain: bool) -> list[Any]:
         """The gradients that a backward pass outside would give, for cotangents of our own."""
         capture = self.plan.capture
         if not capture.differentiable:
             return []
-        returned = capture.open(results)[0]  # what is written outside as well comes after that
+        returned = self._opened(results)[0]  # what is written outside as well comes after that
         outs = [returned[k] for k in capture.differentiable if k < len(returned)]
         self.cotangents = [_cotangent(t) for t in outs]
         places = capture.places

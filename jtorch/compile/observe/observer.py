@@ -130,6 +130,7 @@ class Observer:
         self.leaves: list[Any] = []  # the arguments themselves
         self.given: dict[int, Any] = {}  # containers of arguments, as they were built for this recording
         self.given_changed: list[Source | None] = []  # the lines that change one of them
+        self.numbers: dict[int, int] = {}  # id of one that can be changed -> which it is, inner ones first
         self.effects = Effects()  # what it writes outside
         self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
         self.cached: set[int] = set()  # functions of ``functools.lru_cache`` that were called
@@ -311,7 +312,10 @@ class Observer:
 
     def is_itself(self, value: Any) -> bool:
         """Whether a container that is returned or written somewhere is one from outside, which a replay
-        gives as it is, with what it then holds; not if traced values got into it that nobody saw written."""
+        gives as it is, with what it then holds; not if traced values got into it that nobody saw written.
+        One of an argument is the caller's, in which a replay makes the same changes."""
+        if id(value) in self.numbers:
+            return True
         kept = id(value) in self.outside and kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.OBJECT)
         return kept and not self.holds_traced(value)
 
@@ -546,7 +550,7 @@ class Observer:
 
     def _fill(self, owner: Any, key: Any, before: Any, after: Any, place: Place | None) -> None:
         """Raise ``Filling`` where a cache gets an entry that it lacks, a plain one that the function made."""
-        if place is None and type(owner) is dict and key is not MISSING and _is_key(key):
+        if place is None and type(owner) is dict and key is not MISSING and is_key(key):
             place = Place(owner, key)
         if place is None or after is MISSING or (before is not MISSING and before is not None):
             return
@@ -645,10 +649,10 @@ def _is_iterable(value: Any) -> bool:
     return True
 
 
-def _is_key(key: Any) -> bool:
+def is_key(key: Any) -> bool:
     """Whether a dict finds ``key`` without running code of a user's, and it does not change."""
     if type(key) is tuple:
-        return all(map(_is_key, key))
+        return all(map(is_key, key))
     return kind_of(type(key)) in (Kind.PLAIN, Kind.TYPE, Kind.FUNCTION)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,16 +28,17 @@ from jtorch.compile.record import caches, callees
 from jtorch.compile.record.arrays import Lent
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
+from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, way_back
 from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
 from jtorch.compile.record.items import Digits, Item
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
-from jtorch.compile.record.returned import Result, Same
+from jtorch.compile.record.returned import Container, Result, Same
 from jtorch.compile.record.shared_memory import MemoryShared
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
-from jtorch.compile.record.tree import flatten, unflatten
+from jtorch.compile.record.tree import flatten, rebuild
 from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.errors import NOT_THE_USERS, CompileError, instruction_of, line_of
@@ -80,6 +81,7 @@ class Capture:
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
+    changes: list[Change] = field(default_factory=list)  # what it changes in lists and dicts passed to it
     sets_grads: bool = False  # whether tensors among the results get a ``grad``
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
@@ -88,10 +90,20 @@ class Capture:
     relied: list[Any] = field(default_factory=list)  # what others tell of, see ``relied``
     subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to that
 
-    def open(self, returned: Any) -> tuple[list[Any], Any]:
-        """Leaves and structure of what a call returned, where outside containers count as leaves."""
+    def open(self, returned: Any, containers: Sequence[Any] = ()) -> tuple[list[Any], Any]:
+        """Leaves and structure of what a call returned and wrote into the ``containers`` of its arguments,
+        where those and outside containers count as leaves."""
         same = {id(r.value) for r in self.results if isinstance(r, Same)}
+        same |= {id(tree) for tree in containers if not isinstance(tree, tuple)}
+        if containers and self.changes:
+            new = [value for change in self.changes for value in change.new_in(containers[change.index])]
+            returned = returned, new
         return flatten(returned, lambda value: id(value) in same)
+
+    @property
+    def needs_containers(self) -> bool:
+        """Whether a replay changes or returns containers of its arguments."""
+        return bool(self.changes) or any(isinstance(r, Container) for r in self.results)
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
@@ -171,8 +183,10 @@ def _capture(
     probe.check()
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
-    args, kwargs = unflatten(structure, arguments)
+    (args, kwargs), made_anew = rebuild(structure, arguments)
+    given = Given(made_anew, getattr(leaves, "containers", ()))
     observer.start(function, leaves, (args, kwargs))
+    observer.numbers = given.numbers
     observer.places, observer.versions_before = tracer.places, tracer.versions
     for twin in traced.values():
         if twin.__class__ is Lent:
@@ -194,8 +208,7 @@ def _capture(
             else:
                 returned = _held_by(observer, error)
             _check_mode(context, name)
-            _check_containers((args, kwargs), structure, arguments, observer)
-            made = _recorded(tracer, observer, returned)
+            made = _recorded(tracer, observer, returned, given)
     if observer.refilled and observer.may_refill:
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
@@ -220,9 +233,11 @@ def _capture(
     return made
 
 
-def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
+def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -> Capture:
     """The function has ended, and all it changed is as it left it: its graph, and what comes of it."""
     written = observer.effects
+    changes, new = given.changes(observer)
+    returned = (returned, new) if changes else returned
     grads = grads_of_made(tracer, flatten((returned, written.computed), observer.is_itself)[0])
     whole = (returned, written.computed, grads) if written.computed or grads else returned
     outs, structure = flatten(whole, observer.is_itself)
@@ -251,7 +266,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any) -> Capture:
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
     _check_arrays(observer, tracer.name, [e.array for e in effects.writes])
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants
-    made.sets_grads = bool(grads)
+    made.sets_grads, made.changes = bool(grads), changes
     if found is not None:
         made.leaves, made.cotangents, _ = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
@@ -453,17 +468,6 @@ def _check_arrays(observer: Observer, name: str, written: list[np.ndarray]) -> N
                 f"{read.source}: '{name}' reads elements of a NumPy array that shares memory with a tensor "
                 "which it changes in place, and a recording does not see when. Read the tensor."
             )
-
-
-def _check_containers(tree: Any, structure: Any, arguments: list[Any], observer: Observer) -> None:
-    leaves, now = flatten(tree)
-    same = now == structure and len(leaves) == len(arguments)
-    if not same or any(a is not b for a, b in zip(leaves, arguments, strict=True)):
-        where = "".join(f"{source}: " for source in observer.given_changed[:1])
-        raise CompileError(
-            f"{where}'{observer.name}' changes a list, dict or dataclass among its arguments, which a "
-            "recording would not. Return what is new instead."
-        )
 
 
 def _undo_seeds(tracer: Tracer, problems: list[str]) -> None:

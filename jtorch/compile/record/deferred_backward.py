@@ -138,7 +138,8 @@ class _Before:
         made = self.tracer.made
         changed = [o for o in self.observer.journal.owners() if not (isinstance(o, Tensor) and made(o))]
         versions = (storage.version for storage in self._storages)
-        return [len(self.observer.effects.written), len(changed), *versions]
+        given = len(self.observer.given_changed)
+        return [len(self.observer.effects.written), len(changed), given, *versions]
 
     def is_changed(self) -> bool:
         self.observer.noted.check(self.tracer.name)

@@ -13,6 +13,7 @@ from jtorch.compile.record.opaque import is_made_anew
 from jtorch.compile.record.returned import (
     Again,
     Argument,
+    Container,
     Copy,
     GradOf,
     Number,
@@ -65,6 +66,8 @@ def results_of(
         elif isinstance(out, Scalar):
             found[k] = Number(len(atoms))
             atoms.append(out.var)
+        elif id(out) in observer.numbers:
+            found[k] = Container(observer.numbers[id(out)])
         elif id(out) in tracer.places:
             found[k] = Argument(tracer.places[id(out)])
         elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()

@@ -199,6 +199,19 @@ class Argument(Result):
 
 
 @dataclass
+class Container(Result):
+    """Container ``index`` of the arguments, inner ones counted first."""
+
+    index: int
+
+    def text(self, writer: Any) -> str:
+        return f"given[{self.index}]"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), self.index
+
+
+@dataclass
 class Again(Result):
     """Result ``index`` once more."""
 

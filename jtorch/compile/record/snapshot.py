@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.record.containers import snapshot
 from jtorch.compile.record.inputs import (
     ArrayInput,
     ConstantInput,
@@ -36,6 +37,8 @@ class Snapshot:
         drawn = {id(g): g for g, _ in capture.effects.draws} | {id(default_generator): default_generator}
         self.generators = [(g, g.position()) for g in drawn.values()]
         self.plain = [place.snapshot() for place in {p.identity: p for p in capture.written}.values()]
+        if containers := getattr(leaves, "containers", ()):
+            self.plain += [snapshot(containers[change.index]) for change in capture.changes]
 
     def restore(self) -> None:
         """Make everything what it was. Version counters stay where they got to."""

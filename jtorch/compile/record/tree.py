@@ -52,6 +52,22 @@ def flatten(tree: Any, whole: _Whole = None) -> tuple[list[Any], Any]:
     return leaves, _flatten(tree, leaves, whole, {})
 
 
+class Leaves(list):
+    """The leaves of a call's arguments, and the containers that held them, inner ones first."""
+
+    def __init__(self, leaves: Iterable[Any], containers: list[Any]) -> None:
+        super().__init__(leaves)
+        self.containers = containers
+
+
+def flatten_call(args: tuple, kwargs: dict[str, Any]) -> tuple[Leaves, Any]:
+    """(leaves and containers, structure) of the arguments of a call."""
+    leaves: list[Any] = []
+    opened: _Opened = {}
+    structure = _flatten((args, kwargs), leaves, None, opened)
+    return Leaves(leaves, [tree for _, tree in opened.values()]), structure
+
+
 def _flatten(tree: Any, leaves: list[Any], whole: _Whole, opened: _Opened) -> Any:
     cls = tree.__class__
     if whole is not None and whole(tree):
@@ -80,6 +96,12 @@ def _open(
 def unflatten(structure: Any, leaves: list[Any]) -> Any:
     """The tree of ``structure`` with ``leaves`` in their places."""
     return _unflatten(structure, iter(leaves), [])
+
+
+def rebuild(structure: Any, leaves: list[Any]) -> tuple[Any, list[Any]]:
+    """(the tree of ``structure`` with ``leaves`` in their places, its containers, inner ones first)"""
+    made: list[Any] = []
+    return _unflatten(structure, iter(leaves), made), made
 
 
 def _unflatten(structure: Any, leaves: Iterator[Any], made: list[Any]) -> Any:

@@ -43,6 +43,7 @@ from jtorch.compile.observe.values import alike, counts_by_value
 from jtorch.compile.plan.memory import Use
 from jtorch.compile.record.arrays import Lent, lend
 from jtorch.compile.record.branches import is_other_branch
+from jtorch.compile.record.containers import changed_of, changer
 from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
 from jtorch.compile.record.returned import Output
 from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owner, owners
@@ -184,6 +185,17 @@ class _Caller:
             self.lines += [f"except GONE: return MISS{STATE}"]
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         self._grad_guards()
+        self._container_guard()
+
+    def _container_guard(self) -> None:
+        """What the plan changes in arguments is nothing that it also reads or writes outside."""
+        capture = self.plan.capture
+        if capture.changes:
+            outside = {id(read.container) for read in capture.plain}
+            outside |= {id(place.container) for place in capture.written}
+            self.names["changed_of"] = changed_of
+            changes, known = self.name("W", capture.changes), self.name("O", frozenset(outside))
+            self.miss_unless(f"{known}.isdisjoint(changed_of(leaves, {changes}))", state=True)
 
     def tensor(self, tensor: Any) -> str:
         """The expression for a tensor of the recording: an argument of this call, or a captured one."""
@@ -411,6 +423,8 @@ class _Caller:
 
     def _returned(self) -> str:
         results = self.plan.capture.results
+        if self.plan.capture.needs_containers:
+            self.add("given, leaves = leaves.containers, tuple(leaves)")
         if len(results) == 1 and isinstance(results[0], Output):
             values = [results[0].text(self)]
         else:
@@ -434,10 +448,12 @@ class _Caller:
     def _finished(self, returned: str) -> str:
         """What is returned, once what the function writes outside is written."""
         capture = self.plan.capture
-        if not capture.written and not capture.sets_grads:
-            return returned
-        finish = finisher(capture.written, capture.constants, capture.sets_grads)
-        return f"{self.name('finish', finish)}({returned})"
+        if capture.written or capture.sets_grads:
+            finish = finisher(capture.written, capture.constants, capture.sets_grads)
+            returned = f"{self.name('finish', finish)}({returned})"
+        if capture.changes:
+            returned = f"{self.name('change', changer(capture.changes))}({returned}, given)"
+        return returned
 
     def keep(self, made: str) -> str:
         """A name for what the expression ``made`` gives."""

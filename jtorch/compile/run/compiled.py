@@ -118,6 +118,11 @@ class CompiledPlan:
         self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
         self.clock.stop_with(self.call)
 
+    def replay(self, leaves: list[Any]) -> Any:
+        """Run it for a call, or answer ``caller.MISS``. Containers are handed over where they are needed, or
+        a backward pass outside would keep them."""
+        return self.call(leaves if self.capture.needs_containers else tuple(leaves))  # type: ignore[arg-type]
+
     def _destinations(self) -> list[Destination]:
         capture, destinations = self.capture, []
         for k in range(capture.n_results):
@@ -221,6 +226,7 @@ def _facts(capture: Capture) -> tuple:
         [(key, *_question_facts(question)) for key, question in capture.questions.items()],
         [(type(place), id(place.container), compared(place.key)) for place in capture.written],
         [*map(compared, capture.constants)],
+        [change.facts() for change in capture.changes],
         ([*map(id, capture.windows)], capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
         [(named(t), named(grad)) for t, grad in effects.shared_grads],
