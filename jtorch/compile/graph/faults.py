@@ -30,6 +30,7 @@ from jtorch.core.errors import (
 )
 
 _OURS = (str(Path(__file__).resolve().parents[1]), "<jtorch call>")  # beginnings of the names of files
+_CALLER = "_called"  # of ``capture.py``: where it ends, the user's function is one of C's (``operator.lt``)
 _NAMED = (CompileError, FailedCheck, GraphError, KernelError, OtherBranch, VerifyError)  # say what they are
 _NO_FAULT = (*_NAMED, MemoryError, OSError, Warning)
 _ALWAYS = (AssertionError, KeyError, NameError)  # in code of ours: nothing of the user's asks for them there
@@ -55,6 +56,8 @@ def fault_in(error: Exception, name: str) -> InternalError | None:
     origin = _origin(error)
     frames = _frames(origin)
     if not frames or not frames[-1].f_code.co_filename.startswith(_OURS):
+        return None
+    if frames[-1].f_code.co_name == _CALLER:
         return None
     raised = is_raised(origin)
     asked = len(frames) > 1 and is_users(frames[-2].f_code.co_filename)  # of a stand-in, in Python's words

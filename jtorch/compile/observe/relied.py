@@ -81,13 +81,19 @@ class ModuleFact:
         return self.names is None or key is watch.WHOLE or key in self.names
 
     def holds(self, key: Any) -> bool:
-        if key is not watch.WHOLE:
-            return same(self._now(key), self.before.get(key, MISSING))
-        names = self.before.keys() | (self.container if self.names is None else ())
-        return all(same(self._now(name), self.before.get(name, MISSING)) for name in names)
+        return self._is_same(key) if key is not watch.WHOLE else self._changed() is None
 
     def label(self, key: Any) -> str:
-        return f"{key!r} of a {self.owner}" if isinstance(key, str) else f"a {self.owner}"
+        key = self._changed() if key is watch.WHOLE else key
+        return f"a {self.owner}" if key is None else f"{key!r} of a {self.owner}"
+
+    def _is_same(self, name: Any) -> bool:
+        return same(self._now(name), self.before.get(name, MISSING))
+
+    def _changed(self) -> str | None:
+        """The first attribute that is another one."""
+        names = self.before.keys() | (self.container if self.names is None else ())
+        return next((name for name in names if not self._is_same(name)), None)
 
     def _now(self, name: str) -> Any:
         value = self.container.get(name, MISSING)
@@ -134,10 +140,7 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     relied = observer.relied
     whole = {id(module) for module in _trees(relied.handed.values(), observer)}
     for module in _trees([*relied.met.values(), *relied.handed.values()], observer):
-        found.append(ModuleFact(module, None if id(module) in whole else _names_of(type(module))))
-        for place in _CONTAINERS:
-            if (container := module.__dict__.get(place)) is not None:
-                found.append(EntriesFact(container, f"the {place[1:]} of a {type(module).__name__}"))
+        found += facts_of_module(module, id(module) in whole)
     roots = [value for value in observer.outside.values() if isinstance(value, Optimizer)]
     held: list[Any] = [part for o in roots for part in (o.param_groups, o.state)]
     held += [
@@ -145,6 +148,14 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     ]  # what an optimizer has asked the evaluator for
     found += [EntriesFact(c, "the groups or the state of an optimizer") for c in _containers(held)]
     return found
+
+
+def facts_of_module(module: Any, whole: bool = False) -> Iterator[watch.Fact]:
+    """What code of the library's may read of a module, or all that it holds."""
+    yield ModuleFact(module, None if whole else _names_of(type(module)))
+    for place in _CONTAINERS:
+        if (container := module.__dict__.get(place)) is not None:
+            yield EntriesFact(container, f"the {place[1:]} of a {type(module).__name__}")
 
 
 def _trees(modules: Iterable[Any], observer: Any) -> Iterator[Any]:

@@ -17,14 +17,14 @@ import numpy as np
 
 from jtorch.compile.graph.access import is_alias
 from jtorch.compile.graph.ir import Eqn, Var
-from jtorch.compile.observe.changes import facts_of
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN, AttributeRead, Read, test_of
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, became
+from jtorch.compile.observe.relied import facts_of_module
 from jtorch.compile.record.tape import nodes_under
 from jtorch.compile.record.trace import Tracer
-from jtorch.core import dtypes
+from jtorch.core import dtypes, watch
 from jtorch.core.errors import CompileError, Source
 from jtorch.eager.function import FunctionNode
 from jtorch.eager.tensor import Tensor
@@ -37,7 +37,7 @@ class Later:
 
     name: str
     reads: list[Read] = field(default_factory=list)
-    modules: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)  # with what they held
+    modules: list[tuple[Any, list[watch.Fact]]] = field(default_factory=list)  # with what they held
     tensors: list[tuple[Tensor, np.ndarray]] = field(default_factory=list)  # that it uses, with their memory
     alone: set[Var] = field(default_factory=set)  # the inputs that nothing else uses
     shared: list[Tensor] = field(default_factory=list)  # tensors that the function uses before, too
@@ -57,11 +57,9 @@ class Later:
             for read in self.reads:
                 if not read.holds():
                     self._refuse(f"{read.label()} ({became(read)})", read.source)
-        for module, before in self.modules:
-            now = facts_of(module)
-            if now != before:
-                names = [n for n in {**before, **now} if before.get(n) != now.get(n)]
-                self._refuse(f"{names[0].lstrip('_')!r} of a {type(module).__name__}")
+        for fact in (fact for _, facts in self.modules for fact in facts):
+            if not fact.holds(watch.WHOLE):
+                self._refuse(fact.label(watch.WHOLE))
         for tensor, array in self.tensors:
             if tensor._data is not array:
                 self._refuse(f"the memory of a tensor of shape {tuple(array.shape)} (.data was set)")
@@ -101,7 +99,7 @@ def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator
                 see_module(observer, None, owner)
         new_reads, new_modules = _not_written(observer), observer.modules
     found.reads = list(new_reads.values())
-    found.modules = [(m, facts_of(m)) for m in new_modules.values()]
+    found.modules = [(m, [*facts_of_module(m)]) for m in new_modules.values()]
     _sort_tensors(found, tracer, before)
 
 
