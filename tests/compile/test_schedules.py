@@ -88,3 +88,51 @@ def test_native_code_reads_rates_and_momenta_too(optimizer):
 def test_all_schedules_are_here():
     public = {name for name in vars(schedules) if name.endswith(("LR", "Scheduler", "Restarts", "Plateau"))}
     assert public - {"LRScheduler", "_LRScheduler"} == set(SCHEDULES)
+
+
+def _rate_passed(optimizer, rate):
+    optimizer.param_groups[0]["lr"] = rate
+    optimizer.step()
+
+
+def _rate_for_the_next_call(optimizer, rate):
+    optimizer.step()
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _rate_before_and_after(optimizer, rate):
+    optimizer.param_groups[0]["lr"] = 0.25
+    optimizer.step()
+    optimizer.param_groups[0]["lr"] = rate * 0.5
+
+
+def _rate_decays(optimizer, rate):
+    for group in optimizer.param_groups:
+        group["lr"] *= 0.5
+    optimizer.step()
+
+
+@pytest.mark.parametrize("first", [0.5, 1])  # a rate may be an int that becomes a float
+@pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
+def test_rates_that_are_set_inside_count_for_the_steps_that_follow(optimizer_name, first):
+    for change in (_rate_passed, _rate_for_the_next_call, _rate_before_and_after, _rate_decays):
+        seen = []
+        for wrap in (lambda f: f, jtorch.compile):
+            w = jtorch.tensor([1.0, 2.0], dtype=jtorch.float64, requires_grad=True)
+            optimizer = getattr(jtorch.optim, optimizer_name)([w], lr=first, **OPTIMIZERS[optimizer_name])
+
+            @wrap
+            def step(x, rate, optimizer=optimizer, w=w, change=change):
+                optimizer.zero_grad()
+                (w * w * x).sum().backward()
+                change(optimizer, rate)
+
+            rows = []
+            for k in range(5):
+                step(jtorch.tensor([k + 1.0, 1.0], dtype=jtorch.float64), 0.01 * (k + 1))
+                rows.append([*w.tolist(), optimizer.param_groups[0]["lr"]])
+            seen.append(rows)
+        assert sum(map(len, step.plans.values())) <= 2, change.__name__
+        assert [row[-1] for row in seen[0]] == [row[-1] for row in seen[1]], change.__name__
+        np.testing.assert_allclose(seen[1], seen[0], rtol=1e-10, err_msg=change.__name__)

@@ -600,7 +600,7 @@ def a_scheduler_stepped_inside(wrap):
     wrap(step)(t(1, 1))
 
 
-@refused("'lr' of an optimizer")
+@program
 def a_learning_rate_changed_inside(wrap):
     p = leaf(1, 2)
     optimizer = jtorch.optim.SGD([p], lr=1.0)
@@ -612,7 +612,10 @@ def a_learning_rate_changed_inside(wrap):
         for group in optimizer.param_groups:
             group["lr"] *= 0.5
 
-    wrap(step)(t(1, 1))
+    step = wrap(step)
+    for k in range(4):
+        step(t(k, 1))
+    return p.tolist(), optimizer.param_groups[0]["lr"]
 
 
 class Counting(nn.Module):

@@ -392,7 +392,8 @@ def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
 
 
 def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
-    """An item that a replay can write: of a list that is there, or of a dict that is no optimizer's group."""
+    """An item that a replay can write: of a list that is there, or of a dict; of an optimizer's group only
+    rates and other numbers for such, by which its step goes then (``Tracer.scalar``)."""
     if isinstance(container, watch.DefaultDict) and isinstance(key, Tensor) and value is not MISSING:
         return Place(container, key) if key._data.__class__ is np.ndarray else None
     if value is MISSING or not isinstance(key, PLAIN):
@@ -400,7 +401,13 @@ def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
     if type(container) is list and isinstance(key, int) and before is not MISSING:
         return Place(container, key)
     plain = isinstance(container, dict) and type(container).__setitem__ is dict.__setitem__
-    return Place(container, key) if plain and "params" not in container else None
+    if plain and "params" in container:
+        plain = (type(before) is int or _is_rate(before)) and _is_rate(value)
+    return Place(container, key) if plain else None
+
+
+def _is_rate(value: Any) -> bool:
+    return type(value) is float or issubclass(type(value), Scalar)
 
 
 # -- whole containers ----------------------------------------------------------------------------------------

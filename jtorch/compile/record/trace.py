@@ -401,6 +401,8 @@ class Tracer(Evaluator):
             value = value[k]
         if hasattr(value, "_data") and self._is_written(value._data):
             return value.item()  # computed by the function itself
+        if (id(container), key) in self.plain_effects.known:
+            return value  # which it has put there
         with self.outside():  # a rate that is a tensor of one element is read at once
             entry = ScalarInput.of(container, key)
         return self.runtime_scalar(entry)
