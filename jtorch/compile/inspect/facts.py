@@ -106,6 +106,8 @@ def _state_facts(named: Named) -> Iterator[tuple[str, str]]:
                 yield f"{name}.{key}", repr(value)
     for name, tensor in named.tensors.items():
         yield f"{name}.requires_grad", str(tensor._requires_grad)
+        yield f"{name}.dtype", str(tensor._data.dtype)
+        yield f"{name}.shape", str(tuple(tensor._data.shape))
         yield f"memory of {name}", str(id(tensor._data))
         if tensor._node is None and tensor._requires_grad:
             yield f"{name}.grad", "None" if tensor._grad is None else "a tensor"
@@ -138,11 +140,14 @@ def _is_weak(change: tuple[str, str, str]) -> bool:
 def _is_of_a_new_tensor(change: tuple[str, str, str]) -> bool:
     """Optimizer state, mostly, that came with the step that changed something else."""
     name, *values = change
-    return "absent" in values and bool(re.search(r"^(memory|hooks) of |\.(grad|requires_grad)$", name))
+    return "absent" in values and bool(
+        re.search(r"^(memory|hooks) of |\.(grad|requires_grad|dtype|shape)$", name)
+    )
 
 
 def _without_consequences(changed: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Strides follow from a shape, a layer's mode from its model's; an address says nothing to a reader."""
+    """Strides and memory follow from a shape, a layer's mode from its model's; an address says nothing to a
+    reader."""
     names = {c[0] for c in changed}
     kept: list[tuple[str, str, str]] = []
     for name, before, now in changed:
@@ -152,6 +157,8 @@ def _without_consequences(changed: list[tuple[str, str, str]]) -> list[tuple[str
         if name.endswith(".stride()") and name.replace(".stride()", ".shape") in names:
             continue
         if name.startswith("memory of ") and (before.isdecimal() or now.isdecimal()):
+            if not names.isdisjoint(name[len("memory of ") :] + what for what in (".shape", ".dtype")):
+                continue
             words = {True: "one tensor", False: before}, {True: "another", False: now}
             before, now = words[0][before.isdecimal()], words[1][now.isdecimal()]
         if name.startswith("id("):

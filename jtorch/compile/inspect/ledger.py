@@ -21,6 +21,7 @@ from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN
 from jtorch.core.errors import Source
+from jtorch.eager.tensor import Tensor
 
 _SHOWN = 4  # changes of one retrace that its text names
 _WIDTH = 80  # columns of the text of a ledger
@@ -179,9 +180,18 @@ def _causes_of(
 def changes_of(plan: Any, facts: Facts, sized: set[str] | frozenset[str] = frozenset()) -> list[Change]:
     """What of ``facts`` and of what the function reads is another one than when ``plan`` was recorded;
     ``sized`` are the shapes that changed before."""
+    facts = _with_replaced(plan, facts)
     changed = [Change(*d, advice_on(*d, d[0] in sized)) for d in differences(plan.facts, facts)]
     changed += _plain_changes(plan)
     return changed or [Change(what, "", "", NOT_USED) for what in plan.told()]
+
+
+def _with_replaced(plan: Any, facts: Facts) -> Facts:
+    """``facts`` in which tensors that each call replaces are the same ones as before."""
+    written = (place.find() for place in plan.capture.written)
+    arrays = {str(id(t._data)) for t in written if isinstance(t, Tensor)}
+    memory = {k for k, v in facts.items() if k.startswith("memory of ") and v in arrays}
+    return facts | {k: plan.facts[k] for k in memory & plan.facts.keys()}
 
 
 def confirmed(changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -217,6 +227,7 @@ def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
             "a module, optimizer, hook or mode that the function may use", "", "",
             "change modules and optimizers between calls only where the program asks for it",
         )  # fmt: skip
+    labels = [*labels, *(place.label() for place in plan.capture.replaced)]
     named = re.sub(r"\ba(\d+)\b", lambda m: labels[int(m[1])] if int(m[1]) < len(labels) else m[0], test)
     return Change(
         f"{named} holds no longer", "", "", "the recorded branch rests on it: use jtorch.where to have both"

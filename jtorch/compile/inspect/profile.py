@@ -120,7 +120,7 @@ def profile(name: str, asked: Asked) -> Profile:
     """Time each step of the plan, over copies of what the call reads: nothing outside changes."""
     plan, leaves = asked.plan, asked.leaves or []
     program = plan.program
-    machine = Machine(program.plan, program.target, graph_arguments(plan.capture.inputs, leaves))
+    machine = Machine(program.plan, program.target, graph_arguments(plan.capture, leaves))
     units = list(_units(program.plan, machine.runner.is_cut))
     calls = [machine.runner.call_of(*unit) for unit in units]
     samples: list[list[int]] = [[] for _ in units]

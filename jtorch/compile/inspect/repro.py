@@ -134,7 +134,7 @@ def save_repro(asked: Asked, folder: Any) -> Path:
                 f"{eqn.source}: '{eqn.op.name}' is disabled for compiling, and its Python cannot be written "
                 "into a script: save a function without it."
             )
-    arguments = graph_arguments(capture.inputs, leaves)
+    arguments = graph_arguments(capture, leaves)
     arguments += [np.cos(np.arange(v.type.size)).reshape(v.shape).astype(v.dtype) for v in capture.cotangents]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -71,20 +71,20 @@ class _Verification:
         self, plan: Any, leaves: list[Any], budget: dict[str, float], named: Callable[[], Named]
     ) -> None:
         self.plan = plan
-        self.leaves = leaves
+        self.passed, self.leaves = leaves, plan.capture.whole(leaves)
         self.budget = budget
         self.named = named
         self.snapshot = Snapshot(plan.capture, leaves)
         self.cotangents: list[np.ndarray] = []
 
     def run(self, eager: Callable[[], Any]) -> Any:
-        inputs = graph_arguments(self.plan.capture.inputs, self.leaves)
+        inputs = graph_arguments(self.plan.capture, self.passed)
         current = not self.plan.news
         _, expected = self._observe(eager, retain=False)
         self.snapshot.restore()
         if current and self.plan.capture.written:  # what eager mode changed is as it was
             self.plan.news.clear()
-        results, found = self._observe(lambda: self.plan.replay(self.leaves), retain=True)
+        results, found = self._observe(lambda: self.plan.replay(self.passed), retain=True)
         tolerance = Tolerance(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
         if isinstance(found.error, FailedCheck) and expected.error is not None:
             self.snapshot.restore()
@@ -176,7 +176,7 @@ class _Verification:
 
     def _name(self, array: Any) -> str:
         for k, leaf in enumerate(self.leaves):
-            if isinstance(leaf, Tensor) and leaf._data is array:
+            if isinstance(leaf, Tensor) and leaf._data is array and k < len(self.passed):
                 return f"argument {k}"
         return self.named().name_of_array(array) or "a captured tensor"
 

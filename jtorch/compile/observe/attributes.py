@@ -37,6 +37,9 @@ from jtorch.compile.observe.kinds import (
 from jtorch.compile.observe.library import read_method, see_objects
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import see_tensor
+from jtorch.eager.tensor import Tensor
+from jtorch.nn.global_hooks import REGISTRATION
+from jtorch.nn.module import Module
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
@@ -293,15 +296,17 @@ def write_attribute(
     if _sets_by_itself(type(owner), name, value is MISSING, base):
         return
     facts = instance_facts(owner) or {}
+    if name in facts.get("_buffers", ()) and kind is Kind.MODULE and not _is_for_buffer(value):
+        return  # its __setattr__ raises
     before = facts.get(name, MISSING)
     for place in ("_parameters", "_buffers", "_modules") if kind is Kind.MODULE else ():
         before = facts.get(place, {}).get(name, before)
-    if before is MISSING and isinstance(value, PLAIN):
-        before = find(owner if kind is Kind.TYPE else type(owner), name)
-        if isinstance(before, types.MemberDescriptorType):
+    if before is MISSING and isinstance(value, (*PLAIN, Tensor)):
+        on_class = find(owner if kind is Kind.TYPE else type(owner), name)
+        if isinstance(on_class, types.MemberDescriptorType):
             before = getattr(owner, name, MISSING)
-        elif kind is not Kind.TYPE:
-            before = MISSING
+        elif kind is Kind.TYPE and isinstance(value, PLAIN):
+            before = on_class
     observer.write(frame, owner, name, before, value, _place(owner, name, value, base))
 
 
@@ -342,10 +347,18 @@ def _place(owner: Any, name: str, value: Any, base: bool) -> Place | None:
         return None
     if kind is not Kind.MODULE:
         return Place(facts, name)
-    registered = any(name in facts.get(place, ()) for place in ("_parameters", "_buffers", "_modules"))
+    registered = any(name in facts.get(place, ()) for place in ("_parameters", "_modules"))
     if registered or name == "training" or type(value).__name__ in ("Parameter", "Buffer"):
         return None
-    return Place(facts, name, of_module=True)
+    buffers = facts.get("_buffers", {})
+    if name in buffers and REGISTRATION["buffer"]:  # hooks see what is set, and may exchange it
+        return None
+    return Place(buffers if name in buffers else facts, name, of_module=True)
+
+
+def _is_for_buffer(value: Any) -> bool:
+    """Whether a module takes ``value`` for a registered buffer, or forgets that one for it."""
+    return value is MISSING or value is None or isinstance(value, (Tensor, Module))
 
 
 def _is_usual(method: Any) -> bool:

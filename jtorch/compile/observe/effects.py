@@ -5,7 +5,8 @@ ends. A replay does it again after its kernels have run: what was written is one
 
 A number that a function reads and then replaces is a count of something. A guard on it would have each call
 recorded; so it is recorded once more with the number as an input that each call reads (``Counting``), unless
-its digits are needed.
+its digits are needed. A tensor that is read and then replaced by another (``self.h = self.cell(x, self.h)``)
+becomes an argument that nobody passes (``Replacing``), with all the guards that arguments have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.guards import MISSING, PLAIN, told
+from jtorch.compile.observe.guards import GONE, MISSING, PLAIN, told
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.core import watch
 from jtorch.core.errors import Restart
@@ -27,6 +28,15 @@ from jtorch.eager.tensor import Tensor
 
 class Counting(Restart):
     """The function replaces the number at ``place``, which it has read: record it with that as an input."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+class Replacing(Restart):
+    """The function puts another tensor at ``place``, whose tensor it has read: record it with that one as
+    one more argument, which each call finds there."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
@@ -65,6 +75,13 @@ class Place:
         if isinstance(self.container, dict):
             return dict.get(self.container, self.key, MISSING)
         return self.container[self.key]
+
+    def find(self) -> Any:
+        """What is there, or MISSING."""
+        try:
+            return self.get()
+        except GONE:
+            return MISSING
 
     def put(self, value: Any) -> None:
         before = self.get() if self.of_module else value

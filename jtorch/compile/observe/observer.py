@@ -45,6 +45,7 @@ from jtorch.compile.observe.effects import (
     End,
     Filling,
     Place,
+    Replacing,
     Slot,
     may_be_written,
 )  # fmt: skip
@@ -561,6 +562,8 @@ class Observer:
         if not (self.is_itself(after) or may_be_written(after)):
             return False
         fresh = place.identity not in self.effects.known
+        if fresh and before is after and isinstance(after, Tensor):  # self.steps += 1
+            return False
         if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
             if not self._has_read(place):  # a guard has it there before each call
                 self.effects.write(place, after, changes=False)
@@ -568,6 +571,8 @@ class Observer:
         counts = _is_count(before, after) and place.identity not in self.effects.plain
         if fresh and counts and self._has_read(place):
             raise Counting(place)
+        if fresh and _is_replaced(before, after) and self._has_read(place):
+            raise Replacing(place)
         known = self.reads.get((ItemRead, id(place.container), (type(place.key), place.key)))
         if known is not None:  # an attribute of a module, of which others would be told at each call
             known.guarded = True
@@ -661,6 +666,11 @@ def _is_count(before: Any, after: Any) -> bool:
     if type(before) not in (int, float):
         return False
     return type(after) is type(before) or issubclass(type(after), Scalar)
+
+
+def _is_replaced(before: Any, after: Any) -> bool:
+    """A tensor whose place another one takes."""
+    return type(before) is Tensor and type(before._data) is np.ndarray and isinstance(after, Tensor)
 
 
 def check_reads(reads: Iterable[Read], name: str) -> None:

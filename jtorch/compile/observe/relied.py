@@ -14,7 +14,8 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from jtorch.compile.observe.guards import MISSING, Read, contents, same
 from jtorch.compile.observe.kinds import is_users
 from jtorch.core import watch
+from jtorch.eager.tensor import Tensor
 from jtorch.nn.changes import Changeable
 from jtorch.nn.hook_methods import HOOKS, Hooked
 from jtorch.nn.module import Module
@@ -53,20 +55,35 @@ class ReadFact:
 
 
 class EntriesFact:
-    """A container has the entries that it has now."""
+    """A container has the entries that it has now; under ``replaced``, which each replay writes anew, tensors
+    of the same kind."""
 
-    def __init__(self, container: Any, what: str) -> None:
-        self.container, self.what = container, what
-        self.before = contents(container)
+    def __init__(self, container: Any, what: str, replaced: frozenset[Any] = frozenset()) -> None:
+        self.container, self.what, self.replaced = container, what, replaced
+        self.before = self._now()
 
     def concerns(self, key: Any) -> bool:
         return True
 
     def holds(self, key: Any) -> bool:
-        return same(contents(self.container), self.before)
+        return same(self._now(), self.before)
 
     def label(self, key: Any) -> str:
         return self.what
+
+    def _now(self) -> tuple:
+        if not self.replaced:
+            return contents(self.container)
+        entries = self.container.items()
+        return tuple((k, _kind(v) if k in self.replaced else v) for k, v in entries)
+
+
+def _kind(value: Any) -> Any:
+    """What code of the library's may see of a tensor without reading elements."""
+    if not isinstance(value, Tensor):
+        return value
+    data = value._data
+    return type(value), data.shape, data.strides, data.dtype.str, value._requires_grad, value._node is None
 
 
 class ModuleFact:
@@ -136,11 +153,13 @@ class Relied:
 def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]) -> list[watch.Fact]:
     """All of it, as it is now that the recording has ended, with the ``arrays`` that it captured."""
     found: list[watch.Fact] = [ReadFact(read) for read in reads if not read.guarded]
-    found += map(ArrayFact, arrays)
+    captured = {id(array): array for array in arrays}
+    found += map(ArrayFact, captured.values())
     relied = observer.relied
     whole = {id(module) for module in _trees(relied.handed.values(), observer)}
     for module in _trees([*relied.met.values(), *relied.handed.values()], observer):
-        found += facts_of_module(module, id(module) in whole)
+        seen = {} if id(module) in whole else _replaced(observer, module, captured)
+        found += facts_of_module(module, id(module) in whole, seen)
     roots = [value for value in observer.outside.values() if isinstance(value, Optimizer)]
     held: list[Any] = [part for o in roots for part in (o.param_groups, o.state)]
     held += [
@@ -150,12 +169,26 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     return found
 
 
-def facts_of_module(module: Any, whole: bool = False) -> Iterator[watch.Fact]:
-    """What code of the library's may read of a module, or all that it holds."""
+def facts_of_module(
+    module: Any, whole: bool = False, replaced: Mapping[str, frozenset[Any]] = MappingProxyType({})
+) -> Iterator[watch.Fact]:
+    """What code of the library's may read of a module, or all that it holds; ``replaced`` are keys of its
+    containers, see ``EntriesFact``."""
     yield ModuleFact(module, None if whole else _names_of(type(module)))
     for place in _CONTAINERS:
         if (container := module.__dict__.get(place)) is not None:
-            yield EntriesFact(container, f"the {place[1:]} of a {type(module).__name__}")
+            what = f"the {place[1:]} of a {type(module).__name__}"
+            yield EntriesFact(container, what, replaced.get(place, frozenset()))
+
+
+def _replaced(observer: Any, module: Any, captured: Mapping[int, Any]) -> dict[str, frozenset[Any]]:
+    """The buffers of a module that a replay writes, and whose value before counts by guards of its own, or
+    not at all: code of the library's, which is not watched, has not computed with it."""
+    container = module.__dict__.get("_buffers")
+    keys = {place.key for place in observer.effects.places if place.container is container}
+    guarded = {read.key for read in observer.reads.values() if read.container is container and read.guarded}
+    unseen = {key for key in keys if id(getattr(container.get(key), "_data", None)) not in captured}
+    return {"_buffers": frozenset(keys & (guarded | unseen))}
 
 
 def _trees(modules: Iterable[Any], observer: Any) -> Iterator[Any]:

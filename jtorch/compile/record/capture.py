@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe
-from jtorch.compile.observe.effects import Counting, Filling, Place
+from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
@@ -38,7 +38,7 @@ from jtorch.compile.record.shared_memory import MemoryShared
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
-from jtorch.compile.record.tree import flatten, rebuild
+from jtorch.compile.record.tree import Leaves, flatten, rebuild
 from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.errors import NOT_THE_USERS, CompileError, instruction_of, line_of
@@ -79,6 +79,7 @@ class Capture:
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
     windows: list[np.ndarray] = field(default_factory=list)  # outside arrays that are views of inputs
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
+    replaced: list[Place] = field(default_factory=list)  # whose tensors are arguments after those passed
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
     changes: list[Change] = field(default_factory=list)  # what it changes in lists and dicts passed to it
@@ -89,6 +90,11 @@ class Capture:
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
     relied: list[Any] = field(default_factory=list)  # what others tell of, see ``relied``
     subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to that
+
+    def whole(self, leaves: Iterable[Any]) -> list[Any]:
+        """The arguments of a call that passes ``leaves`` now: those, and what it finds at the places whose
+        tensors it replaces."""
+        return with_replaced(leaves, self.replaced)
 
     def open(self, returned: Any, containers: Sequence[Any] = ()) -> tuple[list[Any], Any]:
         """Leaves and structure of what a call returned and wrote into the ``containers`` of its arguments,
@@ -104,6 +110,11 @@ class Capture:
     def needs_containers(self) -> bool:
         """Whether a replay changes or returns containers of its arguments."""
         return bool(self.changes) or any(isinstance(r, Container) for r in self.results)
+
+
+def with_replaced(leaves: Iterable[Any], places: Iterable[Place]) -> list[Any]:
+    """``leaves`` and the tensors that are at ``places``."""
+    return Leaves((*leaves, *(place.find() for place in places)), getattr(leaves, "containers", []))
 
 
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
@@ -123,6 +134,7 @@ def _captured(
 ) -> Capture:
     fixed: frozenset[int] = frozenset()
     counts: dict[Any, Place] = {}
+    replaced: dict[Any, Place] = {}  # places of tensors that the function replaces
     digits: set[Any] = set()  # places of numbers that the function counts on, and must know
     wholes: dict[int, Any] = {}  # memory of which several tensors are views, and that is written
     log: list[Any] = []
@@ -133,7 +145,7 @@ def _captured(
         observer.may_refill = refills < _REFILLS
         try:
             made = _capture(
-                function, leaves, structure, context, observer, fixed, counts, digits, log, wholes
+                function, leaves, structure, context, observer, fixed, counts, replaced, digits, log, wholes
             )
             callees.hand_over(log)
             captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
@@ -141,14 +153,17 @@ def _captured(
             made.relied = relied_on(observer, made.plain, captured)
             return made
         except ArgumentReached as found:  # the function also holds this argument: record with it as captured
-            array = leaves[found.place]._data
-            fixed |= {k for k, a in enumerate(leaves) if isinstance(a, Tensor) and a._data is array}
+            whole = with_replaced(leaves, replaced.values())
+            array = whole[found.place]._data
+            fixed |= {k for k, a in enumerate(whole) if isinstance(a, Tensor) and a._data is array}
         except MemoryShared as found:
             wholes[id(found.whole)] = found.whole
         except Filled:
             refills += 1
         except Counting as found:
             counts[found.place.identity] = found.place
+        except Replacing as found:
+            replaced[found.place.identity] = found.place
         except Digits as found:
             digits |= {place.identity for place in found.places}
             counts = {identity: place for identity, place in counts.items() if identity not in digits}
@@ -174,13 +189,14 @@ _ATTEMPTS = 250  # each finds an argument or a number more
 
 def _capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, observer: Observer,
-    fixed: frozenset[int], counts: dict[Any, Place], digits: set[Any], log: list[Any],
-    wholes: dict[int, Any],
+    fixed: frozenset[int], counts: dict[Any, Place], replaced: dict[Any, Place], digits: set[Any],
+    log: list[Any], wholes: dict[int, Any],
 ) -> Capture:  # fmt: skip
     name = observer.name
     tracer = Tracer(name)
     tracer.log, tracer.plain_effects, tracer.wholes = log, observer.effects, wholes
     probe.check()
+    n_passed, leaves = len(leaves), with_replaced(leaves, replaced.values())
     traced = _traced_arguments(tracer, leaves, fixed)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
@@ -197,6 +213,8 @@ def _capture(
     with _taken_back(tracer, observer) as changed:
         for place in counts.values():
             observer.effects.replace(place, tracer.number(place))
+        for k, place in enumerate(replaced.values(), n_passed):
+            observer.effects.replace(place, arguments[k])
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.moved.set(tracer.moved)
         watch.journal.set(observer.journal)
@@ -213,7 +231,7 @@ def _capture(
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.effects.advances, made.journal = tracer.advances, observer.journal
-    made.places, made.fixed = tracer.places, fixed
+    made.places, made.fixed, made.replaced = tracer.places, fixed, list(replaced.values())
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     _check_generators(tracer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class Snapshot:
     """The parameters, buffers, optimizer state, gradients, arguments and generators before one call."""
 
     def __init__(self, capture: Any, leaves: list[Any]) -> None:
+        leaves = capture.whole(leaves)
         self.arrays = _arrays(capture.inputs, leaves)
         self.before = [np.array(a) for a in self.arrays]
         self.tensors = _tensors(capture, leaves)
@@ -94,9 +95,10 @@ def _grad_array(tensor: Tensor) -> np.ndarray | None:
     return None if grad is None else grad._data
 
 
-def graph_arguments(inputs: Iterable[Input], leaves: list[Any]) -> list[np.ndarray]:
+def graph_arguments(capture: Any, leaves: Sequence[Any]) -> list[np.ndarray]:
     """What the inputs of a plan's graph are now, for a call with ``leaves``."""
-    return [np.array(_value(entry, leaves), entry.var.dtype, order="C") for entry in inputs]
+    whole = capture.whole(leaves)
+    return [np.array(_value(entry, whole), entry.var.dtype, order="C") for entry in capture.inputs]
 
 
 def _value(entry: Input, leaves: list[Any]) -> Any:

@@ -159,10 +159,13 @@ class _Caller:
             "and (not plan.news or plan.is_as_before())",
             state=True,
         )
-        n = len(self.leaves)
+        replaced = self.plan.capture.replaced
+        n = len(self.leaves) - len(replaced)
         self.miss_unless(f"len(leaves) == {n}")
         if n:
             self.add(f"{''.join(f'a{k}, ' for k in range(n))}= leaves")
+        for k, place in enumerate(replaced, n):
+            self.add(f"a{k} = {self.name('h', place.find)}()")
         first: dict[int, int] = {}
         for k, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor):
@@ -437,7 +440,7 @@ class _Caller:
             arrays = "".join(f"r{k}, " for k in range(n, n + self.plan.backward.n_saved))
             tensors = "".join(f"{v}, " for v in values)
             self.add(f"results = [{tensors}]")
-            if any(type(leaf) is Lent for leaf in self.leaves):
+            if self.plan.capture.replaced or any(type(leaf) is Lent for leaf in self.leaves):
                 self.add(f"leaves = ({''.join(f'a{k}, ' for k in range(len(self.leaves)))})")
             self.add(f"attach(leaves, results, [{arrays}])")
             return self._finished("unflatten(structure, results)")

@@ -97,7 +97,7 @@ class CompiledPlan:
         self, capture: Capture, leaves: list[Any], context: Context, timings: Timings,
         target: Target,
     ) -> None:  # fmt: skip
-        self.capture = capture
+        self.capture, leaves = capture, capture.whole(leaves)
         self.timings = timings
         self.gradients = Gradients()
         self.clock = Clock()
@@ -171,6 +171,7 @@ class CompiledPlan:
         subscribes anew."""
         if not self.news or not self.same_program(capture):
             return False
+        leaves = capture.whole(leaves)
         if not all(map(alike, self.statics, _statics(leaves))):
             return False
         call = caller.make(self, leaves, context)
@@ -227,6 +228,7 @@ def _facts(capture: Capture) -> tuple:
         [(type(place), id(place.container), compared(place.key)) for place in capture.written],
         [*map(compared, capture.constants)],
         [change.facts() for change in capture.changes],
+        [place.identity for place in capture.replaced],
         ([*map(id, capture.windows)], capture.fixed, capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
         [(named(t), named(grad)) for t, grad in effects.shared_grads],
