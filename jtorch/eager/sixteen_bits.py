@@ -24,12 +24,12 @@ _CAST = BY_NAME["cast"]
 
 def any_half(*values: Any) -> bool:
     """Whether one of these raw values has 16 bits."""
-    return any(getattr(v, "dtype", None) in HALVES for v in values)
+    return any(map(is_half, values))
 
 
 def is_half(x: Any, *others: Any) -> bool:
     """Whether ``x`` has 16 bits: a layer's parameters may be wider."""
-    return getattr(x, "dtype", None) in HALVES
+    return getattr(x, "dtype", None) in HALVES and not isinstance(x, np.generic)  # which is a number
 
 
 def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str, Any]) -> Any:
@@ -38,6 +38,7 @@ def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str
     To the common dtype, or of ``op.like_first`` to that of the first argument, where a layer's parameters are
     wider, and its other outputs (the statistics of a batch) stay wide.
     """
+    arguments = tuple(wrap(v) if isinstance(v, np.ndarray) else v for v in arguments)
     tensors = [t for t in arguments if isinstance(t, Tensor)]
     target = dt.promote((t._data.dtype, t._data.ndim) for t in tensors[: 1 if op.like_first else None])
     if target in HALVES and not op.like_first:
