@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jtorch.compile.observe import user_attributes
-from jtorch.compile.observe.effects import Place, Slot
+from jtorch.compile.observe.effects import Kept, Place, Slot
 from jtorch.compile.observe.fact_guards import FlagsRead
 from jtorch.compile.observe.guards import (
     MISSING,
@@ -35,7 +35,7 @@ from jtorch.compile.observe.kinds import (
     origin_of,
 )
 from jtorch.compile.observe.library import read_method, see_objects
-from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.observer import Observer, source_of
 from jtorch.compile.observe.questions import see_tensor
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.global_hooks import REGISTRATION
@@ -54,6 +54,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     """``owner.name`` is about to be read."""
     owner = origin_of(owner, name)
     kind = kind_of(type(owner))
+    if kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE):
+        _note_kept(observer, frame, owner, name)
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
         owner = owner.__func__
     observer.see_class(frame, owner)
@@ -97,6 +99,15 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         _read_instance(observer, frame, owner, name)
     elif kind in (Kind.OBJECT, Kind.VALUE) and name not in (instance_facts(owner) or ()):
         _read_class(observer, frame, type(owner), name)
+
+
+def _note_kept(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
+    """Where ``owner.name`` runs a method whose result the object keeps: eager mode does so once."""
+    facts = instance_facts(owner)
+    if facts is None or name in facts or not observer.is_outside(owner):
+        return
+    if isinstance(find(type(owner), name), functools.cached_property):
+        observer.caches.setdefault((id(facts), name), (Kept(facts, name), source_of(frame)))
 
 
 def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:

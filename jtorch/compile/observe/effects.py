@@ -53,6 +53,17 @@ class Filling(Restart):
         self.value = value
 
 
+class Kept:
+    """What ``functools.cached_property`` keeps under ``name`` in the dict of an object, with the interface of
+    what ``functools.cache`` gives."""
+
+    def __init__(self, facts: dict[str, Any], name: str) -> None:
+        self.facts, self.__name__ = facts, name
+
+    def cache_clear(self) -> None:
+        self.facts.pop(self.__name__, None)
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """Something outside that is written: ``container[key]``, which may be the dict of an object; where it is

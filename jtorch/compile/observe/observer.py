@@ -139,7 +139,7 @@ class Observer:
         self.journal = watch.Journal()  # and how those were that changed
         self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
         self.refilled = False  # and whether one did
-        self.caches: dict[int, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
+        self.caches: dict[Any, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
