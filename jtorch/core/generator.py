@@ -10,6 +10,7 @@ import secrets
 from typing import Any
 
 from jtorch.core import devices, watch
+from jtorch.core.errors import user_source
 
 
 class Generator:
@@ -57,7 +58,7 @@ class Generator:
     def move_to(self, position: tuple[int, int]) -> None:
         noted = watch.moved.get()
         if noted is not None:
-            noted.setdefault(id(self), (self, self.position()))
+            noted.setdefault(id(self), (self, self.position(), user_source()))
         self.key, self.call = position
 
 

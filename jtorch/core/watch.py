@@ -217,8 +217,10 @@ def listening() -> Iterator[Listener]:
         del _listeners[id(listener)]
 
 
-# In a thread that records a function: the generators it seeded or gave a state, by id, and where they were.
-moved: ContextVar[dict[int, tuple[Any, tuple[int, int]]] | None] = ContextVar("jtorch_moved", default=None)
+# In a thread that records a function: the generators it seeded or gave a state, by id, where they were, and
+# the line that did it.
+Moved = tuple[Any, tuple[int, int], Any]
+moved: ContextVar[dict[int, Moved] | None] = ContextVar("jtorch_moved", default=None)
 
 
 class Journal:

@@ -562,11 +562,20 @@ def a_function_of_no_module(wrap):
     return wrap(namespace["f"])(t(1))
 
 
-@refused("seeds a random generator")
+@refused(r"test_silent_programs.py:\d+ in f: 'f' seeds a random generator")
 def a_seed_set_inside(wrap):
     def f(x):
         jtorch.manual_seed(3)
         return x + jtorch.rand(2)
+
+    wrap(f)(t(0, 0))
+
+
+@refused(r"test_silent_programs.py:\d+ in f: 'f' seeds a random generator")
+def random_numbers_forked_inside(wrap):
+    def f(x):
+        with jtorch.random.fork_rng():
+            return x + jtorch.rand(2)
 
     wrap(f)(t(0, 0))
 

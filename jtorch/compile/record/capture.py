@@ -489,11 +489,11 @@ def _check_arrays(observer: Observer, name: str, written: list[np.ndarray]) -> N
 
 
 def _undo_seeds(tracer: Tracer, problems: list[str]) -> None:
-    for generator, position in tracer.moved.values():
+    for generator, position, source in tracer.moved.values():
         generator.move_to(position)
         problems.append(
-            f"'{tracer.name}' seeds a random generator or sets its state, which a recording would not do "
-            "again: call manual_seed, set_rng_state and fork_rng outside."
+            f"{source}: '{tracer.name}' seeds a random generator or sets its state, which a recording would "
+            "not do again: call manual_seed, set_rng_state and fork_rng outside."
         )
     tracer.moved.clear()
 

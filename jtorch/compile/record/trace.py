@@ -47,6 +47,7 @@ from jtorch.compile.record.shared_memory import MemoryShared, common_whole, over
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.core import op as op_module
+from jtorch.core import watch
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.eager.evaluate import EAGER
@@ -74,7 +75,7 @@ class Tracer(Evaluator):
         self.windows: dict[int, tuple[np.ndarray, Sym]] = {}  # id of an outside array -> it, as a part of one
         self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
-        self.moved: dict[int, tuple[Any, tuple[int, int]]] = {}  # seeded generators, and where they were
+        self.moved: dict[int, watch.Moved] = {}  # generators that were seeded
         self.scalars: dict[Any, Scalar] = {}
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.advances: dict[int, int] = {}  # id of such a cell -> by how much it moved on
