@@ -198,6 +198,7 @@ class Effects:
         self.written: list[tuple[Place, Any]] = []
         self.plain: set[tuple[int, Any]] = set()  # places of numbers whose digits the function needs
         self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
+        self.stood_in: set[tuple[int, Any]] = set()  # places whose value each call brings as an input
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
         self._undo = ExitStack()  # which goes on where one part cannot be undone
@@ -218,6 +219,7 @@ class Effects:
         """Have the function find ``value`` at ``place``."""
         self._undo.callback(place.snapshot())
         self.known.add(place.identity)
+        self.stood_in.add(place.identity)
         place.put(value)
 
     def undo(self) -> None:

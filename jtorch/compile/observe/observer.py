@@ -564,6 +564,13 @@ class Observer:
         fresh = place.identity not in self.effects.known
         if fresh and before is after and isinstance(after, Tensor):  # self.steps += 1
             return False
+        if (
+            fresh
+            and place.of_module
+            and isinstance(before, Tensor)
+            and before._data.__class__ is not np.ndarray
+        ):
+            return False  # code of the library's put it there, and takes it away again: functional_call
         if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
             if not self._has_read(place):  # a guard has it there before each call
                 self.effects.write(place, after, changes=False)

@@ -158,7 +158,7 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     relied = observer.relied
     whole = {id(module) for module in _trees(relied.handed.values(), observer)}
     for module in _trees([*relied.met.values(), *relied.handed.values()], observer):
-        seen = {} if id(module) in whole else _replaced(observer, module, captured)
+        seen = _replaced(observer, module, captured, id(module) in whole)
         found += facts_of_module(module, id(module) in whole, seen)
     roots = [value for value in observer.outside.values() if isinstance(value, Optimizer)]
     held: list[Any] = [part for o in roots for part in (o.param_groups, o.state)]
@@ -181,11 +181,17 @@ def facts_of_module(
             yield EntriesFact(container, what, replaced.get(place, frozenset()))
 
 
-def _replaced(observer: Any, module: Any, captured: Mapping[int, Any]) -> dict[str, frozenset[Any]]:
+def _replaced(
+    observer: Any, module: Any, captured: Mapping[int, Any], whole: bool
+) -> dict[str, frozenset[Any]]:
     """The buffers of a module that a replay writes, and whose value before counts by guards of its own, or
     not at all: code of the library's, which is not watched, has not computed with it."""
     container = module.__dict__.get("_buffers")
-    keys = {place.key for place in observer.effects.places if place.container is container}
+    places = [place for place in observer.effects.places if place.container is container]
+    if whole:  # whoever read it, unseen, found what stands for the tensor of each call
+        known = frozenset(place.key for place in places if place.identity in observer.effects.stood_in)
+        return {"_buffers": known}
+    keys = {place.key for place in places}
     guarded = {read.key for read in observer.reads.values() if read.container is container and read.guarded}
     unseen = {key for key in keys if id(getattr(container.get(key), "_data", None)) not in captured}
     return {"_buffers": frozenset(keys & (guarded | unseen))}
