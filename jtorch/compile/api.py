@@ -365,6 +365,7 @@ class CompiledFunction(Asks):
             self._forget_oldest()
         self.last_call = LastCall(plan, leaves, structure)
         flat = len(args) == len(leaves) and all(a is given(b) for a, b in zip(args, leaves, strict=True))
+        flat = flat and structure[2][1][1] == ()  # an empty list passed by keyword is no leaf
         if self.verifier is not None and not self.verifier.done_with(plan):
             flat = False
         self._latest = plan if flat else None

@@ -317,3 +317,8 @@ def test_a_hook_that_would_change_one_at_a_later_backward_is_refused():
         batch = {}
         compiled(batch, t(1, grad=True))
         assert batch["g"].tolist() == [1]
+
+
+def test_an_empty_list_passed_by_keyword_alone_is_told_from_none():
+    f = jtorch.compile(lambda x, *, out=None: x * 2 if out is None else x * 3)
+    assert [f(t(1), out=[]).item(), f(t(1)).item(), f(t(1), out=[]).item(), f(t(1)).item()] == [3, 2, 3, 2]
