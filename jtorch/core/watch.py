@@ -65,25 +65,30 @@ def tell(
 ) -> None:
     """``key`` of ``container``, which was ``before``, has been changed. ``holds()`` says whether it is as it
     was, where those who rely on it cannot tell."""
+    if _listeners:  # first: a recording that ends meanwhile is a subscriber before it listens no more
+        for listener in list(_listeners.values()):
+            listener.listen(container, key, before)
     found = _subscribers.get(id(container))
     if found is not None:
         for reference in found:
             subscription = reference()
             if subscription is not None:
                 subscription.hear(id(container), key, holds)
-    if _listeners:
-        for listener in list(_listeners.values()):
-            listener.listen(container, key, before)
+
+
+def is_relied_on(container: Any) -> bool:
+    """Whether anybody might want to be told of ``container``."""
+    return bool(_listeners) or id(container) in _subscribers
 
 
 def tell_all(what: str, holds: Callable[[], bool] = lambda: False) -> None:
     """Something that any plan may rely on has changed; ``holds()`` says whether it is as it was."""
+    for listener in list(_listeners.values()):
+        listener.listen(None, what, MISSING)
     for reference in list(_everyone.values()):
         subscription = reference()
         if subscription is not None and not holds():
             subscription.news.setdefault((0, what), (holds, what))
-    for listener in list(_listeners.values()):
-        listener.listen(None, what, MISSING)
 
 
 class Subscription:
@@ -157,6 +162,15 @@ class Subscription:
         for identity, told in news:
             self.news.setdefault(identity, told)
         return False
+
+    def forget(self, listener: Listener) -> None:
+        """What ``listener`` has heard is known to be as it was."""
+        told = {
+            (0 if container is None else id(container), key) for container, key, _ in listener.heard.values()
+        }
+        for identity in list(self.news):
+            if identity[:2] in told:
+                self.news.pop(identity, None)
 
     def told(self) -> list[str]:
         """What was told and is not as it was, in words."""

@@ -31,7 +31,6 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for name, t in (("t1", t1), ("t2", t2)):
         if any(all(r is not ours for ours in t._cell) for r in weakref.getweakrefs(t)):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
-        watch.tell(t._data)
     edges = [(t, node) for name, t in (("t1", t1), ("t2", t2)) for node in _users(t, name)]
     for t, node in edges:
         poisoned = Poisoned((), None, (), (t._data.shape, t._data.dtype))
@@ -46,6 +45,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
             elif hasattr(t, name):
                 delattr(t, name)
     _list_anew(t1, t2)
+    for t in (t1, t2):
+        watch.tell(t._data)
 
 
 class Poisoned(Node):

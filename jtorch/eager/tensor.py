@@ -214,8 +214,9 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             put = partial(setattr, self, "_requires_grad")
             noting.note(self, self, "requires_grad", lambda: self._requires_grad, put)
         if self._requires_grad != bool(requires_grad):
+            told = _teller(self)
             self._requires_grad = bool(requires_grad)
-            watch.tell(self._data, "requires_grad", holds=_has(self, "_requires_grad", not requires_grad))
+            told()
         return self
 
     @property
@@ -282,7 +283,9 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         """Take this very tensor off the tape. Raises RuntimeError for a view."""
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        told = _teller(self)
         self._node, self._requires_grad, self._index = None, False, 0
+        told()
         return self
 
     @property
@@ -300,8 +303,9 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             )
         if self._data is not value._data:
             op_module.CONTEXT.get().evaluator.rebinding(self)
-        before, self._data = self._data, value._data
-        watch.tell(before, "data", holds=_has(self, "_data", before))
+        told = _teller(self)
+        self._data = value._data
+        told()
 
     @property
     def output_nr(self) -> int:
@@ -330,7 +334,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             return self._node.register_tensor_hook(_on_output(hook, self._index))
-        self._hooks, handle = add_hook(self._hooks, hook, partial(watch.tell, self._data, "hooks"))
+        self._hooks, handle = add_hook(self._hooks, hook, _hooks_teller(self))
         return handle
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
@@ -341,9 +345,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        self._hooks, handle = add_hook(
-            self._hooks, PostAccumulate(hook), partial(watch.tell, self._data, "hooks")
-        )
+        self._hooks, handle = add_hook(self._hooks, PostAccumulate(hook), _hooks_teller(self))
         return handle
 
     # -- out to Python and NumPy -------------------------------------------------------------------------
@@ -437,10 +439,38 @@ def _concrete(tensor: Tensor, wanted_by: str) -> np.ndarray:
     return data.concrete(wanted_by)
 
 
-def _has(tensor: Tensor, name: str, value: Any) -> Callable[[], bool]:
-    """Whether the slot ``name`` of a tensor holds ``value``, for who asks later."""
+def _teller(tensor: Tensor) -> Callable[[], None]:
+    """What tells, once it is done, of a change to what plans rely on of a tensor. It is as it was where its
+    memory, its ``requires_grad`` and its hooks all are: each may change while another is put aside."""
+    array = tensor._data
+    if not watch.is_relied_on(array):
+        return _nobody
+    reference, before = weakref.ref(tensor), _facts_of(tensor)
+
+    def as_before() -> bool:
+        now = reference()
+        return now is not None and now._data is array and _facts_of(now) == before
+
+    return partial(watch.tell, array, ("tensor", id(tensor)), holds=as_before)
+
+
+def _nobody() -> None:
+    """Nobody relies on it."""
+
+
+def _facts_of(tensor: Tensor) -> tuple[bool, bool, dict[int, Any]]:
+    return tensor._requires_grad, tensor._node is None, dict(tensor._hooks or {})
+
+
+def _hooks_teller(tensor: Tensor) -> Callable[[], None]:
+    """What tells that a hook of a tensor came or went."""
     reference = weakref.ref(tensor)
-    return lambda: getattr(reference(), name, None) is value
+
+    def tell() -> None:
+        if (now := reference()) is not None:
+            watch.tell(now._data, "hooks")
+
+    return tell
 
 
 def _on_output(hook: Callable, index: int) -> Callable:

@@ -145,6 +145,7 @@ class Module(Changeable, Hooked):
                 del place[name]
                 watch.tell(place, name)
         self._non_persistent_buffers_set.discard(name)
+        watch.tell(self.__dict__, "_non_persistent_buffers_set")
 
     def __delattr__(self, name: str) -> None:
         for place in (self._parameters, self._buffers, self._modules):
@@ -152,6 +153,7 @@ class Module(Changeable, Hooked):
                 del place[name]
                 self._non_persistent_buffers_set.discard(name)
                 watch.tell(place)
+                watch.tell(self.__dict__, "_non_persistent_buffers_set")
                 break
         else:
             watch.note_attribute(self, name)
@@ -196,6 +198,7 @@ class Module(Changeable, Hooked):
         else:
             self._non_persistent_buffers_set.add(name)
         watch.tell(self._buffers)
+        watch.tell(self.__dict__, "_non_persistent_buffers_set")
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under ``name``."""

@@ -421,3 +421,50 @@ def test_plans_that_are_gone_are_told_nothing():
         del g, other
     gc.collect()
     assert len(watch._subscribers) <= subscribed
+
+
+def test_what_is_put_back_alone_is_not_all_that_changed():
+    """Another tensor over the same memory, a flag or a hook that changed while the memory lay elsewhere, which
+    buffers are saved: each is a change of its own."""
+    failures = []
+
+    def compare(what, function, change):
+        f = jtorch.compile(function)
+        x = jtorch.ones(3)
+        f(x)
+        change()
+        got, want = f(x), function(x)
+        if got.requires_grad is not want.requires_grad or not jtorch.equal(got.detach(), want.detach()):
+            failures.append(f"{what}: {got}, want {want}")
+
+    w, v, u, k = (jtorch.ones(3, requires_grad=True) for _ in range(4))
+    twin, other = w.detach(), v.detach()
+
+    def by_a_twin():
+        twin.requires_grad_(True)
+        w.requires_grad_(False)
+        twin.requires_grad_(False)
+
+    def memory_of_a_twin():
+        data = other.data
+        other.data = jtorch.zeros(3)
+        v.data = jtorch.full((3,), 5.0)
+        other.data = data
+
+    def while_elsewhere():
+        data = u.data
+        u.data = jtorch.zeros(3)
+        u.requires_grad_(False)
+        u.data = data
+
+    compare("a twin's flag", lambda x: (x * w).sum(), by_a_twin)
+    compare("a twin's memory", lambda x: (x * v).sum(), memory_of_a_twin)
+    compare("a flag while the memory is elsewhere", lambda x: (x * u).sum(), while_elsewhere)
+    compare("detach_", lambda x: (x * k).sum(), lambda: k.detach_())
+    net = nn.BatchNorm1d(3)
+    compare(
+        "a buffer that is not saved",
+        lambda x: x * len(net.state_dict()),
+        lambda: net.register_buffer("running_mean", net.running_mean, persistent=False),
+    )
+    assert not failures, "\n".join(failures)

@@ -21,6 +21,7 @@ from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.record.returned import Output
 from jtorch.compile.record.snapshot import Snapshot, graph_arguments
 from jtorch.compile.run.caller import MISS
+from jtorch.core import watch
 from jtorch.core.errors import CompileError, FailedCheck, OtherBranch, VerifyError
 from jtorch.eager import engine
 from jtorch.eager.tensor import Tensor, wrap
@@ -79,11 +80,11 @@ class _Verification:
 
     def run(self, eager: Callable[[], Any]) -> Any:
         inputs = graph_arguments(self.plan.capture, self.passed)
-        current = not self.plan.news
-        _, expected = self._observe(eager, retain=False)
-        self.snapshot.restore()
-        if current and self.plan.capture.written:  # what eager mode changed is as it was
-            self.plan.news.clear()
+        with watch.listening() as listener:
+            _, expected = self._observe(eager, retain=False)
+            self.snapshot.restore()
+        if self.plan.capture.written:  # what eager mode changed is as it was
+            self.plan.subscription.forget(listener)
         results, found = self._observe(lambda: self.plan.replay(self.passed), retain=True)
         tolerance = Tolerance(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
         if isinstance(found.error, FailedCheck) and expected.error is not None:

@@ -34,6 +34,7 @@ _OF_EACH = frozenset({
     *HOOKS, *_CONTAINERS, "training", "forward", "_hooked", "_is_full_backward_hook", "_compiled_call_impl",
     "_non_persistent_buffers_set",
 })  # fmt: skip
+_COMPARED_INSIDE = frozenset({*HOOKS, "_non_persistent_buffers_set"})  # others change in place, too
 _BASES = (Module, Changeable, Hooked, object)  # what these read is said above
 _TELLING = (watch.Dict, watch.List, watch.DefaultDict)
 
@@ -114,7 +115,10 @@ class ModuleFact:
 
     def _now(self, name: str) -> Any:
         value = self.container.get(name, MISSING)
-        return contents(value) if name in HOOKS and isinstance(value, dict) else value
+        inner = name in _COMPARED_INSIDE and isinstance(value, (dict, set))
+        return (
+            tuple(sorted(value)) if isinstance(value, set) and inner else contents(value) if inner else value
+        )
 
 
 class ArrayFact:
