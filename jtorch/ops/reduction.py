@@ -224,7 +224,7 @@ def std(xp, x, *, axis, keepdims, correction):
             return xp.sqrt(variance)
     scale = _power_of_two(xp, x, axis)
     root = xp.sqrt(_variance(xp, x * scale, axis, keepdims, correction))
-    return root / (scale if keepdims else xp.reshape(scale, shape=tuple(root.shape)))
+    return root / (scale if keepdims else xp.squeeze(scale, axes=axis))
 
 
 def _power_of_two(xp, x, axis):
@@ -234,11 +234,8 @@ def _power_of_two(xp, x, axis):
         (2.0**60, 2.0**-50, 2.0**100) if x.dtype.itemsize < 8 else (2.0**500, 2.0**-500, 2.0**800)
     )
     top = xp.max(xp.abs(x), axis=axis, keepdims=True)
-    return xp.where(
-        xp.gt(top, high),
-        1.0 / change,
-        xp.where(xp.lt(top, low), change, xp.full(1.0, shape=tuple(top.shape), dtype=x.dtype)),
-    )
+    one = xp.maximum(xp.minimum(top, 1.0), 1.0)  # which lies in memory as ``top`` does; NaN where that is
+    return xp.where(xp.gt(top, high), 1.0 / change, xp.where(xp.lt(top, low), change, one))
 
 
 @std.vjp

@@ -350,11 +350,6 @@ def test_a_leaked_value_says_so():
         found.traceback[-1].frame.f_locals["doubled"] + 1
 
 
-def test_a_numpy_argument_is_an_error():
-    with pytest.raises(CompileError, match="from_numpy"):
-        jtorch.compile(lambda x: x)(np.ones(3))
-
-
 def test_an_exception_keeps_what_was_done_before_it():
     w = jtorch.ones(3, requires_grad=True)
 

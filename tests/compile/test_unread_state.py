@@ -424,8 +424,8 @@ def test_plans_that_are_gone_are_told_nothing():
 
 
 def test_what_is_put_back_alone_is_not_all_that_changed():
-    """Another tensor over the same memory, a flag or a hook that changed while the memory lay elsewhere, which
-    buffers are saved: each is a change of its own."""
+    """Another tensor over the same memory, a flag or a hook that changed while the memory lay elsewhere,
+    which buffers are saved: each is a change of its own."""
     failures = []
 
     def compare(what, function, change):

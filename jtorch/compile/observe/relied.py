@@ -115,10 +115,8 @@ class ModuleFact:
 
     def _now(self, name: str) -> Any:
         value = self.container.get(name, MISSING)
-        inner = name in _COMPARED_INSIDE and isinstance(value, (dict, set))
-        return (
-            tuple(sorted(value)) if isinstance(value, set) and inner else contents(value) if inner else value
-        )
+        inside = name in _COMPARED_INSIDE and isinstance(value, (dict, set))
+        return contents(value) if inside else value
 
 
 class ArrayFact:

@@ -201,25 +201,3 @@ def test_settings_of_the_interpreter_are_guarded(name):
         assert f(t(1)).item() == pytest.approx(get())
     finally:
         put(before)
-
-
-def _appends(x, kept):
-    kept.append(x)
-    return x
-
-
-def _assigns(x, kept):
-    kept[0] = x
-    return x
-
-
-@pytest.mark.parametrize("f", [_appends, _assigns])
-def test_an_argument_that_is_changed_names_the_line(f):
-    line = f.__code__.co_firstlineno + 1
-    with pytest.raises(CompileError, match=rf"test_observe\.py:{line} in {f.__name__}: "):
-        jtorch.compile(f)(t(1), [t(2)])
-
-
-def test_an_array_as_an_argument_names_the_line():
-    with pytest.raises(CompileError, match=r"test_observe\.py:\d+ in test_an_array.*NumPy array"):
-        jtorch.compile(lambda x: x)(np.ones(2))
