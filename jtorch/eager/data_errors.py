@@ -75,13 +75,21 @@ _LIMITS = {d.numpy: float(ml_dtypes.finfo(d.numpy).max) for d in (dt.float16, dt
 _LIMITS |= {np.dtype(f"{kind}{n}"): int(np.iinfo(f"{kind}{n}").max) for kind in "iu" for n in (1, 2, 4, 8)}
 
 
+def number_type(value: Any) -> type:
+    """The type of a number, or of the one that what a recording handles stands for."""
+    return type(getattr(value, "as_runtime_scalar", value))
+
+
 def check_number(value: Any, dtype: np.dtype) -> None:
     """Raise PyTorch's error for a finite number that no element of ``dtype`` can be: as the fill value of a
     mask, -1e9 would be -inf in float16."""
-    if value.__class__ not in (int, float) or -128 <= value <= 127:  # nearly all that fill anything
+    if value.__class__ in (int, float):
+        if -128 <= value <= 127:  # nearly all that fill anything
+            return
+    elif number_type(value) not in (int, float):
         return
     limit = _LIMITS.get(dtype)
-    if limit is None or not math.isfinite(value) or -limit - (dtype.kind == "i") <= value <= limit:
+    if limit is None or -limit - (dtype.kind == "i") <= value <= limit or not math.isfinite(value):
         return
     name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
     raise RuntimeError(f"value cannot be converted to type {name} without overflow")

@@ -14,6 +14,7 @@ from jtorch.core.early import factor_first
 from jtorch.core.op import BY_NAME
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY, public_function, raw
+from jtorch.eager.data_errors import number_type
 from jtorch.eager.inplace import in_place, in_place_function
 from jtorch.eager.messages import check_tensors, long_name
 from jtorch.eager.sixteen_bits import any_half, in_float32, is_half, through_float32
@@ -61,9 +62,10 @@ def _with_factor(function: Callable, first: Any, second: Any, alpha: Any) -> Ten
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     tensors = [t for t in (input, other) if isinstance(t, Tensor)]
     kinds = {t._data.dtype.kind for t in tensors}
-    if alpha.__class__ is bool and kinds != {"b"}:
+    kind = number_type(alpha)
+    if kind is bool and kinds != {"b"}:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if alpha.__class__ is float and kinds <= set("iub"):
+    if kind is float and kinds <= set("iub"):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return other * alpha
 

@@ -15,7 +15,7 @@ import numpy as np
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import bool_
 from jtorch.eager.binding import APPLY
-from jtorch.eager.data_errors import check_number
+from jtorch.eager.data_errors import check_number, number_type
 from jtorch.eager.functions.places import dtype_name
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor, _concrete, wrap
@@ -35,7 +35,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
                 "dimension(s)."
             )
         value = value.to(input.dtype)
-    elif not input.is_floating_point() and isinstance(value, float):
+    elif not input.is_floating_point() and issubclass(number_type(value), float):
         if input.dtype is not bool_ and (value != int(value) if math.isfinite(value) else True):
             raise RuntimeError(f"value cannot be converted to type {input.dtype.name}_t without overflow")
         value = bool(value) if input.dtype is bool_ else int(value)

@@ -57,7 +57,8 @@ def select(x: Array, *, axis: int, index: int) -> Array:
 
 
 def slice(x: Array, *, start: Shape, stop: Shape, step: Shape) -> Array:
-    return x[(*map(_slice, start, stop, step), ...)]  # with no axes it would be a scalar, not a view
+    index: Any = (*map(_slice, start, stop, step), ...)  # with no axes it would be a scalar, not a view
+    return x[index]
 
 
 def slice_put(x: Array, value: Array, *, start: Shape, stop: Shape, step: Shape) -> Array:
