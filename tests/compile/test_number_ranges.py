@@ -19,7 +19,7 @@ NUMBERS = (1.0, 2.7, 1e6, 65519.0, 1e39, -1.0, 3, 300, -1)
 def _outcome(function, x, k):
     try:
         found = function(x, k)
-    except RuntimeError as error:
+    except (RuntimeError, OverflowError) as error:
         return str(error)
     return found.dtype, found.tolist()
 
