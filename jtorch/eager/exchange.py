@@ -15,6 +15,7 @@ import numpy as np
 
 from jtorch.core import devices
 from jtorch.core import dtypes as dt
+from jtorch.core.op import CONTEXT
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import tensor_of
 from jtorch.eager.tensor import Tensor, _concrete, wrap
@@ -39,8 +40,6 @@ def from_numpy(array: np.ndarray) -> Tensor:
         kind = type(array)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise TypeError(f"expected np.ndarray (got {module}{kind.__qualname__})")
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("expected np.ndarray (got a masked array: use .filled(value), a tensor has no mask)")
     if any(s < 0 for s in array.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are "
@@ -48,18 +47,25 @@ def from_numpy(array: np.ndarray) -> Tensor:
             "currently supported. (You can probably work around this by making a copy of your array  with "
             "array.copy().) "
         )
-    if not array.dtype.isnative:
-        raise ValueError(
-            "given numpy array has byte order different from the native byte order. Conversion between byte "
-            "orders is currently not supported."
-        )
-    dtype = dt.of(array.dtype).numpy
+    dtype = _dtype_of(array)
     if any(s % dtype.itemsize for s in array.strides):
         raise ValueError(
             "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
             "reallocate the memory."
         )
     return wrap(_plain_array(array, dtype))
+
+
+def _dtype_of(array: np.ndarray) -> np.dtype:
+    """*The* object of the dtype of its elements. Raises TypeError and ValueError for what no tensor holds."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("expected np.ndarray (got a masked array: use .filled(value), a tensor has no mask)")
+    if not array.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte "
+            "orders is currently not supported."
+        )
+    return dt.of(array.dtype).numpy
 
 
 def _plain_array(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -267,7 +273,11 @@ def _operand(value: Any) -> Any:
     """
     if isinstance(value, np.generic):
         return value.item()
-    return from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray):
+        return value
+    if CONTEXT.get().evaluator.follows(value):  # a later call copies the elements of then
+        return wrap(_plain_array(value, _dtype_of(value))).clone()
+    return from_numpy(value.copy())
 
 
 def _dlpack(

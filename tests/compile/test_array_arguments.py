@@ -146,6 +146,100 @@ def test_the_same_array_twice_an_array_and_its_tensor_and_arrays_that_overlap():
     assert both(whole[:3], whole[2:]).tolist() == [2.0] * 3
 
 
+OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "<", "<=", ">", ">=", "==", "!=")
+UFUNCS = (
+    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "power", "less", "less_equal",
+    "greater", "greater_equal", "equal", "not_equal",
+)  # fmt: skip
+
+
+def check_on_either_side(expressions, array, x, n_recordings=1):
+    """Of ``left`` and ``right``, one is the array, as argument and captured. Its elements change in place
+    between calls, and as argument it is another one at the end."""
+    held = array.copy()
+    for left, right in (("a", "x"), ("x", "a"), ("held", "x"), ("x", "held")):
+        texts = [expression.format(left=left, right=right) for expression in expressions]
+        f = eval(f"lambda a, x: ({', '.join(texts)},)", {"held": held, "np": np})
+        compiled, a = T.compile(f), array.copy()
+        for k in range(3):
+            for text, got, expected in zip(texts, compiled(a, x), f(a, x), strict=True):
+                assert values(got) == values(expected), (text, array.dtype, array.shape, k)
+            a = a.copy() if k == 1 else a
+            for changed in (a, held):
+                changed += np.ones_like(changed)
+        assert recordings(compiled) <= n_recordings, (texts, array.dtype, array.shape)
+
+
+def test_operators_with_an_array_on_either_side_read_it_anew():
+    expressions = [f"{{left}} {symbol} {{right}}" for symbol in OPERATORS]
+    for dtype in (np.float32, np.float64, np.int64, np.longlong):
+        for elements in ([1, 2, 3], 1):
+            check_on_either_side(expressions, np.array(elements, dtype), T.full((3,), 2.0))
+    bitwise = [f"{{left}} {symbol} {{right}}" for symbol in "&|^"]
+    check_on_either_side(bitwise, np.array([1, 2, 3]), T.tensor([3, 1, 2]))
+    backwards, x = np.arange(6, dtype=np.float32)[::-2], T.full((3,), 2.0)
+    f = T.compile(lambda x: backwards - x)
+    for _ in range(3):
+        assert values(f(x)) == values(backwards - x)
+        backwards += 1
+
+
+def test_matrix_products_with_an_array_on_the_left_read_it_anew():
+    for shape in ((3,), (2, 3)):
+        held = ones(*shape)
+        f = T.compile(lambda a, x, held=held: (a @ x, held @ x))
+        for _ in range(3):
+            assert values(f(held.copy(), T.ones(3, 2))) == values([held @ T.ones(3, 2)] * 2)
+            held += 1
+        assert recordings(f) == 1
+
+
+def test_numpys_names_of_operators_read_an_array_anew():
+    """Calls of NumPy's: the elements count by what they are."""
+    calls = [f"np.{name}({{left}}, {{right}})" for name in UFUNCS]
+    check_on_either_side(calls, np.array([1, 2, 3], np.float32), T.full((3,), 2.0), n_recordings=3)
+
+
+def test_what_numpy_computes_or_makes_beside_a_tensor_stays_what_it_was():
+    def made(a, x):
+        fresh = np.zeros(2, np.float32)
+        y = fresh + x
+        fresh += 5
+        return y + fresh.tolist()[0]
+
+    for f in (made, lambda a, x: (a * 2) + x, lambda a, x: a[::-1] + x, lambda a, x: a[0] + x):
+        compiled, a = T.compile(f), np.array([1, 2], np.float32)
+        for _ in range(3):
+            assert values(compiled(a, T.ones(2))) == values(f(a, T.ones(2)))
+            a += 1
+
+
+def test_an_array_beside_a_tensor_has_its_elements_of_before_a_write():
+    def f(a, x):
+        before = a * x
+        T.from_numpy(a).mul_(2)
+        return before, a * x, a < x
+
+    compiled = T.compile(f)
+    for k in range(3):
+        a, b = np.array([1, k], np.float32), np.array([1, k], np.float32)
+        assert values(compiled(a, T.full((2,), 3.0))) == values(f(b, T.full((2,), 3.0)))
+        assert a.tolist() == b.tolist()
+
+
+def test_gradients_of_what_stands_beside_an_array():
+    def f(a, w):
+        return ((a * w) ** 2).sum()
+
+    compiled = T.compile(f)
+    w = T.ones(2, requires_grad=True)
+    for k in range(3):
+        w.grad = None
+        compiled(np.array([1, k], np.float32), w).backward()
+        assert w.grad.tolist() == [2.0, 2.0 * k * k]
+    assert recordings(compiled) == 1
+
+
 def test_gradients_inside_and_outside():
     w, v = (T.ones(3, requires_grad=True) for _ in range(2))
 

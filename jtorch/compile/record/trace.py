@@ -288,7 +288,9 @@ class Tracer(Evaluator):
                 )
 
     def follows(self, array: np.ndarray) -> bool:
-        return any(lent is array for lent in self.lent)
+        """An argument, or an array from outside: what the function made itself is as it was, each time."""
+        lent = any(lent is array for lent in self.lent)
+        return lent or (self.observer is not None and self.observer.is_outside(array))
 
     def read(self, sym: Any) -> Atom:
         """The variable that holds the value of ``sym`` now."""
