@@ -2,8 +2,10 @@
 
 How many elements there are nobody can tell while a program is recorded. What is done to each by itself can be
 done at all places, and kept at those that the mask names when it is written back: ``x[mask] += v``,
-``x[mask] = f(x[mask])``. Where the mask does not hold stands 1, so that what is computed there is harmless;
-gradients do not pass. All else that is asked of it needs the number of elements, and is an error.
+``x[mask] = f(x[mask])``. Where the mask does not hold it starts at 1, and whatever comes of that stays there:
+what goes in and gets a gradient, the tensor or another, goes in through a ``where``, and what is written back
+goes through another, so that no gradient passes there (0 times the slope of a pole would be NaN). All else
+that is asked of it needs the number of elements, and is an error.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core import dtypes as dt
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import TABLE, Kind
 from jtorch.eager.binding import APPLY
@@ -54,6 +57,11 @@ class Selection(Tensor):
     def is_floating_point(self) -> bool:
         return self.everywhere.is_floating_point()
 
+    def to(self, *args: Any, **kwargs: Any) -> Selection:
+        """The elements in another dtype; a tensor among the arguments only names it."""
+        given = [value.everywhere if isinstance(value, Selection) else value for value in args]
+        return _made(self.everywhere.to(*given, **kwargs), self.places)
+
 
 def refused(line: Any) -> CompileError:
     """The error of a program that needs to know how many elements there are."""
@@ -75,6 +83,11 @@ class Places:
         self.axis = axis
         self.after = after
 
+    def only(self, value: Tensor) -> Tensor:
+        """``value``, of the axes after the mask's or fewer, where the mask holds, and else 1."""
+        wide = self.kept.reshape(*self.kept.shape, *(1,) * self.after)
+        return APPLY["where"](wide, value, True if value._data.dtype.kind == "b" else 1)
+
     def fit(self, view: Tensor, axis: int, mask: Tensor) -> bool:
         """Whether these are the places of ``mask`` at ``axis`` of ``view``, which a recording relies on."""
         if (self.axis, self.after, self.kept.shape) != (axis, view.ndim - axis - mask.ndim, mask.shape):
@@ -95,9 +108,7 @@ class Places:
 def selected(view: Tensor, axis: int, mask: Tensor) -> Selection:
     """``view`` at the places of ``mask``, which stands at ``axis``."""
     places = Places(mask, axis, view.ndim - axis - mask.ndim)
-    wide = places.kept.reshape(*mask.shape, *(1,) * places.after).expand(*view.shape)
-    neutral = True if view._data.dtype.kind == "b" else 1
-    return _made(APPLY["where"](wide, view, neutral), places)
+    return _made(places.only(view), places)
 
 
 def _made(everywhere: Tensor, places: Places) -> Selection:
@@ -106,8 +117,9 @@ def _made(everywhere: Tensor, places: Places) -> Selection:
     return made
 
 
-def _operand(self: Selection, value: Any) -> Any:
-    """An argument of what is done at each place: numbers, and tensors that are the same for each."""
+def _operand(self: Selection, value: Any, others: tuple) -> Any:
+    """An argument, one of ``others``, of what is done at each place: numbers, and tensors that are the same
+    for each, which get their gradients from where the mask holds alone."""
     if not isinstance(value, Tensor):
         return value
     if isinstance(value, Selection):
@@ -116,13 +128,19 @@ def _operand(self: Selection, value: Any) -> Any:
         return value.everywhere
     if value.ndim > self.places.after:
         raise refused(self.line)
-    return value
+    if not value.requires_grad:
+        return value
+    if not value.ndim:  # it becomes as wide as the places, and must not decide the dtype for that
+        wide = [(t.everywhere._data.dtype, 1) for t in (self, *others) if isinstance(t, Selection)]
+        value = value.to(dt.of(dt.promote([*wide, (value._data.dtype, 0)])))
+    return self.places.only(value)
 
 
 def _at_each_place(name: str) -> Callable:
     def method(self: Selection, *args: Any, **kwargs: Any) -> Any:
-        given = [_operand(self, value) for value in args]
-        named = {key: _operand(self, value) for key, value in kwargs.items()}
+        every = (*args, *kwargs.values())
+        given = [_operand(self, value, every) for value in args]
+        named = {key: _operand(self, value, every) for key, value in kwargs.items()}
         found = getattr(self.everywhere, name)(*given, **named)
         if found is self.everywhere:  # in place
             return self
@@ -133,7 +151,7 @@ def _at_each_place(name: str) -> Callable:
 
 
 _OTHERS = (  # what else is done to each element by itself
-    "clamp", "clip", "clamp_", "clip_", "clone", "detach", "to", "float", "double", "half", "long", "int",
+    "clamp", "clip", "clamp_", "clip_", "clone", "detach", "float", "double", "half", "long", "int",
     "contiguous", "nan_to_num",
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from jtorch.compile.record.items import item_of
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.core.strides import contiguous_strides
+from jtorch.eager.tensor import Tensor
 
 if TYPE_CHECKING:
     from jtorch.compile.record.trace import Tracer
@@ -154,7 +155,7 @@ def _operator(name: str, reflected: bool = False) -> Any:
     op = BY_NAME[name]
 
     def operator(self: Any, *other: Any) -> Any:
-        if other and hasattr(other[0], "_data"):  # a Tensor knows what to do with a traced value
+        if other and isinstance(other[0], Tensor):  # a Tensor knows what to do with a traced value
             return NotImplemented
         if other and isinstance(self, Scalar):
             other = (operand_of(self, other[0]),)

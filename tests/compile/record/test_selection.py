@@ -6,11 +6,11 @@ import jtorch
 from jtorch.core.errors import CompileError
 
 
-def program(text):
+def program(text, arguments="x, v"):
     """The function of x (3, 4) and v, a number, that changes y = 1.5 x by the lines of ``text``."""
     lines = "".join(f"    {line}\n" for line in text.split("; "))
     names = {"jtorch": jtorch}
-    code = f"def f(x, v):\n    y = x * 1.5\n{lines}    return y\n"
+    code = f"def f({arguments}):\n    y = x * 1.5\n{lines}    return y\n"
     exec(compile(code, "selecting.py", "exec"), names)
     return names["f"]
 
@@ -66,6 +66,100 @@ def test_a_selection_that_is_changed_and_written_back(inside):
                 assert (a is None) == (b is None), line
                 assert a is None or jtorch.allclose(a, b, rtol=1e-5, equal_nan=True), (line, a, b)
         assert sum(map(len, compiled.plans.values())) == 1, line
+
+
+POLES = [  # (what is done, v): where the mask does not hold, 1 stands, which is a pole of each
+    ("v / (y[k] - 1)", 2.0), ("v // (y[k] - 1)", 2.0), ("v % (y[k] - 1)", 2.0), ("(y[k] - 1) ** -v", 2.0),
+    ("(y[k] - v) ** -2", 1.0), ("(y[k] - v) ** 0.5", 1.0), ("(y[k] - 1) ** v", 0.5), ("1 / (y[k] - v)", 1.0),
+    ("(y[k] - v).reciprocal()", 1.0), ("(y[k] / v - 1).log()", 1.0), ("(y[k] - v).abs().log2()", 1.0),
+    ("(y[k] - v).log10()", 1.0), ("(v * y[k] - 2).log1p()", 1.0), ("(v - y[k]).sqrt()", 1.0),
+    ("(v - y[k]).rsqrt()", 1.0), ("(y[k] * v).exp()", 100.0), ("(y[k] * v).expm1()", 100.0),
+    ("(y[k] * v).exp2()", 1000.0), ("(y[k] * v).sinh()", 100.0), ("(y[k] * v).cosh()", 100.0),
+    ("v ** (y[k] * 1000)", 2.0), ("(y[k] * v).asin()", 1.0), ("(y[k] * v).acos()", 1.0),
+    ("(y[k] * v).acosh()", 1.0), ("(y[k] * v).atanh()", 1.0), ("(y[k] * v).erfinv()", 1.0),
+    ("(y[k] - v).lgamma()", 1.0), ("(y[k] - v).digamma()", 1.0), ("(y[k] - v).atan2(y[k] - 1)", 1.0),
+    ("(y[k] - v).hypot(y[k] - 1)", 1.0), ("(y[k] - 1).copysign(y[k] - v)", 1.0),
+    ("(y[k] - 1).fmod(y[k] - v)", 1.0),
+    ("(y[k] - v).sqrt().clamp(max=v)", 1.0), ("(v - y[k]).log().maximum(v)", 1.0),
+    ("y[k].sub(v).div_(y[k] - 1)", 1.0), ("y[k].clone().div_(y[k] - v).mul_(v)", 1.0),
+    ("(w[k] / (y[k] - 1)) * v", 2.0), ("(y[k] - w[k]).sqrt() * v", 2.0), ("(w[k] - v).log()", 1.0),
+]  # fmt: skip
+INTO = ("y[k] = {}", "y[k] += {}", "y[k] *= {}", "t = y[k]; t -= {}; y[k] = t", "y[k] /= {}; y[k] **= v")
+PLACES = [[3.0, 0.5, 1.0, 0.25], [1.0, -2.0, 0.1, 1.0]]
+
+
+def gradients(f, v, dtype, twice):
+    """What ``f`` gives for v, and the gradients of its arguments, or their gradients' own."""
+    x, w = (jtorch.tensor(row).requires_grad_() for row in PLACES)
+    v = jtorch.tensor(v, dtype=dtype).requires_grad_() if dtype else v
+    args = [a for a in (x, w, v) if isinstance(a, jtorch.Tensor)]
+    y = f(x, w, v)
+    found = jtorch.autograd.grad(y.sum(), args, create_graph=twice, allow_unused=True)
+    if twice:
+        used = [(g * g).sum() for g in found if g is not None and g.requires_grad]
+        found = jtorch.autograd.grad(sum(used), args, allow_unused=True) if used else ()
+    return [y.detach(), *found]
+
+
+def different(a, b):
+    if a is None or b is None:
+        return a is not b
+    return (a.dtype, a.shape) != (b.dtype, b.shape) or not jtorch.allclose(a, b, rtol=1e-4, equal_nan=True)
+
+
+def check_poles(lines, dtype, twice=False):
+    wrong = []
+    for line, v in lines:
+        f = program(f"y = x.clone(); k = x != 1; {line}", "x, w, v")
+        compiled = (
+            jtorch.compile(lambda f=f, v=v: gradients(f, v, dtype, True)) if twice else jtorch.compile(f)
+        )
+        got = compiled() if twice else gradients(compiled, v, dtype, False)
+        expected = gradients(f, v, dtype, twice)
+        wrong += [(line, a, b) for a, b in zip(got, expected, strict=True) if different(a, b)]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_poles_where_the_mask_does_not_hold_reach_no_gradient():
+    check_poles([(INTO[0].format(done), v) for done, v in POLES], jtorch.float32)
+    for dtype in (jtorch.float64, None):
+        some = [(into.format(done), v) for into in INTO for done, v in POLES[:: 9 - 2 * bool(dtype)]]
+        check_poles(some, dtype)
+
+
+def test_poles_where_the_mask_does_not_hold_reach_no_gradient_of_a_gradient():
+    check_poles([(INTO[0].format(done), v) for done, v in POLES[::3]], jtorch.float32, True)
+
+
+def test_the_dtype_of_what_is_computed_with_a_scalar_that_gets_a_gradient():
+    """It decides the dtype only where its category is higher, however many places it stands at."""
+
+    def f(x, v):
+        y, k = x.clone(), x > 1
+        done = [y[k] * v, v / y[k], y[k].clamp(y[k].to(jtorch.float64), v), y[k].to(v), y[k].to(y[k])]
+        return [jtorch.zeros(1, dtype=z.dtype) for z in done]
+
+    for kind in (jtorch.int32, jtorch.float16, jtorch.float32, jtorch.float64):
+        for scalar in (jtorch.float16, jtorch.float64):
+            x, v = jtorch.tensor([1, 2, 3], dtype=kind), jtorch.tensor(2.0, dtype=scalar, requires_grad=True)
+            dtypes = [[z.dtype for z in called(x, v)] for called in (f, jtorch.compile(f))]
+            assert dtypes[0] == dtypes[1], (kind, scalar)
+
+
+def test_a_pole_beside_the_mask_and_a_row_that_is_the_same_for_each_place():
+    def f(x, row):
+        y, k = x.clone(), x[:, 0] > 1
+        y[k] = row / (y[k] - 1) + (y[k] - row).sqrt()
+        y[:, x[0] != 1] *= 2
+        return y
+
+    x = jtorch.tensor([[3.0, 4.0], [1.0, 1.0], [5.0, 1.5]])
+    compiled, found = jtorch.compile(f), []
+    for called in (f, compiled, compiled):
+        row = jtorch.tensor([1.0, 1.25], dtype=jtorch.float64).requires_grad_()
+        called(x, row).sum().backward()
+        found.append(row.grad)
+    assert all(jtorch.allclose(grad, found[0]) and grad.isfinite().all() for grad in found)
 
 
 def test_integers_and_bools():
