@@ -86,8 +86,8 @@ def check_number(value: Any, dtype: np.dtype) -> None:
     if value.__class__ in (int, float):
         if -128 <= value <= 127:  # nearly all that fill anything
             return
-    elif number_type(value) not in (int, float):
-        return
+    elif number_type(value) is not float and (number_type(value) is not int or dtype.itemsize == 8):
+        return  # no number, or an integer of a recording's, which has 64 bits itself
     limit = _LIMITS.get(dtype)
     if limit is None or -limit - (dtype.kind == "i") <= value <= limit or not math.isfinite(value):
         return
