@@ -11,6 +11,8 @@ becomes an argument that nobody passes (``Replacing``), with all the guards that
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -201,6 +203,7 @@ class Effects:
         self.stood_in: set[tuple[int, Any]] = set()  # places whose value each call brings as an input
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
+        self.writers: set[Any] = set()  # the code of all functions during whose calls something was written
         self._undo = ExitStack()  # which goes on where one part cannot be undone
 
     def write(self, place: Place, value: Any, changes: bool = True) -> None:
@@ -214,6 +217,10 @@ class Effects:
         if isinstance(place, End):
             self.grown[id(place.container)] = place.container
         self.written.append((place, value))
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            self.writers.add(frame.f_code)
+            frame = frame.f_back
 
     def replace(self, place: Place, value: Any) -> None:
         """Have the function find ``value`` at ``place``."""

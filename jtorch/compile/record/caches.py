@@ -36,16 +36,20 @@ class Filled(Restart):
     """Caches were filled: record again, with what they hold."""
 
 
-def fill(tracer: Any, caches: dict[Any, tuple[Any, Any]]) -> bool:
+def fill(tracer: Any, caches: dict[Any, tuple[Any, Any]], changing: set[Any]) -> bool:
     """Give the tensors of this recording that ``caches`` keep (each with the line of its call) their
     elements; whether there were any, or a property got its value. Raises CompileError where elements are not
-    all that they would have."""
+    all that they would have, as with functions whose code is among ``changing``: what changed outside."""
     filled = False
     for cache, source in caches.values():
         values = _values_in(cache)
         filled |= isinstance(cache, Kept) and bool(values)
         for value in [v for v in _computed_in(values) if _is_traced(v, tracer)]:
             problem, array = _elements(tracer, value)
+            if isinstance(value, Tensor) and value._version:
+                problem = "it is written in place"
+            elif _code_of(cache) in changing:
+                problem = "it changes something outside"
             nested = isinstance(value, Scalar) and not (isinstance(cache, Kept) and value is values[0])
             if nested:
                 problem = "it holds a number that is computed from tensors or arguments"
@@ -63,6 +67,10 @@ def fill(tracer: Any, caches: dict[Any, tuple[Any, Any]]) -> bool:
                 cache.facts[cache.__name__] = array.item()
             filled = True
     return filled
+
+
+def _code_of(cache: Any) -> Any:
+    return getattr(getattr(cache, "__wrapped__", None), "__code__", None)
 
 
 def _is_traced(value: Tensor | Scalar, tracer: Any) -> bool:

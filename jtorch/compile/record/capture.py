@@ -324,7 +324,7 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
 
 
 def _fill_caches(tracer: Tracer, observer: Observer) -> None:
-    observer.refilled = caches.fill(tracer, observer.caches)
+    observer.refilled = caches.fill(tracer, observer.caches, observer.effects.writers)
 
 
 def _is_followed(tracer: Tracer, read: Read) -> bool:

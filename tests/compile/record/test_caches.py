@@ -131,3 +131,39 @@ def test_what_would_be_done_once_is_refused_with_the_line():
         assert cached(3).shape == (3,)
         if "random" in told:
             assert f(jtorch.ones(3)).tolist() == cached(3).tolist()
+
+
+def test_what_is_written_to_a_cached_tensor_is_not_done_twice():
+    @functools.lru_cache
+    def buffers(n):
+        return [jtorch.zeros(n)]
+
+    def f(x):
+        buffer = buffers(2)[0]
+        buffer.add_(x)
+        return buffer * 1
+
+    with pytest.raises(CompileError, match="it is written in place"):
+        jtorch.compile(f)(jtorch.ones(2))
+    assert buffers.cache_info().currsize == 0
+    assert f(jtorch.ones(2)).tolist() == [1, 1]
+    compiled = jtorch.compile(f)
+    assert [compiled(jtorch.ones(2)).tolist() for _ in range(2)] == [[2, 2], [3, 3]]
+
+
+def test_what_a_cached_function_changes_is_not_lost():
+    seen = []
+
+    @functools.lru_cache
+    def full(n):
+        seen.append(n)
+        return jtorch.full((2,), float(n))
+
+    def f(x):
+        return x * full(3)
+
+    with pytest.raises(CompileError, match="it changes something outside"):
+        jtorch.compile(f)(jtorch.ones(2))
+    assert not seen and full.cache_info().currsize == 0
+    assert f(jtorch.ones(2)).tolist() == [3, 3] and seen == [3]
+    assert jtorch.compile(f)(jtorch.ones(2)).tolist() == [3, 3] and seen == [3]
