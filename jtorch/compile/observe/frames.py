@@ -9,6 +9,7 @@ pointer. How deep the stack is at an instruction follows from the code, see ``st
 from __future__ import annotations
 
 import ctypes
+import dis
 import platform
 import sys
 import sysconfig
@@ -112,3 +113,22 @@ def is_right(code: CodeType, function: FunctionType, frame: FrameType, values: t
     header = [_word(inner + place).value & ~_TAG for place in (_layout.code, _FUNCTION)]
     held = [_word(inner + _LOCALS + 8 * k).value & ~_TAG for k in range(len(values))]
     return header == [id(code), id(function)] and held == list(map(id, values))
+
+
+def changes_more(frame: FrameType) -> bool:
+    """Whether what follows the instruction of ``frame``, up to where branches part or meet, stores something
+    or calls something for what it does: a call whose result is dropped."""
+    after = [i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti]
+    if after and after[0].opname == "POP_TOP":  # of this very call
+        del after[0]
+    called = False
+    for instruction in after:
+        name = instruction.opname
+        if instruction.is_jump_target or "JUMP" in name or name.startswith(("RETURN", "RAISE")):
+            return False
+        if name.startswith(("STORE_", "DELETE_")) and not name.startswith("STORE_FAST"):
+            return True
+        if called and name == "POP_TOP":
+            return True
+        called = name.startswith("CALL")
+    return False

@@ -537,7 +537,7 @@ class Observer:
         if before is not MISSING and (before is after or (isinstance(after, PLAIN) and same(before, after))):
             self._hold(frame, owner, key, before, place)
             return
-        self._fill(owner, key, before, after, place)
+        self._fill(frame, owner, key, before, after, place)
         first = " If that is done only the first time, call the function once before compiling it."
         became = ""
         if isinstance(after, PLAIN) and before is not MISSING:
@@ -549,13 +549,22 @@ class Observer:
             + (first if before is MISSING or before is None else ""),
         )
 
-    def _fill(self, owner: Any, key: Any, before: Any, after: Any, place: Place | None) -> None:
-        """Raise ``Filling`` where a cache gets an entry that it lacks, a plain one that the function made."""
+    def _fill(
+        self,
+        frame: types.FrameType | None,
+        owner: Any,
+        key: Any,
+        before: Any,
+        after: Any,
+        place: Place | None,
+    ) -> None:
+        """Raise ``Filling`` where a cache gets an entry that it lacks, a plain one that the function made,
+        and the function changes nothing more before it goes on as it does when it finds that."""
         if place is None and type(owner) is dict and key is not MISSING and is_key(key):
             place = Place(owner, key)
         if place is None or after is MISSING or (before is not MISSING and before is not None):
             return
-        if not holds_computed(after):
+        if not holds_computed(after) and frame is not None and not frames.changes_more(frame):
             raise Filling(place, after)
 
     def _is_effect(self, place: Place, before: Any, after: Any) -> bool:

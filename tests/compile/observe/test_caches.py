@@ -107,3 +107,20 @@ def test_an_object_that_is_new_at_each_call_or_holds_what_is_computed_is_refused
         except CompileError as error:
             assert f"in {f.__name__}: '{f.__name__}' changes 'backend' of a Holder" in str(error)
             assert holder.backend is None
+
+
+def test_what_is_done_to_an_object_after_it_was_kept_is_not_lost():
+    def with_one_line(x):
+        if holder.backend is None:
+            holder.backend = Backend()
+            holder.backend.rate = 3.0
+        return x * holder.backend.rate
+
+    holder = Holder()
+    try:
+        jtorch.compile(with_one_line)(t(1))
+        raise AssertionError("is refused")
+    except CompileError as error:
+        assert "in with_one_line: 'with_one_line' changes 'backend' of a Holder" in str(error)
+    assert holder.backend is None
+    assert with_one_line(t(1)).tolist() == jtorch.compile(with_one_line)(t(1)).tolist() == [3.0]
