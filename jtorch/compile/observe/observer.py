@@ -559,7 +559,10 @@ class Observer:
         place: Place | None,
     ) -> None:
         """Raise ``Filling`` where a cache gets an entry that it lacks, a plain one that the function made,
-        and the function changes nothing more before it goes on as it does when it finds that."""
+        and the function has changed nothing before, which would be undone, and changes nothing more
+        before it goes on as it does when it finds that."""
+        if self.effects.written or self.journal.owners():
+            return
         if place is None and type(owner) is dict and key is not MISSING and is_key(key):
             place = Place(owner, key)
         if place is None or after is MISSING or (before is not MISSING and before is not None):

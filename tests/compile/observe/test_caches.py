@@ -124,3 +124,23 @@ def test_what_is_done_to_an_object_after_it_was_kept_is_not_lost():
         assert "in with_one_line: 'with_one_line' changes 'backend' of a Holder" in str(error)
     assert holder.backend is None
     assert with_one_line(t(1)).tolist() == jtorch.compile(with_one_line)(t(1)).tolist() == [3.0]
+
+
+def test_what_was_changed_before_something_is_kept_is_not_lost():
+    class Held:
+        pass
+
+    held, log = Held(), {"n": 0}
+    held.cache = None
+
+    def f(x):
+        if held.cache is None:
+            log["n"] += 1
+            held.cache = Held()
+        return x * 2
+
+    try:
+        jtorch.compile(f)(jtorch.ones(2))
+    except CompileError as error:
+        assert "held" in str(error) or "cache" in str(error)
+    assert (held.cache is None) == (log["n"] == 0)  # both or neither
