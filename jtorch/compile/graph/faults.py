@@ -32,7 +32,7 @@ from jtorch.core.errors import (
 _OURS = (str(Path(__file__).resolve().parents[1]), "<jtorch call>")  # beginnings of the names of files
 _CALLER = "_called"  # of ``capture.py``: where it ends, the user's function is one of C's (``operator.lt``)
 _NAMED = (CompileError, FailedCheck, GraphError, KernelError, OtherBranch, VerifyError)  # say what they are
-_NO_FAULT = (*_NAMED, MemoryError, OSError, Warning)
+_NO_FAULT = (*_NAMED, ImportError, MemoryError, OSError, Warning)  # what is missing is said by name, too
 _ALWAYS = (AssertionError, KeyError, NameError)  # in code of ours: nothing of the user's asks for them there
 _BY_NOBODY = (TypeError, ValueError, IndexError, AttributeError, RuntimeError)  # where no ``raise`` made them
 
