@@ -45,7 +45,9 @@ def seen(value):
 
 
 def assert_equal(a, b):
-    if isinstance(a, list):
+    if isinstance(a, jtorch.Tensor):
+        a, b = seen(a), seen(b)
+    if isinstance(a, (list, tuple)):
         assert len(a) == len(b)
         for x, y in zip(a, b, strict=True):
             assert_equal(x, y)
