@@ -167,7 +167,7 @@ class CompiledPlan:
     # -- being asked ----------------------------------------------------------------------------------------
 
     def accepts_again(self, capture: Capture, leaves: list[Any], context: Context) -> bool:
-        """After something outside changed: whether this plan still is what recording gives. If so it is
+        """After something outside changed: whether this plan still is what recording gives. If so it
         subscribes anew."""
         if not self.news or not self.same_program(capture):
             return False

@@ -13,11 +13,11 @@ from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
 from jtorch.core.op import BY_NAME
 from jtorch.core.return_types import ALL as RESULTS
-from jtorch.eager.binding import APPLY, public_function, raw
+from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.data_errors import number_type
 from jtorch.eager.inplace import in_place, in_place_function
 from jtorch.eager.messages import check_tensors, long_name
-from jtorch.eager.sixteen_bits import any_half, in_float32, is_half, through_float32
+from jtorch.eager.sixteen_bits import HALVES, in_float32, is_half, through_float32
 from jtorch.eager.tensor import Tensor
 
 _add, _sub = APPLY["add"], APPLY["sub"]
@@ -50,13 +50,13 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 def _with_factor(function: Callable, first: Any, second: Any, alpha: Any) -> Tensor:
     """``function(first, alpha second)``; of 16 bits the sum alone is rounded."""
+    if not any(isinstance(t, Tensor) and t._data.dtype in HALVES for t in (first, second)):
+        return function(first, _scaled(first, second, alpha))
 
     def apply(first: Any, second: Any) -> Tensor:
         return function(first, _scaled(first, second, alpha))
 
-    if any_half(*raw(first, second)):
-        return through_float32(BY_NAME[function.__name__], apply, (first, second), {})
-    return apply(first, second)
+    return through_float32(BY_NAME[function.__name__], apply, (first, second), {})
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:

@@ -7,6 +7,8 @@ rounding that one does to the sum of squares is taken off again. So data far fro
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 Array = np.ndarray
@@ -31,8 +33,16 @@ def variance(x: Array, degrees: float) -> Array | None:
 
 def is_ordinary(variance: Array) -> bool:
     """Whether no square on the way to these was too large, or too small to be exact."""
-    info = np.finfo(variance.dtype)
-    return bool(np.all((variance < info.max) & (variance > info.tiny / info.eps**2)))
+    low, high = _exact_between(variance.dtype)
+    if not variance.size:
+        return True
+    return bool(low < np.minimum.reduce(variance, None) and np.maximum.reduce(variance, None) < high)
+
+
+@functools.cache
+def _exact_between(dtype: np.dtype) -> tuple[np.floating, np.floating]:
+    info = np.finfo(dtype)
+    return info.tiny / info.eps**2, info.max
 
 
 def _sum_of_squares(x: Array, middle: np.generic) -> float:
