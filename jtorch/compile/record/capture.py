@@ -15,33 +15,33 @@ from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe
-from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
+from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
-from jtorch.compile.observe.questions import ArgumentReached, TensorRead
+from jtorch.compile.observe.questions import TensorRead
 from jtorch.compile.observe.relied import relied_on
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import caches, callees
 from jtorch.compile.record.arrays import Lent
+from jtorch.compile.record.attempts import Known, with_replaced
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, way_back
 from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
-from jtorch.compile.record.items import Digits, Item
+from jtorch.compile.record.items import Item
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Container, Result, Same
-from jtorch.compile.record.shared_memory import MemoryShared
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
-from jtorch.compile.record.tree import Leaves, flatten, rebuild
+from jtorch.compile.record.tree import flatten, rebuild
 from jtorch.core import op as op_module
 from jtorch.core import watch
-from jtorch.core.errors import NOT_THE_USERS, CompileError, instruction_of, line_of
+from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, instruction_of, line_of
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
@@ -88,8 +88,7 @@ class Capture:
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
-    relied: list[Any] = field(default_factory=list)  # what others tell of, see ``relied``
-    subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to that
+    subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to what others tell of
 
     def whole(self, leaves: Iterable[Any]) -> list[Any]:
         """The arguments of a call that passes ``leaves`` now: those, and what it finds at the places whose
@@ -112,92 +111,55 @@ class Capture:
         return bool(self.changes) or any(isinstance(r, Container) for r in self.results)
 
 
-def with_replaced(leaves: Iterable[Any], places: Iterable[Place]) -> list[Any]:
-    """``leaves`` and the tensors that are at ``places``."""
-    return Leaves((*leaves, *(place.find() for place in places)), getattr(leaves, "containers", []))
-
-
 def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
     """Run ``function`` once on traced values."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
     with subscription.recording(), ExitStack() as filled:
-        made = _captured(function, leaves, structure, context, name, filled)
+        made, observer = _attempted(function, leaves, structure, context, name, Known(filled))
+        captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
+        subscription.close(relied_on(observer, made.plain, [*captured, *made.windows]))
         made.subscription = subscription
-        subscription.close(made.relied)
         filled.pop_all()  # what it keeps in caches stays there, unless the recording fails
     return made
 
 
-def _captured(
-    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, filled: ExitStack
-) -> Capture:
-    fixed: frozenset[int] = frozenset()
-    counts: dict[Any, Place] = {}
-    replaced: dict[Any, Place] = {}  # places of tensors that the function replaces
-    digits: set[Any] = set()  # places of numbers that the function counts on, and must know
-    wholes: dict[int, Any] = {}  # memory of which several tensors are views, and that is written
-    log: list[Any] = []
-    refills = 0
-    fills: list[Filling] = []
+def _attempted(
+    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, known: Known
+) -> tuple[Capture, Observer]:
+    """The first recording that needs not begin again, and who watched it."""
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
-        observer.may_refill = refills < _REFILLS
+        observer.may_refill = known.may_refill
         try:
-            made = _capture(
-                function, leaves, structure, context, observer, fixed, counts, replaced, digits, log, wholes
-            )
-            callees.hand_over(log)
-            captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
-            captured += made.windows
-            made.relied = relied_on(observer, made.plain, captured)
-            return made
-        except ArgumentReached as found:  # the function also holds this argument: record with it as captured
-            whole = with_replaced(leaves, replaced.values())
-            array = whole[found.place]._data
-            fixed |= {k for k, a in enumerate(whole) if isinstance(a, Tensor) and a._data is array}
-        except MemoryShared as found:
-            wholes[id(found.whole)] = found.whole
-        except Filled:
-            refills += 1
-        except Counting as found:
-            counts[found.place.identity] = found.place
-        except Replacing as found:
-            replaced[found.place.identity] = found.place
-        except Digits as found:
-            digits |= {place.identity for place in found.places}
-            counts = {identity: place for identity, place in counts.items() if identity not in digits}
-        except Filling as found:
-            fills.append(found)
+            made = _capture(function, leaves, structure, context, observer, known)
+            callees.hand_over(known.log)
+            return made, observer
+        except Restart as found:
+            reason = found.with_traceback(None)  # which holds all that the attempt made
         finally:
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
                 observer.journal.undo(observer.effects.known)
-        while fills:  # once all else is as it was
-            filling = fills.pop()
-            filled.callback(filling.place.snapshot())
-            filling.place.put(filling.value)
+        known.learn(reason, leaves)
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
     )
 
 
-_REFILLS = 2  # what is cached for a tensor, of which each recording has another one, is never found again
 _ATTEMPTS = 250  # each finds an argument or a number more
 
 
 def _capture(
-    function: Callable, leaves: list[Any], structure: Any, context: Context, observer: Observer,
-    fixed: frozenset[int], counts: dict[Any, Place], replaced: dict[Any, Place], digits: set[Any],
-    log: list[Any], wholes: dict[int, Any],
+    function: Callable, leaves: list[Any], structure: Any, context: Context, observer: Observer, known: Known
 ) -> Capture:  # fmt: skip
     name = observer.name
     tracer = Tracer(name)
-    tracer.log, tracer.plain_effects, tracer.wholes = log, observer.effects, wholes
+    tracer.log, tracer.plain_effects, tracer.wholes = known.log, observer.effects, known.wholes
     probe.check()
-    n_passed, leaves = len(leaves), with_replaced(leaves, replaced.values())
-    traced = _traced_arguments(tracer, leaves, fixed)
+    n_passed, leaves = len(leaves), with_replaced(leaves, known.replaced.values())
+    traced = _traced_arguments(tracer, leaves, known.fixed)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
     given = Given(made_anew, getattr(leaves, "containers", ()))
@@ -207,13 +169,13 @@ def _capture(
     for twin in traced.values():
         if twin.__class__ is Lent:
             observer.meet(twin._data)
-    observer.effects.plain, tracer.observer = digits, observer
+    observer.effects.plain, tracer.observer = known.digits, observer
     if isinstance(function, Module):
         see_module(observer, None, function)
     with _taken_back(tracer, observer) as changed:
-        for place in counts.values():
+        for place in known.counts.values():
             observer.effects.replace(place, tracer.number(place))
-        for k, place in enumerate(replaced.values(), n_passed):
+        for k, place in enumerate(known.replaced.values(), n_passed):
             observer.effects.replace(place, arguments[k])
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.moved.set(tracer.moved)
@@ -231,7 +193,8 @@ def _capture(
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.effects.advances, made.journal = tracer.advances, observer.journal
-    made.places, made.fixed, made.replaced = tracer.places, fixed, list(replaced.values())
+    made.places, made.fixed = tracer.places, known.fixed
+    made.replaced = list(known.replaced.values())
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     _check_generators(tracer)

@@ -1,0 +1,65 @@
+"""What attempts at a recording find out that the next one must know: each ends with a ``Restart``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
+from jtorch.compile.observe.questions import ArgumentReached
+from jtorch.compile.record.caches import Filled
+from jtorch.compile.record.items import Digits
+from jtorch.compile.record.shared_memory import MemoryShared
+from jtorch.compile.record.tree import Leaves
+from jtorch.core.errors import Restart
+from jtorch.eager.tensor import Tensor
+
+_REFILLS = 2  # what is cached for a tensor, of which each recording has another one, is never found again
+
+
+@dataclass
+class Known:
+    """What is known when an attempt begins; ``filled`` takes back what was put into caches."""
+
+    filled: ExitStack
+    fixed: frozenset[int] = frozenset()  # arguments that the function also holds: recorded as captured
+    counts: dict[Any, Place] = field(default_factory=dict)  # numbers that it replaces
+    replaced: dict[Any, Place] = field(default_factory=dict)  # tensors that it replaces
+    digits: set[Any] = field(default_factory=set)  # numbers that it counts on, and must know
+    wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
+    log: list[Any] = field(default_factory=list)  # what its disabled callees gave
+    refills: int = 0  # how often caches of functools were filled
+
+    @property
+    def may_refill(self) -> bool:
+        return self.refills < _REFILLS
+
+    def learn(self, found: Restart, leaves: list[Any]) -> None:
+        """Know what an attempt has ``found``, once all else is as it was; raise what ends the recording."""
+        if isinstance(found, ArgumentReached):
+            whole = with_replaced(leaves, self.replaced.values())
+            array = whole[found.place]._data
+            self.fixed |= {k for k, a in enumerate(whole) if isinstance(a, Tensor) and a._data is array}
+        elif isinstance(found, MemoryShared):
+            self.wholes[id(found.whole)] = found.whole
+        elif isinstance(found, Filled):
+            self.refills += 1
+        elif isinstance(found, Counting):
+            self.counts[found.place.identity] = found.place
+        elif isinstance(found, Replacing):
+            self.replaced[found.place.identity] = found.place
+        elif isinstance(found, Digits):
+            self.digits |= {place.identity for place in found.places}
+            self.counts = {k: place for k, place in self.counts.items() if k not in self.digits}
+        elif isinstance(found, Filling):
+            self.filled.callback(found.place.snapshot())
+            found.place.put(found.value)
+        else:
+            raise found
+
+
+def with_replaced(leaves: Iterable[Any], places: Iterable[Place]) -> list[Any]:
+    """``leaves`` and the tensors that are at ``places``."""
+    return Leaves((*leaves, *(place.find() for place in places)), getattr(leaves, "containers", []))
