@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jtorch.compile.observe.observer import Observer, is_key
+from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.writes import is_key
 from jtorch.compile.record.returned import compared
 from jtorch.core.errors import CompileError
 from jtorch.core.watch import MISSING
