@@ -186,43 +186,39 @@ class ViewOnTape(Result):
 
 
 @dataclass
-class Argument(Result):
-    """Argument ``index`` itself."""
+class Numbered(Result):
+    """The one with number ``index`` of its kind."""
 
     index: int
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), self.index
+
+
+@dataclass
+class Argument(Numbered):
+    """Argument ``index`` itself."""
 
     def text(self, writer: Any) -> str:
         return f"a{self.index}.lent" if writer.leaves[self.index].__class__ is Lent else f"a{self.index}"
 
-    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
-        return type(self), self.index
-
 
 @dataclass
-class Container(Result):
+class Container(Numbered):
     """Container ``index`` of the arguments, inner ones counted first."""
-
-    index: int
 
     def text(self, writer: Any) -> str:
         return f"given[{self.index}]"
 
-    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
-        return type(self), self.index
-
 
 @dataclass
-class Again(Result):
+class Again(Numbered):
     """Result ``index`` once more."""
 
     order: ClassVar[int] = 2
-    index: int
 
     def text(self, writer: Any) -> str:
         return f"y{self.index}"
-
-    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
-        return type(self), self.index
 
 
 @dataclass
