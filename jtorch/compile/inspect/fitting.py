@@ -19,7 +19,7 @@ _GUARD = re.compile(rf"(\s+)if not \((.*)\): return MISS(?:{STATE})?")
 
 def failing_guard(plan: Any, leaves: Sequence[Any], state: bool = True) -> str | None:
     """The first test of ``plan`` that a call does not pass, None where it takes the call; without ``state``
-    the first one of the arguments. Runs nothing."""
+    the first one of the arguments. The guards alone run."""
     lines = []
     for line in plan.call.source.splitlines():
         if line.strip() == "# kernels":

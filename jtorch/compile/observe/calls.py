@@ -64,7 +64,6 @@ _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done again by each replay
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _COMPARING = _SEARCHING | {"remove"}
-_CACHED = type(functools.lru_cache(len))
 _ORDERLY = frozenset(
     {"keys", "values", "items", "copy", "clear", "popitem"}
 )  # of dicts and sets: hash nothing
@@ -146,8 +145,6 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     elif kind_of(type(callee)) is Kind.OBJECT and _is_watched(callee):
         read_special(observer, stop.frame, callee, "__call__")
     else:
-        if isinstance(callee, _CACHED):
-            observer.cached.add(id(callee))
         if isinstance(callee, weakref.ref):
             observer.reads.setdefault((AliveRead, id(callee)), AliveRead(callee, source_of(stop.frame)))
             stop.pending = observer.meet
@@ -363,8 +360,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         check_iterator(observer, stop.frame, owner)
     if isinstance(owner, contextvars.ContextVar) and name == "get":
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
-    elif isinstance(owner, _CACHED) and name == "cache_info":
-        if id(owner) in observer.cached:
+    elif isinstance(owner, CACHE) and name == "cache_info":
+        if id(owner) in observer.caches:
             raise observer.error(
                 stop.frame,
                 "asks for the cache_info() of a function that it calls, which a recording would call once",

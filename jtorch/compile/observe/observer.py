@@ -125,7 +125,6 @@ class Observer(Writing):
         self.numbers: dict[int, int] = {}  # id of one that can be changed -> which it is, inner ones first
         self.effects = Effects()  # what it writes outside
         self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
-        self.cached: set[int] = set()  # functions of ``functools.lru_cache`` that were called
         self.noted = Noted()  # objects of the library that may be changed
         self.journal = watch.Journal()  # and how those were that changed
         self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
