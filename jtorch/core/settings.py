@@ -59,8 +59,13 @@ def _positive(num: Any, name: str) -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Remember ``mode``: all of jtorch's algorithms are deterministic."""
-    _state["deterministic"], _state["warn_only"] = bool(mode), bool(warn_only)
+    """Remember ``mode``: all of jtorch's algorithms are deterministic. What is no bool is a TypeError."""
+    for name, value in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"use_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}"
+            )
+    _state["deterministic"], _state["warn_only"] = mode, warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:

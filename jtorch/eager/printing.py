@@ -7,6 +7,7 @@ wide, the middle of large tensors left out.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,8 +44,14 @@ def set_printoptions(
 ) -> None:  # fmt: skip
     """How tensors print: digits, elements before summarising, elements kept at each end, columns.
 
+    A value that is no number (no bool for ``sci_mode``) is a TypeError, an unknown profile a ValueError; then
+    nothing is changed. (PyTorch takes anything and fails when the next tensor is printed.)
     Source: https://docs.pytorch.org/docs/stable/generated/torch.set_printoptions.html
     """
+    if profile is not None and profile not in _PROFILES:
+        raise ValueError(
+            f"set_printoptions(): profile must be one of {', '.join(_PROFILES)}, not {profile!r}"
+        )
     changes: dict[str, Any] = dict(_PROFILES[profile]) if profile is not None else {}
     given = {
         "precision": precision,
@@ -53,6 +60,11 @@ def set_printoptions(
         "linewidth": linewidth,
     }
     changes |= {name: value for name, value in given.items() if value is not None}
+    for name, value in changes.items():
+        if not isinstance(value, numbers.Real if name == "threshold" else numbers.Integral):
+            raise TypeError(f"set_printoptions(): {name} must be a number, not {type(value).__name__}")
+    if not isinstance(sci_mode, bool | None):
+        raise TypeError(f"set_printoptions(): sci_mode must be a bool, not {type(sci_mode).__name__}")
     for name, value in changes.items():
         setattr(OPTIONS, name, value)
     OPTIONS.sci_mode = sci_mode

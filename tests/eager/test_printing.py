@@ -166,6 +166,16 @@ def test_options_in_a_block():
     assert get_printoptions() == before
 
 
+@pytest.mark.parametrize("name", ["precision", "threshold", "edgeitems", "linewidth", "sci_mode", "profile"])
+def test_options_that_cannot_be_are_refused_and_lose_nothing(name):
+    from jtorch.eager.printing import get_printoptions
+
+    before = get_printoptions()
+    with pytest.raises((TypeError, ValueError), match=f"set_printoptions.*{name} must be"):
+        jtorch.set_printoptions(**({"precision": 2} | {name: "many"}))
+    assert get_printoptions() == before
+
+
 def test_one_switch_names_the_types(monkeypatch):
     monkeypatch.setattr(dtypes, "NAMESPACE", "torch")
     assert repr(jtorch.ones(1, dtype=jtorch.float64)) == "tensor([1.], dtype=torch.float64)"
