@@ -10,7 +10,7 @@ from typing import Any
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.ir import Var, names_of
-from jtorch.compile.plan.memory import Plan, Where
+from jtorch.compile.plan.plan import Plan, Where
 from jtorch.compile.timings import Timings
 from jtorch.core import config
 

@@ -14,7 +14,8 @@ from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Destination, Plan, plan_memory
+from jtorch.compile.plan.memory import plan_memory
+from jtorch.compile.plan.plan import Destination, Plan
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config

@@ -12,7 +12,7 @@ from typing import Any
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.ir import Graph
-from jtorch.compile.plan.memory import Place, Plan
+from jtorch.compile.plan.plan import Place, Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.pipeline import address_of
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Destination, Place, Plan, Use, Where, plan_memory
+from jtorch.compile.plan.memory import plan_memory
+from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, ScalarInput
 from jtorch.compile.record.returned import Output, Part

@@ -8,7 +8,7 @@ from typing import Any
 
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.loops import Nest
-from jtorch.compile.plan.memory import Plan, Task
+from jtorch.compile.plan.plan import Plan, Task
 
 Same = Callable[[Var], Any]  # two variables with one answer live in one place
 

@@ -31,7 +31,7 @@ from jtorch.compile.codegen.cuda_scatter import ScatterEmitter
 from jtorch.compile.codegen.emitter import Failure
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Compute, Nest, Value
-from jtorch.compile.plan.memory import Plan
+from jtorch.compile.plan.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,9 @@ from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
 from jtorch.compile.codegen.emitter import I64, Edge, Failure, Number, Pointer
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Arithmetic, Constant, Nest, Position, Scatter, Value
-from jtorch.compile.plan.memory import Plan
 from jtorch.compile.plan.order import Loop, stride_along
 from jtorch.compile.plan.pieces import divided
+from jtorch.compile.plan.plan import Plan
 
 __all__ = ["Kernel", "Number", "Pointer", "emit", "write_kernel"]
 

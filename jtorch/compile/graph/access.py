@@ -70,6 +70,15 @@ def is_alias(eqn: Eqn) -> bool:
     return eqn.op.kind is Kind.VIEW and eqn.op.affine is not None
 
 
+def is_stack(eqn: Eqn) -> bool:
+    """Whether it copies its inputs below each other: along the first axis, since whether others have one
+    position alone must decide nothing."""
+    if eqn.op.joins is None or eqn.statics[eqn.op.joins] != 0:
+        return False
+    (out,) = eqn.outputs
+    return all(isinstance(atom, Var) and atom.dtype == out.dtype for atom in eqn.inputs)
+
+
 Find = Callable[[Var], "Eqn | None"]
 
 

@@ -25,7 +25,8 @@ from jtorch.compile.inspect.stages import BUDGET, Machine, equation_text
 from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.joins import placed
-from jtorch.compile.plan.memory import Place, Plan, Where, plan_memory
+from jtorch.compile.plan.memory import plan_memory
+from jtorch.compile.plan.plan import Place, Plan, Where
 from jtorch.compile.plan.scratch import padded
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.target import Target

@@ -14,7 +14,7 @@ from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.naming import Named
 from jtorch.compile.plan.fuse import Fuser, Group, StepKind, drawback, obstacle
-from jtorch.compile.plan.memory import Where
+from jtorch.compile.plan.plan import Where
 from jtorch.compile.record.inputs import (
     ArrayInput,
     ConstantInput,

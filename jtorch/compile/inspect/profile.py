@@ -27,7 +27,7 @@ from jtorch.compile.inspect.stages import Machine
 from jtorch.compile.inspect.traffic import bytes_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.loops import Compute
-from jtorch.compile.plan.memory import Plan, Task
+from jtorch.compile.plan.plan import Plan, Task
 from jtorch.compile.record.snapshot import graph_arguments
 from jtorch.core import threads
 from jtorch.ops import xp

@@ -26,7 +26,8 @@ from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.stages import BUDGET, Machine
 from jtorch.compile.inspect.tolerance import Tolerance
 from jtorch.compile.plan.fuse import fuse
-from jtorch.compile.plan.memory import Destination, Plan, Use, plan_memory
+from jtorch.compile.plan.memory import plan_memory
+from jtorch.compile.plan.plan import Destination, Plan, Use
 from jtorch.compile.record.snapshot import graph_arguments
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.core.errors import CompileError, Source
@@ -57,7 +58,7 @@ class Recorder:
         return outputs
 
     def output(self, atom: Atom, kind: str, index: int) -> None:
-        """The next output and what becomes of it: see ``memory.Destination``."""
+        """The next output and what becomes of it: see ``plan.Destination``."""
         self.outputs.append(atom)
         self.destinations.append(Destination(Use(kind), index))
 

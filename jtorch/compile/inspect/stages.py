@@ -14,7 +14,7 @@ import numpy as np
 
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Eqn, Graph, Var, eqn_text, names_of
-from jtorch.compile.plan.memory import Place, Plan, Use, Where
+from jtorch.compile.plan.plan import Place, Plan, Use, Where
 from jtorch.compile.target import Binding, Target
 
 Values = dict[Var, Any]

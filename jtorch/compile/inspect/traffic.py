@@ -13,8 +13,8 @@ from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan.footprints import Span, of_nest, of_product
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.loops import Gather, Load, Nest, Position, Value
-from jtorch.compile.plan.memory import Plan, Task
 from jtorch.compile.plan.pieces import divided
+from jtorch.compile.plan.plan import Plan, Task
 from jtorch.core.pieces import Piece
 
 

@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jtorch.compile.graph.access import Coordinates, is_alias
+from jtorch.compile.graph.access import Coordinates, is_alias, is_stack
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.graph.reads import Reader, coordinates_of, is_repeated, place_of, runs_in_loops
-from jtorch.compile.plan.joins import is_stack
 from jtorch.core.op import Kind
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Gather, Load, Nest, Store
-
-if TYPE_CHECKING:
-    from jtorch.compile.plan.memory import Task
+from jtorch.compile.plan.plan import Task
 
 
 def overwrites_safely(task: Task, var: Var, old: Var) -> bool:

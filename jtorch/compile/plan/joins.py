@@ -9,29 +9,10 @@ all inputs it comes from takes ten times as long.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
-from jtorch.compile.graph.access import Find, layout_of, strides_of
+from jtorch.compile.graph.access import Find, is_stack, layout_of, strides_of
 from jtorch.compile.graph.ir import Eqn, Var
-
-if TYPE_CHECKING:
-    from jtorch.compile.plan.memory import Task
-
-
-class Part(NamedTuple):
-    """Where a variable lies: in another one, so many bytes from its beginning."""
-
-    whole: Var
-    begin: int
-
-
-def is_stack(eqn: Eqn) -> bool:
-    """Whether it copies its inputs below each other: along the first axis, since whether others have one
-    position alone must decide nothing."""
-    if eqn.op.joins is None or eqn.statics[eqn.op.joins] != 0:
-        return False
-    (out,) = eqn.outputs
-    return all(isinstance(atom, Var) and atom.dtype == out.dtype for atom in eqn.inputs)
+from jtorch.compile.plan.plan import Part, Task
 
 
 def stacked(task: Task) -> Eqn | None:

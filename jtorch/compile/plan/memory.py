@@ -9,125 +9,24 @@ only what others have checked before is none.
 
 from __future__ import annotations
 
-import enum
 import heapq
 import itertools
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Eqn, Graph, Var
-from jtorch.compile.graph.reads import checks_of, is_checked, runs_in_loops
+from jtorch.compile.graph.reads import runs_in_loops
 from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
 from jtorch.compile.plan.in_place import overwrites_safely
-from jtorch.compile.plan.joins import Part, memory_of, owner_of, stacked
-from jtorch.compile.plan.loops import Gather, Load, Nest, build_nest
+from jtorch.compile.plan.joins import memory_of, owner_of, stacked
+from jtorch.compile.plan.loops import Gather, Load, build_nest
+from jtorch.compile.plan.plan import Destination, Part, Place, Plan, Run, Task, Use, Where
 from jtorch.compile.plan.scratch import lay_out, overwriting
-from jtorch.compile.plan.tiles import Memory, Run, together
+from jtorch.compile.plan.tiles import Memory, together
 from jtorch.core.op import BY_NAME
 
 _BACKGROUND = "background"  # the queue of what runs there
-
-
-class Where(enum.StrEnum):
-    """Whose memory it is."""
-
-    INPUT = "input"  # that of an input of the graph
-    RESULT = "result"  # made for one call, and leaves it
-    GRAD = "grad"  # a gradient buffer that the plan keeps
-    ARENA = "arena"  # scratch memory
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Memory: ``at`` is a number, or bytes from the start of the arena."""
-
-    kind: Where
-    at: int
-
-
-class Use(enum.StrEnum):
-    """What an output of the graph is there for."""
-
-    RESULT = "result"
-    GRAD = "grad"
-    WRITE = "write"  # the new content of an input
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """What becomes of one output of the graph: ``index`` counts results, gradients, or inputs."""
-
-    kind: Use
-    index: int
-
-    @property
-    def place(self) -> Place:
-        """The memory that has it after the call."""
-        return Place(_PLACE_OF[self.kind], self.index)
-
-
-_PLACE_OF = {Use.RESULT: Where.RESULT, Use.GRAD: Where.GRAD, Use.WRITE: Where.INPUT}
-
-
-@dataclass(eq=False, repr=False)
-class Task:
-    """A step with everything known about it but its addresses."""
-
-    step: Step
-    reads: frozenset[Var]
-    writes: frozenset[Var]
-    nest: Nest | None = None
-    visible: bool = False  # writes memory the caller sees
-    can_fail: bool = field(init=False)  # may stop with an error, unless another made its checks before
-
-    def __repr__(self) -> str:
-        return f"<task {self.name}>"
-
-    @property
-    def name(self) -> str:
-        """What it does: the name of its nest, or that of the op that a library computes."""
-        return self.nest.name if self.nest is not None else self.step.eqns[0].op.name
-
-    @property
-    def in_background(self) -> bool:
-        """Whether it only begins at its turn, and is waited for by who reads what it gives."""
-        return self.step.kind is StepKind.HOST and self.step.eqns[0].op.start is not None
-
-    @property
-    def checks(self) -> frozenset[tuple]:
-        """What its kernel makes sure of, for all elements; nothing where that is not known or not all."""
-        if self.nest is None or 0 in self.nest.sizes:  # x[ids] checks nothing where x has no columns
-            return frozenset()
-        found = [checks_of(eqn) for eqn in self.step.eqns]
-        if any(is_checked(e) and not c for e, c in zip(self.step.eqns, found, strict=True)):
-            return frozenset()
-        return frozenset().union(*found)
-
-    def __post_init__(self) -> None:
-        """A library call, a checked index or an integer division may fail."""
-        if self.nest is None:
-            self.can_fail = self.step.kind is StepKind.HOST
-        else:
-            checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
-            self.can_fail = checked or any(map(is_checked, self.step.eqns))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Plan:
-    """Tasks in order, a place for each variable in memory, and the size of the arena in bytes. ``parts`` lie
-    in the memory of others. The tasks of a run follow each other."""
-
-    fused: Fused
-    destinations: tuple[Destination, ...]
-    tasks: tuple[Task, ...]
-    places: dict[Var, Place]
-    arena_bytes: int
-    parts: dict[Var, Part]
-    runs: tuple[Run, ...]
-
-    def __repr__(self) -> str:  # that of its fields would print each value as often as others read it
-        return f"Plan({', '.join(task.name for task in self.tasks)}; arena of {self.arena_bytes} bytes)"
 
 
 def plan_memory(graph: Graph, fused: Fused, destinations: Iterable[Destination]) -> Plan:

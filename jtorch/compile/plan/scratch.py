@@ -7,15 +7,11 @@ what it reads for the last time does: that memory is in the cache already, and n
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
 
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.in_place import written_over
-from jtorch.compile.plan.joins import Part, memory_of, placed
-
-if TYPE_CHECKING:
-    from jtorch.compile.plan.memory import Task
-    from jtorch.compile.plan.tiles import Run
+from jtorch.compile.plan.joins import memory_of, placed
+from jtorch.compile.plan.plan import Part, Run, Task
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 

@@ -22,7 +22,6 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from jtorch.compile.graph.access import Find
 from jtorch.compile.graph.ir import Var
@@ -30,12 +29,9 @@ from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan import footprints
 from jtorch.compile.plan.footprints import Touched
 from jtorch.compile.plan.fuse import StepKind, Style
-from jtorch.compile.plan.joins import Part
 from jtorch.compile.plan.pieces import divided, nest_time
+from jtorch.compile.plan.plan import Part, Run, Task
 from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, Piece, Range, product_time
-
-if TYPE_CHECKING:
-    from jtorch.compile.plan.memory import Task
 
 LONGEST = LEAST_TOTAL
 """Microseconds of a step that is in a run: what takes longer is cut by itself as well."""
@@ -46,19 +42,6 @@ not full. Other steps are cut in proportion. Tiles are a power of two."""
 
 MOST_TILES = 16
 _PATIENCE = 16  # steps that wait, and two more for each that is in a run, before it has ended
-
-
-class Run(NamedTuple):
-    """Steps that follow each other, and for each of them its piece in each tile. ``local`` is memory of which
-    each tile touches its own share, counted in bytes from its beginning, and no other step anything."""
-
-    pieces: Mapping[Task, Sequence[Piece]]
-    tiles: int
-    local: frozenset[Var]
-
-    @property
-    def tasks(self) -> list[Task]:
-        return list(self.pieces)
 
 
 class Memory:

@@ -16,7 +16,7 @@ from jtorch.compile.graph.ir import Literal, Type, Var
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.graph.split import Split, split, without
 from jtorch.compile.pipeline import Program, compile_graph
-from jtorch.compile.plan.memory import Destination, Place, Use, Where
+from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.returned import ViewOnTape

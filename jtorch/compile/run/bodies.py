@@ -21,7 +21,7 @@ from jtorch.compile.graph.ir import Atom, Graph, Type, Var
 from jtorch.compile.graph.rows import row_by_row, same_but_for_rows
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.pipeline import address_of, compile_graph
-from jtorch.compile.plan.memory import Destination, Place, Use, Where
+from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.inputs import ScalarInput
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.run import arena

@@ -40,7 +40,7 @@ import numpy as np
 from jtorch.compile.observe.effects import finisher
 from jtorch.compile.observe.guards import GONE, tests_of
 from jtorch.compile.observe.values import alike, counts_by_value
-from jtorch.compile.plan.memory import Use
+from jtorch.compile.plan.plan import Use
 from jtorch.compile.record.arrays import Lent, lend
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.containers import changed_of, changer

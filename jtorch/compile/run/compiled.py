@@ -11,7 +11,7 @@ from jtorch.compile.graph.ir import Var, text
 from jtorch.compile.observe.observer import Question
 from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import address_of, compile_graph
-from jtorch.compile.plan.memory import Destination, Place, Use, Where
+from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import (
     ArrayInput,

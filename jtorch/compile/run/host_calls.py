@@ -14,7 +14,7 @@ from jtorch.compile.run.host import array_at, view_of
 from jtorch.ops import xp
 
 if TYPE_CHECKING:
-    from jtorch.compile.plan.memory import Task
+    from jtorch.compile.plan.plan import Task
     from jtorch.compile.run.replay import Replay
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Graph, Var
-from jtorch.compile.plan.memory import Place, Where
+from jtorch.compile.plan.plan import Place, Where
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding

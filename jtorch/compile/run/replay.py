@@ -20,9 +20,8 @@ from jtorch.compile.codegen.emitter import Edge, Number, Pointer
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.graph.products import Factors, product_of
 from jtorch.compile.plan.fuse import StepKind
-from jtorch.compile.plan.memory import Place, Plan, Task, Where
 from jtorch.compile.plan.pieces import nest_time, pieces_of
-from jtorch.compile.plan.tiles import Run
+from jtorch.compile.plan.plan import Place, Plan, Run, Task, Where
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.host_calls import Background, HostCall, Progress, Wait

@@ -14,7 +14,7 @@ from jtorch.compile.codegen.cuda_launch import Footprint, batches
 from jtorch.compile.codegen.cuda_simulate import SIMULATED_THREADS, run_batch
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.memory import Task
+from jtorch.compile.plan.plan import Task
 from jtorch.compile.run.runner import store
 from jtorch.compile.run.unjitted import Unjitted
 from jtorch.compile.target import Binding

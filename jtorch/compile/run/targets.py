@@ -6,7 +6,7 @@ from typing import Any
 
 from jtorch.compile.codegen import source
 from jtorch.compile.codegen.code import Code
-from jtorch.compile.plan.memory import Plan
+from jtorch.compile.plan.plan import Plan
 from jtorch.compile.run.interpreted import Interpreted
 from jtorch.compile.run.replay import Replay
 from jtorch.compile.run.unjitted import Unjitted

@@ -16,8 +16,8 @@ from jtorch.compile.codegen.elements import Elements
 from jtorch.compile.codegen.emitter import Edge, Number, Pointer
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.memory import Place, Task, Where
 from jtorch.compile.plan.pieces import divided
+from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run import arena
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.replay import failure_of

@@ -19,7 +19,7 @@ from typing import Any
 from jtorch.compile.codegen.cuda import emit_cuda
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import interpret
-from jtorch.compile.plan.memory import Destination, Plan, Use
+from jtorch.compile.plan.plan import Destination, Plan, Use
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.run.simulated import Simulated
 from jtorch.compile.run.targets import CUDA_SIMULATOR, PYTHON

@@ -15,7 +15,7 @@ from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.inspect.bisect import bisect, spread
 from jtorch.compile.inspect.repro import Recorder
 from jtorch.compile.inspect.stages import Machine
-from jtorch.compile.plan.memory import Where
+from jtorch.compile.plan.plan import Where
 from jtorch.compile.run.targets import PYTHON
 
 pytestmark = pytest.mark.slow

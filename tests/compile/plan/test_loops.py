@@ -11,7 +11,7 @@ import jtorch
 import jtorch.nn.functional as F
 from jtorch.compile.codegen.source import Number, Pointer, emit
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.plan.memory import Place, Where
+from jtorch.compile.plan.plan import Place, Where
 from tests.compile.chain import assert_chain, destinations_of, optimised, planned, trace
 
 

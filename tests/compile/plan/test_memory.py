@@ -14,7 +14,7 @@ from jtorch.compile.codegen.source import emit
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Gather, Load
-from jtorch.compile.plan.memory import Place, Plan, Task, Where
+from jtorch.compile.plan.plan import Place, Plan, Task, Where
 from jtorch.compile.run.targets import PYTHON
 from tests.compile.chain import (
     arguments_of,

@@ -14,6 +14,7 @@ from jtorch import nn
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan import footprints, memory, tiles
+from jtorch.compile.plan.plan import Where
 from jtorch.compile.run import replay
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.core import threads
@@ -127,7 +128,7 @@ def assert_apart(plan):
                     found = footprints.of_product(product_of(eqn, plan.fused.find), eqn.outputs[0], piece)
                 for var, (first, end), written in found:
                     place = plan.places[var]
-                    arena = place.kind is memory.Where.ARENA
+                    arena = place.kind is Where.ARENA
                     key = place.kind if arena else (place.kind, place.at)
                     begin = place.at if arena else 0
                     met[written].append((key, tile, begin + first, begin + end))
