@@ -13,12 +13,14 @@ import numbers
 import operator
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jtorch.core.errors import NOT_THE_USERS, CompileError, user_source
-from jtorch.core.op import BY_NAME
+from jtorch.core.op import BY_NAME, Op
+from jtorch.ops import xp
 
 
 class Scalar:
@@ -51,7 +53,16 @@ class Scalar:
         return float(self.value)
 
     def __int__(self) -> int:
-        return int(float(self))
+        return _asked(int, float(self))
+
+    def __trunc__(self) -> int:
+        return _asked(math.trunc, float(self))
+
+    def __floor__(self) -> int:
+        return _asked(math.floor, float(self))
+
+    def __ceil__(self) -> int:
+        return _asked(math.ceil, float(self))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(float(self), dtype)
@@ -104,12 +115,10 @@ class Scalar:
         return self
 
     def __divmod__(self, other: Any) -> Any:
-        scalar: Any = self
-        return scalar // other, scalar % other
+        return _divmod(self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
-        scalar: Any = self
-        return other // scalar, other % scalar
+        return _divmod(other, self)
 
     @property
     def real(self) -> Any:
@@ -130,7 +139,13 @@ class Scalar:
         return getattr(kind(self), name)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(float(self), digits)
+        return _asked(round, float(self), digits)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
 
     def hex(self) -> str:
         return float(self).hex()
@@ -146,6 +161,22 @@ class Scalar:
 
     def __hash__(self) -> int:
         return hash(float(self))
+
+
+def _asked(function: Callable, *values: Any) -> Any:
+    """What Python answers about a number, which is no fault of ours where it has none: ``int(nan)``."""
+    try:
+        return function(*values)
+    except (OverflowError, ValueError) as error:
+        raise type(error)(*error.args) from None
+
+
+def _divmod(left: Any, right: Any) -> Any:
+    try:
+        return left // right, left % right
+    except ZeroDivisionError:
+        pass
+    return divmod(1.0, 0.0)  # raises, in the words that Python has for this
 
 
 _SYMBOLS = {
@@ -198,25 +229,43 @@ def operand_of(scalar: Scalar, value: Any) -> Any:
     return value if number else NotImplemented
 
 
-_PYTHONS = {"div": operator.truediv, "floor_divide": operator.floordiv, "remainder": operator.mod}
+_PYTHONS = {
+    "div": operator.truediv, "floor_divide": operator.floordiv, "remainder": operator.mod,
+    "pow": operator.pow,
+}  # fmt: skip
+_DIVIDING = ("div", "floor_divide", "remainder")
 
 
-def check_arithmetic(name: str, left: Any, right: Any) -> None:
+def computed(op: Op, values: tuple) -> Any:
+    """What Python computes of the numbers of this run."""
+    return _PYTHONS.get(op.name, partial(op.body, xp))(*map(_value, values))
+
+
+def with_pythons_sign(tracer: Any, rest: Any, divisor: Any) -> Any:
+    """The remainder ``rest`` of two numbers: Python gives a zero the sign of the divisor, PyTorch and C that
+    of what is divided."""
+    divisor = tracer.fresh(divisor.var) if isinstance(divisor, Scalar) else float(divisor)
+    signed = tracer.record(BY_NAME["copysign"], rest, divisor)
+    return tracer.record(BY_NAME["where"], tracer.record(BY_NAME["eq"], rest, 0.0), signed, rest)
+
+
+def check_arithmetic(name: str, left: Any, right: Any) -> complex | None:
     """Where Python raises, or leaves the real numbers, a recording must not go on: arguments are guarded
     against it, results of arithmetic looked at once (a guard would hold the numbers they were made of).
+    A root of a negative number is given as it is, and the numbers it was made of are guarded.
 
-    Raises ZeroDivisionError as Python does, and ValueError for a root of a negative number.
+    Raises ZeroDivisionError as Python does.
     """
-    left, right = _comparable(left), _comparable(right)
-    if name in ("div", "floor_divide", "remainder") and right == 0:
+    operands = left, right
+    left, right = map(_comparable, operands)
+    if name in _DIVIDING and right == 0:
         _PYTHONS[name](1.0, 0.0)  # raises, in the words of this Python
     if name == "pow" and not (isinstance(right, int) and right >= 0):
-        if left == 0.0 and right < 0.0:
+        if left == 0.0 and -math.inf < right < 0.0:
             operator.pow(0.0, -1.0)
-        if left < 0.0 and _value(right) % 1.0 != 0.0:
-            raise ValueError(
-                f"{_value(left)} ** {_value(right)} is no real number, and a tensor takes no other one"
-            )
+        if -math.inf < left < 0.0 and math.isfinite(_value(right)) and _value(right) % 1.0 != 0.0:
+            return operator.pow(*map(float, operands))
+    return None
 
 
 def expect_real(tracer: Any, name: str, operands: tuple, result: Scalar) -> None:
@@ -226,7 +275,7 @@ def expect_real(tracer: Any, name: str, operands: tuple, result: Scalar) -> None
     """
     if all(origin.argument is None for origin in result.origins):
         return
-    if name in ("div", "floor_divide", "remainder") and not isinstance(_comparable(operands[1]), Scalar):
+    if name in _DIVIDING and not isinstance(_comparable(operands[1]), Scalar):
         if isinstance(operands[1], Scalar):
             tracer.branches.decide(tracer.record(BY_NAME["ne"], tracer.fresh(operands[1].var), 0.0))
     elif name == "pow":

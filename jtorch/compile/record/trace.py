@@ -24,7 +24,13 @@ from jtorch.compile.observe import effects as plain_state
 from jtorch.compile.observe.guards import ItemRead, Read
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.questions import ArgumentReached
-from jtorch.compile.observe.scalar import Scalar, check_arithmetic, expect_real
+from jtorch.compile.observe.scalar import (
+    Scalar,
+    check_arithmetic,
+    computed,
+    expect_real,
+    with_pythons_sign,
+)  # fmt: skip
 from jtorch.compile.observe.texts import check_text
 from jtorch.compile.record import exchange, items
 from jtorch.compile.record.branches import Branches
@@ -52,10 +58,10 @@ from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
-from jtorch.ops import xp
 from jtorch.ops.slicing import OVERLAPPING
 
 _UNSQUEEZE, _PERMUTE = BY_NAME["unsqueeze"], BY_NAME["permute"]
+_POW, _REMAINDER = BY_NAME["pow"], BY_NAME["remainder"]
 
 
 class Tracer(Evaluator):
@@ -143,12 +149,12 @@ class Tracer(Evaluator):
             return self._view(op, self.lift(values[0]), statics)
         if op.kind is Kind.ELEMENTWISE:
             values = tuple(map(self._number_or_lift, values))
-            if op.beside_numbers is not None:
+            scalars = [v for v in values if isinstance(v, Scalar)]
+            numbers = scalars and op.dtype != "static" and not any(isinstance(v, Sym) for v in values)
+            if op.beside_numbers is not None and not numbers:  # which have Python's powers
                 found = op.beside_numbers(self.xp, *values)
                 if found is not None:
                     return found
-            scalars = [v for v in values if isinstance(v, Scalar)]
-            numbers = scalars and op.dtype != "static" and not any(isinstance(v, Sym) for v in values)
             if numbers and any(isinstance(v, Item) for v in scalars):
                 return items.arithmetic(self, op, values)
             check_operands(op, values, statics)
@@ -187,12 +193,19 @@ class Tracer(Evaluator):
 
     def _arithmetic(self, op: Op, values: tuple, atoms: list[Atom]) -> Any:
         """An op among runtime scalars and numbers: again a runtime scalar."""
-        check_arithmetic(op.name, *values, *[None] * (2 - len(values)))
+        complex_root = check_arithmetic(op.name, *values, *[None] * (2 - len(values)))
+        if complex_root is not None:
+            return complex_root
+        if (
+            op is _POW and values[1].__class__ is float and abs(values[1]) == 0.5
+        ):  # as a number beside it PyTorch takes a root: see ``_root``
+            atoms = [atoms[0], self.read(self.new(np.asarray(values[1], np.float64)))]
         (var,) = self.emit(op, atoms, {})
+        if op is _REMAINDER:
+            var = self.read(with_pythons_sign(self, self.fresh(var), values[1]))
         scalars = [v for v in values if isinstance(v, Scalar)]
         origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
-        value = op.body(xp, *(v.value if isinstance(v, Scalar) else v for v in values))
-        made = Scalar(self, var, float(value), origins)
+        made = Scalar(self, var, float(computed(op, values)), origins)
         expect_real(self, op.name, values, made)
         return made
 
