@@ -37,6 +37,7 @@ from jtorch.compile.observe.kinds import (
 from jtorch.compile.observe.library import read_method, see_objects
 from jtorch.compile.observe.observer import Observer, source_of
 from jtorch.compile.observe.questions import see_tensor
+from jtorch.compile.observe.stand_ins import check_attribute, is_stand_in
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.global_hooks import REGISTRATION
 from jtorch.nn.module import Module
@@ -54,6 +55,8 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     """``owner.name`` is about to be read."""
     owner = origin_of(owner, name)
     kind = kind_of(type(owner))
+    if kind is Kind.PLAIN and is_stand_in(owner):
+        check_attribute(owner, name)
     if kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE):
         _note_kept(observer, frame, owner, name)
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
@@ -300,6 +303,8 @@ def write_attribute(
     owner = origin_of(owner, name)
     kind = kind_of(type(owner))
     observer.change_given(frame, owner)
+    if kind is Kind.PLAIN and is_stand_in(owner):
+        raise owner.refuse("setting an attribute")
     if kind is Kind.TENSOR and user_attributes.is_hung(owner, name):
         user_attributes.write(observer, frame, owner, name, value)
     if kind in (Kind.TENSOR, Kind.PLAIN) or not observer.is_outside(owner):

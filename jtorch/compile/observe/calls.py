@@ -44,7 +44,7 @@ from jtorch.compile.observe.library import see_module, see_objects
 from jtorch.compile.observe.observer import Observer, source_of
 from jtorch.compile.observe.output import see_output
 from jtorch.compile.observe.questions import has_argument, see_hashed, see_search, see_tensor
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.stand_ins import check_class, is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile
 from jtorch.core.generator import Generator, default_generator
@@ -94,6 +94,7 @@ _HARMLESS = frozenset({"callable", "super"})
 def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
     """``callee(*args)`` is about to be called; keyword values come last in ``args``."""
     observer = stop.observer
+    observer.handed = []
     while True:
         callee = origin_of(callee)
         if isinstance(callee, types.MethodType):
@@ -320,14 +321,8 @@ def _read_function(observer: Observer, frame: types.FrameType, function: Any) ->
 
 def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
     observer = stop.observer
-    if cls is type and args and issubclass(type(args[0]), Scalar):
-        if getattr(args[0], "places", ()):
-            raise args[0].refuse("type()")
-        raise observer.error(
-            stop.frame,
-            "asks for the type() of a number that may change from call to call, which is one of jtorch's own",
-            "isinstance() answers as it does in eager mode.",
-        )
+    if cls is type and args and is_stand_in(args[0]):
+        raise args[0].refuse("type()")
     if cls is type and len(args) == 1:
         observer.see_class(stop.frame, args[0])
     if cls is type or cls is super or (kind_of(cls) is Kind.PLAIN and not args):
@@ -463,6 +458,8 @@ def _class_test(stop: Stop, args: list[Any]) -> None:
     if len(args) > 1:
         stop.observer.see_class(stop.frame, args[0])
         read_registry(stop.observer, stop.frame, args[1])
+        for cls in args[1] if isinstance(args[1], tuple) else (args[1],):
+            check_class(args[0], cls)
 
 
 def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
@@ -476,6 +473,8 @@ def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
 def _names(stop: Stop, args: list[Any]) -> None:
     if args and isinstance(args[0], Tensor):
         user_attributes.see_all(stop.observer, stop.frame, args[0])
+    if args and is_stand_in(args[0]):
+        raise args[0].refuse("dir()")
     if args:
         stop.observer.members(stop.frame, args[0])
 

@@ -43,6 +43,7 @@ from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import source_of
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
 from jtorch.core import watch
@@ -63,7 +64,7 @@ HARMLESS = frozenset({
     "MAKE_CELL", "NOP", "NOT_TAKEN", "POP_EXCEPT", "POP_ITER", "POP_JUMP_BACKWARD_IF_NONE",
     "POP_JUMP_BACKWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
     "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_TOP", "PREP_RERAISE_STAR", "PRINT_EXPR",
-    "PUSH_EXC_INFO", "PUSH_NULL", "RAISE_VARARGS", "RERAISE", "RESERVED", "RESUME", "RETURN_CONST",
+    "PUSH_NULL", "RAISE_VARARGS", "RERAISE", "RESERVED", "RESUME", "RETURN_CONST",
     "RETURN_GENERATOR", "RETURN_VALUE", "SEND", "SETUP_ANNOTATIONS", "STORE_FAST",
     "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "SWAP", "TRACE_RECORD",
     "WITH_EXCEPT_START", "YIELD_VALUE",
@@ -476,6 +477,7 @@ def _match_class(stop: Stop) -> None:
     if isinstance(cls, type):
         observer.see_class(stop.frame, stop.peek(3))
         read_registry(observer, stop.frame, cls)
+        check_class(stop.peek(3), cls)
         read_attribute(observer, stop.frame, cls, "__match_args__")
         for name in (*getattr(cls, "__match_args__", ())[: stop.place.arg], *names):
             read_attribute(observer, stop.frame, stop.peek(3), name)
@@ -518,6 +520,7 @@ def _operands(stop: Stop) -> None:
         _load_item(stop)
         return
     observer, right, left = stop.observer, stop.peek(1), stop.peek(2)
+    observer.handed = [value for value in (left, right) if is_stand_in(value)]
     if isinstance(left, str):
         see_text(stop, 3)
     kinds = kind_of(type(left)), kind_of(type(right))
@@ -564,6 +567,15 @@ def _intrinsic(stop: Stop) -> None:
     if stop.place.symbol == "INTRINSIC_UNARY_POSITIVE":
         read_special(stop.observer, stop.frame, stop.peek(1), "__pos__")
         _operand(stop)
+
+
+# -- errors --------------------------------------------------------------------------------------------------
+
+
+@on("PUSH_EXC_INFO")
+def _catch(stop: Stop) -> None:
+    """An exception came to one of the function's handlers: an ``except``, a ``finally``, a ``with``."""
+    check_error(stop.observer, stop.peek(1))
 
 
 # -- calls ---------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ from jtorch.compile.observe.kinds import (
     lends_memory,
 )
 from jtorch.compile.observe.relied import Relied
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.scalar import Digits, Scalar
 from jtorch.compile.observe.stepping import Table, table_of
 from jtorch.compile.observe.writes import Writing
 from jtorch.core import library_threads, watch
@@ -130,6 +130,8 @@ class Observer(Writing):
         self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
         self.refilled = False  # and whether one did
         self.caches: dict[Any, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
+        self.handed: list[Scalar] = []  # numbers of the call that the latest call or operator got
+        self.runtime_numbers: Callable[[list[Scalar]], Digits | None] = lambda among: None
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
@@ -452,6 +454,8 @@ class Observer(Writing):
             kind = kind_of(type(value))
             if kind is Kind.MODULE:
                 self.relied.hand(value)
+            elif kind is Kind.PLAIN and issubclass(type(value), Scalar):
+                self.handed.append(value)
             if kind in _IGNORED or kind is Kind.MODULE or id(value) in seen:
                 continue
             if isinstance(value, logging.Logger):  # which keeps what it has been asked

@@ -12,15 +12,25 @@ import math
 import numbers
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jtorch.core.errors import NOT_THE_USERS, CompileError, user_source
+from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, user_source
 from jtorch.core.op import BY_NAME, Op
 from jtorch.ops import xp
+
+
+class Digits(Restart):
+    """The numbers at ``places``, on which the function counts, and the float ``arguments`` with these
+    positions must be known: record it with plain ones, which are guarded."""
+
+    def __init__(self, places: Iterable[Any] = (), arguments: Iterable[int] = ()) -> None:
+        super().__init__()
+        self.places, self.arguments = tuple(places), frozenset(arguments)
 
 
 class Scalar:
@@ -41,6 +51,17 @@ class Scalar:
         """What ``isinstance`` in the user's code is told: the type of the number that this stands for."""
         ours = sys._getframe(1).f_code.co_filename.startswith(NOT_THE_USERS)
         return type(self) if ours else type(self.as_runtime_scalar)
+
+    def refuse(self, wanted_by: str) -> BaseException:
+        """What to raise where ``wanted_by`` takes nothing but a number of Python's."""
+        self.tracer.check_open(self)
+        arguments = [origin.argument for origin in self.origins if origin.argument is not None]
+        if arguments:
+            return Digits(arguments=arguments)
+        return CompileError(
+            f"{user_source()}: {wanted_by} needs a plain number, and this one may change from call to call: "
+            "take float() of it."
+        )
 
     def __float__(self) -> float:
         for origin in self.origins:
@@ -141,6 +162,9 @@ class Scalar:
     def __round__(self, digits: int | None = None) -> Any:
         return _asked(round, float(self), digits)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise self.refuse("pickle")
+
     def __copy__(self) -> Any:
         return self
 
@@ -151,7 +175,7 @@ class Scalar:
         return float(self).hex()
 
     def __format__(self, spec: str) -> str:
-        return format(float(self), spec)
+        return _asked(format, float(self), spec)
 
     def __str__(self) -> str:
         return str(float(self))
@@ -225,6 +249,8 @@ def operand_of(scalar: Scalar, value: Any) -> Any:
             f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy array "
             f"of {value.dtype}: make it a tensor (jtorch.from_numpy)."
         )
+    if isinstance(value, (complex, Decimal)):
+        raise scalar.refuse(f"arithmetic with a {type(value).__name__}")
     number = isinstance(value, (int, float, Scalar)) or hasattr(value, "dtype")
     return value if number else NotImplemented
 

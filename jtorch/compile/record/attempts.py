@@ -9,8 +9,8 @@ from typing import Any
 
 from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
 from jtorch.compile.observe.questions import ArgumentReached
+from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.record.caches import Filled
-from jtorch.compile.record.items import Digits
 from jtorch.compile.record.shared_memory import MemoryShared
 from jtorch.compile.record.tree import Leaves
 from jtorch.core.errors import Restart
@@ -27,6 +27,7 @@ class Known:
     fixed: frozenset[int] = frozenset()  # arguments that the function also holds: recorded as captured
     counts: dict[Any, Place] = field(default_factory=dict)  # numbers that it replaces
     replaced: dict[Any, Place] = field(default_factory=dict)  # tensors that it replaces
+    exact: frozenset[int] = frozenset()  # float arguments that it must know
     digits: set[Any] = field(default_factory=set)  # numbers that it counts on, and must know
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
     log: list[Any] = field(default_factory=list)  # what its disabled callees gave
@@ -51,6 +52,7 @@ class Known:
         elif isinstance(found, Replacing):
             self.replaced[found.place.identity] = found.place
         elif isinstance(found, Digits):
+            self.exact |= found.arguments
             self.digits |= {place.identity for place in found.places}
             self.counts = {k: place for k, place in self.counts.items() if k not in self.digits}
         elif isinstance(found, Filling):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +21,7 @@ from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
 from jtorch.compile.observe.questions import TensorRead
 from jtorch.compile.observe.relied import relied_on
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.stand_ins import check_error
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import caches, callees
 from jtorch.compile.record.arrays import Lent
@@ -32,16 +31,14 @@ from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, way_back
 from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
-from jtorch.compile.record.items import Item
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Container, Result, Same
-from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
 from jtorch.core import op as op_module
 from jtorch.core import watch
-from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, instruction_of, line_of
+from jtorch.core.errors import CompileError, Restart
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
@@ -79,6 +76,7 @@ class Capture:
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
     windows: list[np.ndarray] = field(default_factory=list)  # outside arrays that are views of inputs
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
+    exact: frozenset[int] = frozenset()  # float arguments that must be these very numbers
     replaced: list[Place] = field(default_factory=list)  # whose tensors are arguments after those passed
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
@@ -159,7 +157,7 @@ def _capture(
     tracer.log, tracer.plain_effects, tracer.wholes = known.log, observer.effects, known.wholes
     probe.check()
     n_passed, leaves = len(leaves), with_replaced(leaves, known.replaced.values())
-    traced = _traced_arguments(tracer, leaves, known.fixed)
+    traced = _traced_arguments(tracer, leaves, known)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
     given = Given(made_anew, getattr(leaves, "containers", ()))
@@ -170,6 +168,7 @@ def _capture(
         if twin.__class__ is Lent:
             observer.meet(twin._data)
     observer.effects.plain, tracer.observer = known.digits, observer
+    observer.runtime_numbers = tracer.runtime_numbers
     if isinstance(function, Module):
         see_module(observer, None, function)
     with _taken_back(tracer, observer) as changed:
@@ -181,7 +180,7 @@ def _capture(
         watch.moved.set(tracer.moved)
         watch.journal.set(observer.journal)
         with observer.observing():
-            returned, error = _called(function, args, kwargs, leaves, name)
+            returned, error = _called(function, args, kwargs, leaves, observer)
             observer.obey()
             if error is None:
                 observer.noted.check(name)
@@ -193,7 +192,7 @@ def _capture(
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.effects.advances, made.journal = tracer.advances, observer.journal
-    made.places, made.fixed = tracer.places, known.fixed
+    made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact
     made.replaced = list(known.replaced.values())
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
@@ -295,12 +294,13 @@ def _is_followed(tracer: Tracer, read: Read) -> bool:
     return isinstance(read, TensorRead) and id(read.container._data) in tracer.arrays
 
 
-def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) -> dict[int, Any]:
+def _traced_arguments(tracer: Tracer, leaves: list[Any], known: Known) -> dict[int, Any]:
     """The leaves that the function sees as something else while traced: tensors as stand-ins, floats.
 
     Stand-ins are tensors of their own over arrays of their own, so that a use of the very tensor that
     was passed, found by another way than the arguments, is noticed.
     """
+    fixed = known.fixed
     traced: dict[int, Any] = {}
     arrays: dict[int, np.ndarray] = {}
     first: dict[int, int] = {}
@@ -316,7 +316,7 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], fixed: frozenset[int]) 
             entry = tracer.lift(array).storage.source
             if entry.argument is None:
                 entry.argument = k
-        elif leaf.__class__ is float:
+        elif leaf.__class__ is float and k not in known.exact:
             traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
     for k, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor) and k not in fixed:
@@ -348,7 +348,7 @@ def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
 
 
 def _called(
-    function: Callable, args: Any, kwargs: Any, leaves: list[Any], name: str
+    function: Callable, args: Any, kwargs: Any, leaves: list[Any], observer: Observer
 ) -> tuple[Any, Exception | None]:
     """(what the function returned, what it raised)"""
     try:
@@ -356,8 +356,9 @@ def _called(
     except (CompileError, MemoryError):  # of these nobody can tell what was done
         raise
     except Exception as error:
-        _explain(error, leaves, name)
-        fault = fault_in(error, name)
+        check_error(observer, error)
+        _explain(error, leaves, observer.name)
+        fault = fault_in(error, observer.name)
         if fault is not None:
             raise fault from fault.origin
         return None, error
@@ -379,13 +380,6 @@ def _held_by(observer: Observer, error: Exception) -> Any:
 
 def _explain(error: Exception, leaves: list[Any], name: str) -> None:
     """Raise a CompileError for what is an error of the recording alone."""
-    if _comes_of_a_stand_in(error):
-        raise CompileError(
-            f"{line_of(error)}: '{name}' hands a number or a tensor that is known only at each call to code "
-            f"which does not take what stands for it while a function is recorded ({type(error).__name__}: "
-            f"{error}). Hand over float() of a number that was passed in, compute with jtorch's functions, "
-            "or do this outside."
-        ) from error
     if isinstance(error, RuntimeError):
         if str(error) in (LEAF, VIEW_OF_LEAF) and any(isinstance(a, Tensor) and a._node for a in leaves):
             raise CompileError(
@@ -397,23 +391,6 @@ def _explain(error: Exception, leaves: list[Any], name: str) -> None:
                 f"'{name}' writes a value that requires grad into an argument that is a view, whose graph "
                 "would end with the recording. Write its .detach(), or into a clone() that it returns."
             ) from error
-
-
-def _comes_of_a_stand_in(error: Exception) -> bool:
-    """Whether code that is not the user's did not take what stands for a number or an array: Python's own
-    operators say of a stand-in what they would say of a number."""
-    text = error.args[0] if error.args and type(error.args[0]) is str else ""  # else a stand-in may be there
-    named = _STAND_INS.search(text)
-    frame, instruction = instruction_of(error)
-    if named is None or frame is None:
-        return False
-    if frame.f_code.co_filename.startswith(NOT_THE_USERS):
-        return isinstance(error, (TypeError, ValueError, RuntimeError, AttributeError))
-    theirs = named[0] in frame.f_globals or named[0] in frame.f_locals  # a class of that name
-    return isinstance(error, TypeError) and instruction.startswith("CALL") and not theirs
-
-
-_STAND_INS = re.compile(rf"\b({Scalar.__name__}|{Item.__name__}|{Sym.__name__})\b")
 
 
 def _check_mode(context: Context, name: str) -> None:

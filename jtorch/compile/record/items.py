@@ -17,22 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.scalar import Scalar
-from jtorch.core.errors import CompileError, Restart, user_source
+from jtorch.compile.observe.scalar import Digits, Scalar
+from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, Kind, Op
 
 _CAST, _EQ, _MUL, _DIV, _SUM = (BY_NAME[name] for name in ("cast", "eq", "mul", "div", "sum"))
 _FLOOR, _REST, _POW = (BY_NAME[name] for name in ("floor_divide", "remainder", "pow"))
 _ARITHMETIC = (BY_NAME["add"], BY_NAME["sub"], BY_NAME["neg"], _MUL, _DIV)
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
-
-
-class Digits(Restart):
-    """The numbers at ``places``, which the function counts on, must be known: record it with plain ones."""
-
-    def __init__(self, places: tuple[Any, ...]) -> None:
-        super().__init__()
-        self.places = places
 
 
 class Item(Scalar):
@@ -111,8 +103,12 @@ class Item(Scalar):
             return NotImplemented
         raise self.refuse("arithmetic of bits")
 
-    __lshift__ = __rshift__ = __and__ = __or__ = __xor__ = __invert__ = _bits
+    __lshift__ = __rshift__ = __and__ = __or__ = __xor__ = _bits
     __rlshift__ = __rrshift__ = __rand__ = __ror__ = __rxor__ = _bits
+
+    def __invert__(self) -> Any:
+        if self._bits() is NotImplemented:
+            raise TypeError("bad operand type for unary ~: 'float'")
 
     def __bool__(self) -> bool:
         return self.tracer.branches.decide(self.sym)

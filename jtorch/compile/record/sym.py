@@ -157,6 +157,8 @@ def _operator(name: str, reflected: bool = False) -> Any:
     def operator(self: Any, *other: Any) -> Any:
         if other and isinstance(other[0], Tensor):  # a Tensor knows what to do with a traced value
             return NotImplemented
+        if len(other) > 1:  # pow(k, 2, 5)
+            return NotImplemented
         if other and isinstance(self, Scalar):
             other = (operand_of(self, other[0]),)
             if other[0] is NotImplemented:

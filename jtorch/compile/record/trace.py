@@ -25,6 +25,7 @@ from jtorch.compile.observe.guards import ItemRead, Read
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import (
+    Digits,
     Scalar,
     check_arithmetic,
     computed,
@@ -489,6 +490,18 @@ class Tracer(Evaluator):
         entry = NumberInput(place, value)
         self.inputs.append(entry)
         return Item(self, entry.var, LARGEST, (place,))
+
+    def runtime_numbers(self, among: list[Scalar]) -> Digits | None:
+        """What has a recording begin again with plain numbers: those that ``among`` were computed from, or
+        all of this one, where it is empty. None where there are none."""
+        entries = [e for e in self.inputs if isinstance(e, (ScalarInput, NumberInput))]
+        places = {e.place.identity: e.place for e in entries if isinstance(e, NumberInput)}
+        arguments = {e.argument for e in entries if isinstance(e, ScalarInput)} - {None}
+        if among:
+            found = {p.identity for number in among for p in getattr(number, "places", ())}
+            places = {identity: place for identity, place in places.items() if identity in found}
+            arguments &= {origin.argument for number in among for origin in number.origins}
+        return Digits(places.values(), arguments) if places or arguments else None
 
     def made(self, tensor: Any) -> bool:
         """Whether the function made ``tensor``: over traced memory or an argument's (``x.detach()``)."""

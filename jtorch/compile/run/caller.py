@@ -176,6 +176,8 @@ class _Caller:
                     self.miss_unless(f"d{k} is d{same} and a{k} {one} a{same}")
             elif leaf.__class__ is float:
                 self.miss_unless(f"a{k}.__class__ is float")
+                if k in self.plan.capture.exact:
+                    self._exact_guard(k, leaf)
             else:
                 self._static_guard(k, leaf)
         for question in self.plan.capture.questions.values():
@@ -247,6 +249,13 @@ class _Caller:
             f"d{k}.shape == {data.shape} and (d{k}.dtype is {dtype} or d{k}.dtype == {dtype}) and "
             f"d{k}.strides == {data.strides} and a{k}._requires_grad is {leaf._requires_grad}{is_leaf}"
         )
+
+    def _exact_guard(self, k: int, leaf: float) -> None:
+        test = f"a{k} == {_number(leaf)}" if leaf == leaf else f"a{k} != a{k}"
+        if not leaf or leaf != leaf:
+            self.names["copysign"] = math.copysign
+            test += f" and copysign(1.0, a{k}) == {math.copysign(1.0, leaf)}"
+        self.miss_unless(test)
 
     def _static_guard(self, k: int, leaf: Any) -> None:
         value = self.name("V", leaf)

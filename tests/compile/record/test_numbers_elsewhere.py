@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import json
 import math
 import statistics
 import types
@@ -106,9 +107,8 @@ def test_a_parameter_of_a_distribution_is_read_at_each_call():
 
 REFUSED = {
     "a function of NumPy": (lambda x, s: x * np.cos(np.ones(2) * s)[0], r"np\.cos\(\) of a NumPy array"),
-    "an array as data": (lambda x, s: x * jtorch.tensor(np.ones(2) * s), "stands for it"),
-    "decimal": (lambda x, s: x * float(decimal.Decimal(s)), "stands for it"),
-    "statistics": (lambda x, s: x * statistics.mean([s, s]), "stands for it"),
+    "decimal": (lambda x, s: x * float(decimal.Decimal(x.sum().item())), "stands for it"),
+    "json": (lambda x, s: (x, json.dumps([x.sum().item()])), "stands for it"),
     "item": (lambda x, s: x * np.sqrt(x.sum().item()), "keep it a tensor|Keep it a tensor"),
 }
 
@@ -118,6 +118,21 @@ def test_what_takes_no_stand_in_is_refused_with_the_line():
         with pytest.raises(CompileError, match=told) as caught:
             jtorch.compile(f)(jtorch.ones(2), 2.0)
         assert f"{__file__}:{f.__code__.co_firstlineno} in" in str(caught.value), name
+
+
+PLAIN = {
+    "an array as data": lambda x, s: x * jtorch.tensor(np.ones(2) * s),
+    "decimal": lambda x, s: x * float(decimal.Decimal(s)),
+    "statistics": lambda x, s: x * statistics.mean([s, s]),
+}
+
+
+def test_a_number_that_was_passed_is_a_plain_one_to_what_takes_no_stand_in():
+    for name, f in PLAIN.items():
+        compiled = jtorch.compile(f, **INTERPRETED)
+        for s in (2.0, 0.5, 2.0):
+            assert compiled(jtorch.ones(2), s).tolist() == f(jtorch.ones(2), s).tolist(), name
+        assert len(compiled.retraces) == 1, name
 
 
 class Item:
