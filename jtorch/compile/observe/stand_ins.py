@@ -39,7 +39,8 @@ def check_class(value: Any, cls: Any) -> None:
     """Raise where ``isinstance(value, cls)`` is not what it is of the number that ``value`` stands for."""
     if not is_stand_in(value) or not isinstance(cls, type) or is_users_class(type(cls)):
         return
-    if isinstance(value, cls) and not isinstance(value.as_runtime_scalar, cls):
+    scalar: Any = value
+    if isinstance(scalar, cls) and not isinstance(value.as_runtime_scalar, cls):
         raise value.refuse(f"isinstance() of a {cls.__name__}")
 
 

@@ -203,7 +203,9 @@ class Tracer(Evaluator):
             atoms = [atoms[0], self.read(self.new(np.asarray(values[1], np.float64)))]
         (var,) = self.emit(op, atoms, {})
         if op is _REMAINDER:
-            var = self.read(with_pythons_sign(self, self.fresh(var), values[1]))
+            signed = self.read(with_pythons_sign(self, self.fresh(var), values[1]))
+            assert isinstance(signed, Var)
+            var = signed
         scalars = [v for v in values if isinstance(v, Scalar)]
         origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
         made = Scalar(self, var, float(computed(op, values)), origins)
@@ -496,7 +498,7 @@ class Tracer(Evaluator):
         all of this one, where it is empty. None where there are none."""
         entries = [e for e in self.inputs if isinstance(e, (ScalarInput, NumberInput))]
         places = {e.place.identity: e.place for e in entries if isinstance(e, NumberInput)}
-        arguments = {e.argument for e in entries if isinstance(e, ScalarInput)} - {None}
+        arguments = {e.argument for e in entries if isinstance(e, ScalarInput) and e.argument is not None}
         if among:
             found = {p.identity for number in among for p in getattr(number, "places", ())}
             places = {identity: place for identity, place in places.items() if identity in found}
