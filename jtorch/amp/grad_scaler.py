@@ -58,12 +58,13 @@ class GradScaler:
         self._started = False
 
     def scale(self, outputs: Any) -> Any:
-        """``outputs``, a tensor or lists of tensors, times the scale."""
+        """``outputs``, a tensor or lists of tensors, times the scale. A loss of 16 bits without dims becomes
+        float32, which has room for it."""
         if not self._is_on():
             return outputs
         self._started = True
         if isinstance(outputs, Tensor):
-            return outputs * self._current()
+            return _scalable(outputs) * self._current()
         if isinstance(outputs, (list, tuple)):
             scaled = [self.scale(o) for o in outputs]
             return type(outputs)(*scaled) if hasattr(outputs, "_fields") else type(outputs)(scaled)
@@ -212,3 +213,9 @@ class GradScaler:
         self._growth_interval = state_dict["growth_interval"]
         self._growth_tracker = state_dict["_growth_tracker"]
         self._started = True  # the scale is known: gradients that were loaded, too, can be unscaled
+
+
+def _scalable(output: Tensor) -> Tensor:
+    """PyTorch's scale is a float32 tensor without dims: what has none either is multiplied in float32."""
+    narrow = output.dtype in (jtorch.float16, jtorch.bfloat16)
+    return output.float() if narrow and output.dim() == 0 else output

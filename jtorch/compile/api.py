@@ -49,6 +49,7 @@ from jtorch.core.errors import (
     RetraceWarning,
     VerifyError,
     add_line,
+    name_line,
     user_source,
 )
 from jtorch.core.op import Context
@@ -137,6 +138,8 @@ class CompiledFunction(Asks):
         except Exception as error:
             fault = error if isinstance(error, InternalError) else fault_in(error, self.name)
             if fault is None:
+                if type(error) is CompileError:
+                    name_line(error, self.function)
                 raise
             raise fault from fault.origin
         try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dis
+import functools
+import inspect
 import os
+import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -57,6 +60,33 @@ def add_line(error: Exception) -> None:
     where = str(line_of(error))
     if where not in error.args[0]:
         error.args = (f"{error.args[0]} (at {where})",)
+
+
+_PLACE = re.compile(r":\d+ in ")  # of a Source
+
+
+def name_line(error: CompileError, function: Callable) -> None:
+    """Say in the text of a refusal which line of the user's it is about, where it does not: the innermost one
+    that it passed, or the first of ``function``, which had ended when the recording found out."""
+    if _PLACE.search(str(error)):
+        return
+    passed = [
+        Source(frame.f_code.co_filename, line, frame.f_code.co_name)
+        for seen in (error.__cause__, error)
+        if seen is not None
+        for frame, line in traceback.walk_tb(seen.__traceback__)
+        if is_users(frame.f_code.co_filename)
+    ]
+    error.args = (f"{passed[-1] if passed else _first_line_of(function)}: {error}", *error.args[1:])
+
+
+def _first_line_of(function: Callable) -> Source:
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(getattr(function, "forward", function)), "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return user_source()
+    return Source(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def instruction_of(error: BaseException) -> tuple[FrameType | None, str]:

@@ -36,6 +36,26 @@ def test_an_infinite_gradient_leaves_the_step_out_and_halves_the_scale():
     assert found[1][0] == found[2][0] and found[2][1] == found[1][1] / 2
 
 
+def test_a_loss_of_16_bits_has_room_for_the_scale():
+    """65504 is the largest float16; a tensor with dims stays one, as PyTorch's does."""
+    torch = pytest.importorskip("torch")
+
+    def scaled(library, dtype, compiled=lambda f: f):
+        dtype, scaler = getattr(library, dtype), library.amp.GradScaler("cpu")
+        loss = library.tensor(100.0, dtype=dtype, requires_grad=True)
+        double = compiled(lambda loss: scaler.scale([loss * 2.0, (loss * 2.0)[None]]))
+        alone, with_dims = double(loss)
+        (alone * 1e-6).backward()
+        values = [(str(v.dtype).partition(".")[2], v.float().tolist()) for v in (alone, with_dims, loss.grad)]
+        return values, library.amp.GradScaler("cpu", init_scale=4.0).scale(loss.double()).dtype.itemsize
+
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        wanted = scaled(torch, dtype)
+        assert scaled(jtorch, dtype) == wanted, dtype
+        if dtype != "bfloat16":  # which compiled code lacks
+            assert scaled(jtorch, dtype, jtorch.compile) == wanted, dtype
+
+
 MISUSES = {
     "step first": lambda s, o, w: s.step(o),
     "update first": lambda s, o, w: s.update(),

@@ -972,3 +972,43 @@ def test_a_message_says_how_entries_changed():
     del table["b"]
     table["a"] = 3
     assert became(read) == "1 became 3"
+
+
+def test_refusals_that_come_when_the_function_has_ended_name_a_line():
+    weight, buffer = jtorch.nn.Parameter(jtorch.ones(2)), jtorch.zeros(2)
+
+    def generator(x):
+        return (v for v in x)
+
+    def mode(x):
+        jtorch.set_grad_enabled(False)
+        return x * 2
+
+    def steps(x):
+        jtorch.optim.LBFGS([weight]).step(lambda: (weight**2).sum())
+
+    def keeps_its_graph(x):
+        buffer.copy_(weight * 2)
+
+    def changes_an_argument(x):
+        x.add_(1)
+
+    class Layer(jtorch.nn.Module):
+        def forward(self, x):
+            return (v for v in x)
+
+    first, second = 0, 1  # the function's own first line, or that of what it does
+    cases = [
+        (generator, generator, jtorch.ones(2), first),
+        (functools.partial(generator), generator, jtorch.ones(2), first),
+        (Layer(), Layer.forward, jtorch.ones(2), first),
+        (mode, mode, jtorch.ones(2), first),
+        (keeps_its_graph, keeps_its_graph, jtorch.ones(2), first),
+        (steps, steps, jtorch.ones(2), second),
+        (changes_an_argument, changes_an_argument, weight * 1, second),
+    ]
+    for function, code, x, line in cases:
+        where = f"{__file__}:{code.__code__.co_firstlineno + line} in {code.__name__}: "
+        with pytest.raises(CompileError) as refused, jtorch.enable_grad():
+            jtorch.compile(function)(x)
+        assert str(refused.value).startswith(where), (where, str(refused.value))
