@@ -17,6 +17,7 @@ from typing import Any
 
 import jtorch
 from jtorch import nn
+from jtorch.core.command import run
 
 READS = (0, 10, 100, 1000)
 PARAMETERS = (10, 100, 1000, 10_000)
@@ -186,4 +187,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run(main, "python -m benchmarks.guards"))

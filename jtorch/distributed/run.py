@@ -11,6 +11,7 @@ Source: https://docs.pytorch.org/docs/stable/elastic/run.html
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import shutil
 import signal
@@ -20,6 +21,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from jtorch.core.command import run
 
 GRACE = 5.0  # seconds that processes have after SIGTERM or SIGINT before they are killed
 
@@ -56,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     count = _count(asked.nproc_per_node)
+    if not asked.module and not Path(asked.script).is_file():  # or each process would say so
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), asked.script)
     command = [*mpiexec(asked.mpiexec, count), sys.executable, "-u", "-m", "jtorch.distributed.worker"]
     command += ["-m"] * asked.module + [asked.script, *asked.arguments]
     for restart in range(asked.max_restarts + 1):
@@ -154,4 +159,4 @@ def _environment(asked: argparse.Namespace, count: int, restart: int) -> dict[st
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main, "python -m jtorch.distributed.run"))

@@ -136,3 +136,16 @@ def test_rates_that_are_set_inside_count_for_the_steps_that_follow(optimizer_nam
         assert sum(map(len, step.plans.values())) <= 2, change.__name__
         assert [row[-1] for row in seen[0]] == [row[-1] for row in seen[1]], change.__name__
         np.testing.assert_allclose(seen[1], seen[0], rtol=1e-10, err_msg=change.__name__)
+
+
+def test_a_group_that_is_updated_as_a_dict_is_refused_by_name():
+    w = jtorch.ones(2, requires_grad=True)
+    optimizer = jtorch.optim.SGD([w], lr=0.1)
+
+    def step(rate):
+        optimizer.param_groups[0].update(lr=rate)
+
+    where = rf"test_schedules.py:{step.__code__.co_firstlineno + 1} in step: "
+    with pytest.raises(jtorch.errors.CompileError, match=f"{where}.*the entries of an optimizer's group"):
+        jtorch.compile(step)(0.2)
+    assert optimizer.param_groups[0]["lr"] == 0.1

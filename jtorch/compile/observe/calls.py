@@ -73,6 +73,7 @@ _ABOUT_THE_THREAD = frozenset({
     ("posix", "getpid"),
 })  # fmt: skip
 _OF_ALL_THREADS = frozenset({("threading", "active_count"), ("threading", "enumerate")})
+_OF_ALL_MEMBERS = frozenset({"getmembers", "getmembers_static", "classify_class_attrs"})  # of ``inspect``
 _OF_THE_ENVIRONMENT = frozenset({
     ("os", "getenv"), ("os", "getenvb"), ("posixpath", "expandvars"), ("ntpath", "expandvars"),
 })  # fmt: skip
@@ -243,7 +244,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if module == "inspect":
         for value in args:
             _read_function(observer, stop.frame, value)
-        if callee.__name__.startswith("getmembers"):
+        if callee.__name__ in _OF_ALL_MEMBERS:
             observer.members(stop.frame, args[0])
     _hand_over(observer, stop.frame, args, hashes=True)
     if callee.__name__ in _FRESH:

@@ -336,6 +336,16 @@ class LengthRead(Read):
         return f"the length of a {type(self.container).__name__}"
 
 
+class AttributesRead(LengthRead):
+    """How many attributes an object has, whose dict this is: beside the value of each, that there are no
+    others."""
+
+    __slots__ = ()
+
+    def label(self) -> str:
+        return "how many attributes an object has"
+
+
 class MembershipRead(Read):
     """``key in container`` of a dict or a set."""
 

@@ -46,6 +46,7 @@ from jtorch.compile.observe.guards import (
     MISSING,
     PLAIN,
     AttributeRead,
+    AttributesRead,
     ClassRead,
     ContentsRead,
     ItemRead,
@@ -492,7 +493,11 @@ class Observer(Writing):
                 self.read(ItemRead, frame, vars(value), name, vars(value)[name])
             yield from (value._value_, *vars(value).values())
             return
-        facts = instance_facts(value) or {}
+        facts = instance_facts(value)
+        if facts is None:
+            facts = {}
+        elif outside and id(facts) not in self.effects.grown:
+            self.read(AttributesRead, frame, facts, None, len(facts))
         for name, fact in list(facts.items()):
             if outside:
                 self.read(ItemRead, frame, facts, name, fact)

@@ -198,7 +198,7 @@ def label(owner: Any, key: Any) -> str:
     if owner is None:
         return repr(key)
     if isinstance(owner, dict) and "params" in owner:
-        return f"{key!r} of an optimizer's group"
+        return f"{repr(key) if key is not MISSING else 'the entries'} of an optimizer's group"
     if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
         return f"{key!r} of {owner.__name__}"
     return f"{told(key) if key is not MISSING else 'the entries'} of {told(owner)}"

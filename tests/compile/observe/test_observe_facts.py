@@ -1,7 +1,9 @@
 """What the standard library says of objects, of the process and of its own: ``inspect``, ``os``, caches."""
 
+import copy
 import functools
 import inspect
+import operator
 import os
 import threading
 import types
@@ -143,6 +145,37 @@ def names_of_a_class():
 def names_of_an_object_by_its_class():
     thing = Thing()
     return lambda x: x * len(dir(thing)), _on(Thing, "j", 3)
+
+
+HANDED_OVER = {
+    "copied": lambda x, thing: x * copy.copy(thing).k,
+    "copied deeply": lambda x, thing: x * copy.deepcopy([thing])[0].k,
+    "asked by map": lambda x, thing: x * next(map(operator.attrgetter("k"), [thing])),
+    "asked by object": lambda x, thing: x * object.__getattribute__(thing, "k"),
+    "asked by inspect": lambda x, thing: x * inspect.getattr_static(thing, "k"),
+    "asked with another value": lambda x, thing: x * inspect.getattr_static(thing, "j", 2),
+    "listed": lambda x, thing: x * sum(not name.startswith("_") for name in thing.__dir__()),
+}
+
+
+def test_an_attribute_that_an_object_gets_after_it_was_handed_over_is_noticed():
+    def case(f, made, name):
+        return lambda: (lambda x: f(x, made), _on(made, name, 5))
+
+    for how, f in HANDED_OVER.items():
+        own, plain = Thing(), types.SimpleNamespace(k=2)
+        own.i = plain.i = 1
+        for made in (Thing(), own, plain):
+            name = "k" if how.startswith(("copied", "asked by")) else "j"
+            try:
+                assert_noticed(case(f, made, name))
+            except AssertionError as error:
+                raise AssertionError(f"{how}, of {vars(made)}") from error
+
+
+@read
+def names_that_inspect_classifies():
+    return lambda x: x * len(inspect.classify_class_attrs(Thing)), _on(Thing, "j", 3)
 
 
 # -- the process -------------------------------------------------------------------------------------------
