@@ -46,6 +46,13 @@ shortcuts.prepare()  # the first op of all may compile them, into the cache fold
 
 
 @pytest.fixture
+def unjitted(monkeypatch):
+    """Kernels run as their text, by Python: for many programs whose recording is under test, not what LLVM
+    makes of it."""
+    monkeypatch.setenv("JTORCH_JIT", "0")
+
+
+@pytest.fixture
 def number():
     """The number of threads in force; puts it back."""
     before = threads.count()

@@ -121,13 +121,19 @@ def _fails(program: Program, grad: bool, jit: bool) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(6))
 def test_random_programs(block):
     check_block(block * BLOCK, BLOCK)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(6, 20))
+def test_more_random_programs(block):
+    check_block(block * BLOCK, BLOCK)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", range(2))
 def test_random_programs_on_numba(block):
     check_block(block * 2 * BLOCK, 40, jit=True)
 

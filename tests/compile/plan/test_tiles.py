@@ -293,7 +293,13 @@ class _Random:
         return values[-1], values[-5].sum(0), values[len(values) // 2]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 5), pytest.param(range(5, 60), marks=pytest.mark.slow)])
+_SEEDS = (
+    range(0, 5), pytest.param(range(5, 15), marks=pytest.mark.slow),
+    pytest.param(range(15, 60), marks=pytest.mark.soak),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seeds", _SEEDS)
 def test_random_rows(seeds, monkeypatch):
     cut = 0
     for seed in seeds:

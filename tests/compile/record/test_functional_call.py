@@ -59,6 +59,7 @@ def with_buffers(module, params, tokens):
     return functional_call(module, (params, buffers), tokens)
 
 
+@pytest.mark.usefixtures("unjitted")
 @pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
 @pytest.mark.parametrize("call", [untied, both_names, the_other_name, computed, one_step])
 def test_tied_weights(call, inside):

@@ -5,6 +5,8 @@ import pytest
 import jtorch
 from jtorch.core.errors import CompileError
 
+pytestmark = pytest.mark.usefixtures("unjitted")
+
 
 def program(text, arguments="x, v"):
     """The function of x (3, 4) and v, a number, that changes y = 1.5 x by the lines of ``text``."""

@@ -458,6 +458,7 @@ SEVERAL = {
 }
 
 
+@pytest.mark.usefixtures("unjitted")
 @pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64])
 @pytest.mark.parametrize("name", SEVERAL)
 def test_a_pass_from_some_results_is_not_spoilt_by_the_others(name, dtype):
