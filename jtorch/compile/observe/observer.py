@@ -474,7 +474,7 @@ class Observer(Writing):
             elif kind in (Kind.CONTAINER, Kind.TUPLE):
                 self.contents(frame, value)
                 stack += contents(value)
-                if objects and instance_facts(value):
+                if objects and instance_facts(value) is not None:
                     stack += self._facts(frame, value)
             elif kind is Kind.ARRAY:
                 self.array(frame, value)

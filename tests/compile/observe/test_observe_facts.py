@@ -173,6 +173,12 @@ def test_an_attribute_that_an_object_gets_after_it_was_handed_over_is_noticed():
                 raise AssertionError(f"{how}, of {vars(made)}") from error
 
 
+def test_an_attribute_that_a_container_gets_after_it_was_handed_over_is_noticed():
+    for base in (list, dict, set, tuple, frozenset, str, float, ValueError):
+        made = type("Mine", (base,), {})()
+        assert_noticed(lambda made=made: (lambda x: x * getattr(copy.copy(made), "k", 2), _on(made, "k", 5)))
+
+
 @read
 def names_that_inspect_classifies():
     return lambda x: x * len(inspect.classify_class_attrs(Thing)), _on(Thing, "j", 3)
