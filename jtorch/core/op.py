@@ -115,6 +115,8 @@ class Op:
         # beside 16 bits numbers and 0-d tensors in these places take part as they are, in float32; so do
         # numbers in the other place of an op that commutes. PyTorch was tried for which these are.
         self.unrounded: tuple[str, ...] = facts.pop("unrounded", ())
+        # a number beside integers and 16 bits must be one that their dtype holds
+        self.fitting: bool = facts.pop("fitting", False)
         # {"x": "y"}: x is saved only for the gradient of y, so x may change in place where y needs none
         self.saved_for: dict[str, str] = facts.pop("saved_for", {})
         # whether kernels compute it over large arrays in eager mode, see eager/large.py
@@ -320,6 +322,13 @@ class Evaluator:
     def keep(self, container: Any, key: Any, value: Any) -> None:
         """``container[key] = value``, also at each replay: what library objects note of their steps."""
         container[key] = value
+
+    # (function, its owner, arguments, keywords, what gives the dicts that it will change): puts the call off
+    # to the end of a compiled function. None where it happens at once.
+    afterwards: Callable | None = None
+
+    def unrolls(self, what: str, times: int, way_out: str) -> None:
+        """Python is about to run ``what`` so many times, which a recording holds one by one."""
 
     def refuse(self, what: str, way_out: str) -> None:
         """``what`` is about to happen, which a recording would do once: an error while one is made."""

@@ -18,8 +18,8 @@ from jtorch.core import dtypes as dt
 from jtorch.core import memory_formats as formats
 from jtorch.core import op as op_module
 from jtorch.core.dtypes import get_default_dtype
+from jtorch.core.number_ranges import check_factor, check_number, check_scalar, element
 from jtorch.eager.binding import APPLY
-from jtorch.eager.data_errors import check_number
 from jtorch.eager.drawing import FUNCTIONS as RANDOM
 from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
 from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
@@ -57,7 +57,9 @@ def scalar_tensor(
 ) -> Tensor:  # fmt: skip
     """A 0-d tensor; of the default float type unless told otherwise."""
     check_layout(layout, pin_memory, "scalar_tensor")
-    return tensor(s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    dtype = dtype or get_default_dtype()
+    check_scalar(s, dtype.numpy)
+    return tensor(s, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 # -- filled ------------------------------------------------------------------------------------------------
@@ -97,8 +99,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     fill_value = number(fill_value)
     if dtype is None:
         dtype = dt.of(dt.of_number(getattr(fill_value, "as_runtime_scalar", fill_value)))
-    check_number(fill_value, dtype.numpy)
-    return _full(shape, fill_value, dtype)
+    return _full(shape, element(fill_value, dtype.numpy), dtype)
 
 
 @factory
@@ -171,7 +172,12 @@ def arange(*bounds: Any, dtype: Any = None, start: Any = 0, end: Any = None, ste
     if target.kind == "b":
         raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
     if target == _INT64:  # PyTorch counts in the type of the result: the bounds are cut off first
+        for bound in (start, end, step):
+            check_number(bound, _INT64)
         start, end, step = int(start), int(end), int(step)
+    elif target.kind in "fV" and target.itemsize == 2:
+        for bound in (start, end, step):
+            check_factor(bound, target)
     _check_range(start, end, step)
     length = math.ceil((end - start) / step) if step != 1 else math.ceil(end - start)
     return _counted(start, step, length, target)
@@ -246,7 +252,10 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Tensor:
     Source: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
     target = _float_target(dtype, start, end)
-    return tensor(_line(number(start), number(end), number(steps), target))
+    if target.kind == "b":
+        raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
+    first, last = (element(number(bound), target) for bound in (start, end))
+    return tensor(_line(first, last, number(steps), target))
 
 
 def _line(start: Any, end: Any, steps: int, target: np.dtype) -> np.ndarray:

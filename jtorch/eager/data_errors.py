@@ -1,14 +1,10 @@
-"""Why data, nested or one number, cannot be a tensor's, in PyTorch's words."""
+"""Why nested data cannot be a tensor's, in PyTorch's words."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-
-from jtorch.core import dtypes as dt
 
 
 def refusal(data: Any) -> Exception:
@@ -57,39 +53,16 @@ def _no_number(data: Any) -> Exception | None:
 def check_fits(array: np.ndarray, wanted: np.dtype) -> None:
     """Raise where Python's numbers don't fit ``wanted``: NumPy would wrap them around.
 
-    A negative number in an unsigned type wraps, as in PyTorch.
+    A negative integer in an unsigned type wraps, as in PyTorch.
     """
     if array.dtype.kind == "c" and wanted.kind in "fViu":
         raise TypeError("must be real number, not complex")
     if wanted.kind not in "iu" or array.dtype == wanted or not array.size or array.dtype.kind == "b":
         return
     most = int(np.iinfo(wanted).max)
-    least = -most if wanted.kind == "u" else int(np.iinfo(wanted).min)
+    least = int(np.iinfo(wanted).min)
+    if wanted.kind == "u" and array.dtype.kind in "iu":
+        least = -most
     low, high = array.min().item(), array.max().item()
     if not (least <= low and high <= most):
         raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow")
-
-
-_C_NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "int32": "int"}
-_LIMITS = {d.numpy: float(ml_dtypes.finfo(d.numpy).max) for d in (dt.float16, dt.bfloat16, dt.float32)}
-_LIMITS |= {np.dtype(f"{kind}{n}"): int(np.iinfo(f"{kind}{n}").max) for kind in "iu" for n in (1, 2, 4, 8)}
-
-
-def number_type(value: Any) -> type:
-    """The type of a number, or of the one that what a recording handles stands for."""
-    return type(getattr(value, "as_runtime_scalar", value))
-
-
-def check_number(value: Any, dtype: np.dtype) -> None:
-    """Raise PyTorch's error for a finite number that no element of ``dtype`` can be: as the fill value of a
-    mask, -1e9 would be -inf in float16."""
-    if value.__class__ in (int, float):
-        if -128 <= value <= 127:  # nearly all that fill anything
-            return
-    elif number_type(value) is not float and (number_type(value) is not int or dtype.itemsize == 8):
-        return  # no number, or an integer of a recording's, which has 64 bits itself
-    limit = _LIMITS.get(dtype)
-    if limit is None or -limit - (dtype.kind == "i") <= value <= limit or not math.isfinite(value):
-        return
-    name = _C_NAMES.get(dtype.name, f"{dtype.name}_t")
-    raise RuntimeError(f"value cannot be converted to type {name} without overflow")

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.errors import user_source
+from jtorch.core.number_ranges import check_scalar
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import (
@@ -111,6 +113,7 @@ def _as_value(self: Tensor, value: Any) -> Tensor:
     if not number and not hasattr(value, "as_runtime_scalar"):
         kind = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {kind} to a torch.{long_name(self._data.dtype)}Tensor")
+    check_scalar(dt.plain(value), self._data.dtype)
     changes = hasattr(value, "as_runtime_scalar")
     return tensor_of(value, self.dtype) if changes else wrap(as_tensor_data(value, self.dtype))
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import op as op_module
+from jtorch.core.number_ranges import check_scalar, element
 from jtorch.core.op import Op
 from jtorch.eager import creation
 from jtorch.eager.binding import APPLY
-from jtorch.eager.data_errors import check_number
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
 from jtorch.eager.overlap import check_read, check_written
@@ -174,7 +174,10 @@ def fill_(input: Tensor, value: Any) -> Tensor:
             )
         return _copy(input, value)
     data = input._data
-    check_number(value, data.dtype)
+    if not data.ndim and data.dtype.kind not in "iu":
+        check_scalar(value, data.dtype)
+    else:
+        value = element(value, data.dtype)
     full = op_module.CONTEXT.get().xp.full(value, shape=tuple(data.shape), dtype=data.dtype)
     return _copy(input, wrap(full))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core.number_ranges import check_number
 from jtorch.core.op import Kind, Op
 
 
@@ -51,16 +52,25 @@ def check_bools(op: Op, values: tuple, target: np.dtype) -> None:
         if target.kind == "b" and not (op.name == "pow" and values[-1].__class__ is bool):
             raise NotImplementedError(sentence)
         return
-    kinds = [v.dtype.kind for v in values if hasattr(v, "dtype")]
+    kinds = ["b" if v.__class__ is bool else v.dtype.kind for v in values if _has_kind(v)]
     if "b" in kinds and kinds != ["b", "b"]:  # two of them NumPy refuses, in another sentence
         raise RuntimeError(sentence)
 
 
+def _has_kind(value: Any) -> bool:
+    return value.__class__ is bool or hasattr(value, "dtype")
+
+
 def check_power(op: Op, values: tuple, target: np.dtype) -> None:
-    """Raise for a negative number as the power of integers: also of none, and of unsigned, where it wraps."""
+    """Raise for a negative number as the power of integers, also of none, and of unsigned, where it wraps;
+    and for one that the dtype cannot hold. (Of float32 PyTorch takes it.)"""
+    if not op.fitting:
+        return
     power = values[-1]
-    if op.name == "pow" and target.kind in "iu" and power.__class__ is int and power < 0:
+    if target.kind in "iu" and power.__class__ is int and power < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if target.kind in "iu" or target.itemsize == 2:
+        check_number(power, target)
 
 
 def _refused_dtype(op: Op, values: tuple, sentence: str) -> Exception | None:

@@ -261,7 +261,8 @@ def _numbers_fit(op: Op, usual: bool) -> str:
     """The test that a float beside float tensors passes, too: NumPy keeps it weak."""
     names = op.arrays
     first = names[0]
-    usual = usual or bool(op.unrounded) or _rounds_in_between(op)  # NumPy would round it to 16 bits
+    # NumPy would round it to 16 bits
+    usual = usual or bool(op.unrounded) or op.fitting or _rounds_in_between(op)
     fit = [f"{first}_is"]
     if needs_floats(op):
         fit.append(_is_floating(op, first, usual))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.memory_formats import check as check_format
+from jtorch.core.number_ranges import PLAIN, check_beside
 from jtorch.core.op import composite, elementwise
 
 # -- arithmetic ------------------------------------------------------------------------------------
@@ -76,6 +77,7 @@ def _root(xp, x, y):
     integer_text="{kind}(integer_power(int64({x}), int64({y})))",
     in_place=True,
     refuses_bools="\"pow\" not implemented for 'Bool'",
+    fitting=True,
     beside_numbers=_root,
 )
 def pow(xp, x, y):
@@ -365,9 +367,13 @@ def _(xp, g, x, high, needs):
 
 @clamp_min.face
 def _(input, min):
+    if not (min.__class__ in PLAIN and -128 <= min <= 127):
+        check_beside(input, min)
     return (input, min), {}
 
 
 @clamp_max.face
 def _(input, max):
+    if not (max.__class__ in PLAIN and -128 <= max <= 127):
+        check_beside(input, max)
     return (input, max), {}

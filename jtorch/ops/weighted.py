@@ -5,7 +5,9 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.lerp.html
 
 from __future__ import annotations
 
+from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
+from jtorch.core.number_ranges import check_factor, number_type
 from jtorch.core.op import composite
 
 
@@ -53,8 +55,8 @@ def _(xp, g, x, end, weight, needs):
 def _(input, tensor1, tensor2, *early, value=1):
     if early:
         tensor1, tensor2, value = factor_first("addcmul", "value", 3, tensor1, tensor2, *early)
-    if value.__class__ is float and not any_floating(input, tensor1, tensor2):
-        value = int(value)  # as PyTorch takes it
+    if value.__class__ is not int or value != 1:
+        value = _checked(value, input, tensor1, tensor2)
     return (input, tensor1, tensor2, value), {}
 
 
@@ -70,7 +72,22 @@ def _(input, tensor1, tensor2, *early, value=1):
             "inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
             "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
         )
+    if value.__class__ is not int or value != 1:
+        value = _checked(value, input, tensor1, tensor2)
     return (input, tensor1, tensor2, value), {}
+
+
+def _checked(value, *tensors):
+    """``value`` as a number of the dtype of the result, or PyTorch's error."""
+    if hasattr(value, "ndim") or (
+        value.__class__ is float and -128 <= value <= 127 and any_floating(*tensors)
+    ):
+        return value
+    target = dt.promote((t.dtype.numpy, t.ndim) for t in tensors if hasattr(t, "ndim"))
+    if target.kind == "b":
+        raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'")
+    check_factor(value, target)
+    return int(value) if number_type(value) is float and target.kind in "iu" else value  # as PyTorch takes it
 
 
 def any_floating(*tensors):

@@ -39,6 +39,7 @@ class Scalar:
 
     __slots__ = ("origins", "tracer", "value", "var")
     as_runtime_scalar: Any = 1.0  # a number of its Python type, for promotion
+    is_element = False  # whether it is one of a tensor, of which a recording knows nothing
 
     def __init__(self, tracer: Any, var: Any, value: float, origins: tuple) -> None:
         self.tracer = tracer
@@ -109,6 +110,21 @@ class Scalar:
         else:
             float(self)  # the result of arithmetic: guard the numbers it was made of
         return outcome
+
+    def in_range(self, least: float, most: float) -> bool:
+        """Whether it is a finite number out of this range is looked at, and what it is now is True of each
+        call. A comparison of what was computed would guard the numbers that it was made of."""
+        if len(self.origins) == 1 and self.origins[0].var is self.var:
+            return bool(self >= least and self <= most) or not math.isfinite(self.value)
+        outside = (self.value < least or self.value > most) and math.isfinite(self.value)
+        if outside or self.tracer.callees or all(origin.argument is None for origin in self.origins):
+            return not outside
+        record, number = self.tracer.record, self.tracer.fresh(self.var)
+        middle, width = (least + most) / 2, (most - least) / 2
+        away = record(BY_NAME["abs"], record(BY_NAME["sub"], number, middle) if middle else number)
+        inside = record(BY_NAME["le"], away, width)
+        unlimited = record(BY_NAME["logical_not"], record(BY_NAME["isfinite"], number))
+        return bool(self.tracer.branches.decide(record(BY_NAME["logical_or"], inside, unlimited)))
 
     def __eq__(self, other: object) -> bool:
         return self._compare(operator.eq, other) if _is_comparable(other) else False

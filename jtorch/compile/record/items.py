@@ -34,6 +34,7 @@ class Item(Scalar):
     """
 
     __slots__ = ("bound", "places")
+    is_element = True
 
     def __init__(self, tracer: Any, var: Any, bound: int = 2**63, places: tuple[Any, ...] = ()) -> None:
         super().__init__(tracer, var, float("nan"), ())

@@ -11,10 +11,10 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
+from jtorch.core.number_ranges import PLAIN, check_beside, check_number, is_known, number_type
 from jtorch.core.op import BY_NAME
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY, public_function
-from jtorch.eager.data_errors import number_type
 from jtorch.eager.inplace import in_place, in_place_function
 from jtorch.eager.messages import check_tensors, long_name
 from jtorch.eager.sixteen_bits import HALVES, in_float32, is_half, through_float32
@@ -50,24 +50,37 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 def _with_factor(function: Callable, first: Any, second: Any, alpha: Any) -> Tensor:
     """``function(first, alpha second)``; of 16 bits the sum alone is rounded."""
+    alpha = _checked(function, first, second, alpha)
     if not any(isinstance(t, Tensor) and t._data.dtype in HALVES for t in (first, second)):
-        return function(first, _scaled(first, second, alpha))
+        return function(first, second * alpha)
 
     def apply(first: Any, second: Any) -> Tensor:
-        return function(first, _scaled(first, second, alpha))
+        return function(first, second * alpha)
 
     return through_float32(BY_NAME[function.__name__], apply, (first, second), {})
 
 
-def _scaled(input: Any, other: Any, alpha: Any) -> Any:
-    tensors = [t for t in (input, other) if isinstance(t, Tensor)]
-    kinds = {t._data.dtype.kind for t in tensors}
+def _checked(function: Callable, first: Any, second: Any, alpha: Any) -> Any:
+    """``alpha`` as a number of the dtype of the result, or PyTorch's error."""
+    if first.__class__ is Tensor is second.__class__ and alpha.__class__ in PLAIN and -128 <= alpha <= 127:
+        dtype = first._data.dtype
+        if dtype is second._data.dtype and dtype.kind == "f":
+            return alpha
+    tensors = [t for t in (first, second) if isinstance(t, Tensor)]
+    numbers = [getattr(n, "as_runtime_scalar", n) for n in (first, second) if not isinstance(n, Tensor)]
+    target = dt.promote([(t._data.dtype, t._data.ndim) for t in tensors], numbers)
     kind = number_type(alpha)
-    if kind is bool and kinds != {"b"}:
+    if kind is bool and target.kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if kind is float and kinds <= set("iub"):
+    if kind is float and target.kind in "iub":
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    return other * alpha
+    if target.kind == "b":
+        return bool(alpha)
+    if not is_known(alpha):
+        return alpha
+    # what is subtracted is added with the opposite factor: this is what must fit
+    check_number(-alpha if function is _sub and kind is int and alpha > -(2**63) else alpha, target)
+    return alpha
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
@@ -104,8 +117,14 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if min is not None:
+        if not (min.__class__ in PLAIN and -128 <= min <= 127):  # nearly all bounds are small
+            check_beside(input, min, max)
         input = APPLY["clamp_min"](input, min)
-    return input if max is None else APPLY["clamp_max"](input, max)
+    if max is None:
+        return input
+    if not (max.__class__ in PLAIN and -128 <= max <= 127):
+        check_beside(input, max, min)
+    return APPLY["clamp_max"](input, max)
 
 
 def square(input: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +13,8 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import bool_
+from jtorch.core.number_ranges import PLAIN, check_beside, check_number, check_scalar, number_type
 from jtorch.eager.binding import APPLY
-from jtorch.eager.data_errors import check_number, number_type
 from jtorch.eager.functions.places import dtype_name
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor, _concrete, wrap
@@ -35,13 +34,12 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
                 "dimension(s)."
             )
         value = value.to(input.dtype)
-    elif not input.is_floating_point() and issubclass(number_type(value), float):
-        if input.dtype is not bool_ and (value != int(value) if math.isfinite(value) else True):
-            raise RuntimeError(f"value cannot be converted to type {input.dtype.name}_t without overflow")
-        value = bool(value) if input.dtype is bool_ else int(value)
-    if not isinstance(value, Tensor):
+    else:
         check_number(value, input._data.dtype)
-        value = bool(value) if input.dtype is bool_ else value
+        if input._data.dtype.kind == "b":
+            value = bool(value)
+        elif input._data.dtype.kind in "iu" and issubclass(number_type(value), float):
+            value = int(value)
     return APPLY["where"](mask, value, input)
 
 
@@ -105,9 +103,27 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
             stacklevel=2,
         )
         condition = condition.to(bool_)
-    if not isinstance(input, Tensor) and not isinstance(other, Tensor):  # two numbers alone are not weak
-        input = wrap(np.full((), input, dt.promote((), (input, other))))
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        number = other if isinstance(input, Tensor) else input
+        alone = number is input and not isinstance(other, Tensor)
+        if alone or not (number.__class__ in PLAIN and -128 <= number <= 127):
+            _check_choice(input, other)
+        if alone:  # two numbers are not weak
+            input = wrap(np.full((), input, dt.promote((), (input, other))))
     return APPLY["where"](condition, input, other)
+
+
+_TRUE = wrap(np.ones((), np.bool_))  # a number beside it has the dtype of one alone
+
+
+def _check_choice(*choices: Any) -> None:
+    """Raise for a number that the dtype of the result cannot hold."""
+    (beside,) = [t for t in choices if isinstance(t, Tensor)] or [_TRUE]
+    if beside.is_floating_point():
+        for number in choices:
+            check_scalar(number, beside._data.dtype)
+    else:
+        check_beside(beside, *choices)
 
 
 def _either(elements: Any, element: Any) -> Any:

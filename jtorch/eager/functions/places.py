@@ -9,8 +9,8 @@ import numpy as np
 
 from jtorch.core import op as op_module
 from jtorch.core.dtypes import int32, int64
+from jtorch.core.number_ranges import element
 from jtorch.eager.binding import APPLY
-from jtorch.eager.data_errors import check_number
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -40,7 +40,7 @@ def filled(shape: Any, value: Any, like: Tensor) -> Tensor:
     """A number, or tensor of one, throughout ``shape`` in the dtype of ``like``."""
     if isinstance(value, Tensor):
         return value.to(like.dtype).expand(*shape)
-    check_number(value, like._data.dtype)
+    value = element(value, like._data.dtype)
     xp = op_module.CONTEXT.get().xp
     return wrap(xp.full(value, shape=tuple(shape), dtype=like._data.dtype))
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core.dtypes import bool_
+from jtorch.core.number_ranges import check_number
 from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.joining import _common
@@ -147,9 +149,16 @@ def _added(function: Callable, input: Tensor, x: Tensor, y: Tensor, beta: Any, a
     return product + (input if beta == 1 else input * beta)
 
 
+def _check_factors(input: Tensor, *factors: Any) -> None:
+    """Raise for what the very dtype cannot hold, of 16 bits as well: PyTorch computes these in it."""
+    for factor in factors:
+        check_number(factor, input._data.dtype)
+
+
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha mat vec"""
     _check_mv(mat, vec, input.ndim)
+    _check_factors(input, beta, alpha)
     return _added(mv, input, mat, vec, beta, alpha)
 
 
@@ -164,6 +173,12 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
                 raise RuntimeError(
                     f"For integral input tensors, argument {name} must not be a floating point number."
                 )
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, bool) and input.dtype is not bool_:
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    _check_factors(input, beta, alpha)
+    if input.dtype is vec1.dtype is vec2.dtype is bool_:
+        beta, alpha = bool(beta), bool(alpha)
     return _added(outer, input, vec1, vec2, beta, alpha)
 
 

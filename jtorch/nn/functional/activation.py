@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 from jtorch.core.dtypes import bool_, int64
+from jtorch.core.number_ranges import check_number
 from jtorch.eager.public import Tensor, arange, functions, not_a_tensor, rand, zeros
 
 gelu, glu, logsigmoid, softplus = functions.gelu, functions.glu, functions.logsigmoid, functions.softplus
@@ -21,6 +22,11 @@ rrelu_, threshold_ = functions.rrelu_, functions.threshold_
 def _either(name: str, inplace: bool, input: Any, *args: Any) -> Tensor:
     """The op called ``name``, written over ``input`` where asked."""
     return getattr(input, f"{name}_")(*args) if inplace else getattr(functions, name)(input, *args)
+
+
+def _check_numbers(input: Any, *numbers: Any) -> None:
+    for number in numbers:
+        check_number(number, input._data.dtype)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -40,9 +46,15 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to [min_val, max_val]. Raises ValueError where the first is the larger."""
-    if not input.is_floating_point() and input.dtype is not bool_ and min_val <= max_val:
-        limits = int(min_val), int(max_val)
-        return input.clamp_(*limits) if inplace else input.clamp(*limits)
+    kind = input._data.dtype.kind
+    if not min_val > max_val:
+        if kind == "b":
+            raise RuntimeError("Bool inputs not supported for hardtanh")
+        if kind in "iu" or not (min_val >= -128 and max_val <= 127):
+            _check_numbers(input, min_val, max_val)
+        if kind in "iu":
+            limits = int(min_val), int(max_val)
+            return input.clamp_(*limits) if inplace else input.clamp(*limits)
     return _either("hardtanh", inplace, input, min_val, max_val)
 
 
@@ -113,7 +125,10 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above ``threshold``, else ``value``"""
-    if not input.is_floating_point() and input.dtype is not bool_:
+    if input.dtype is bool_:
+        raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
+    _check_numbers(input, value, threshold)
+    if not input.is_floating_point():
         out = input.masked_fill(input <= int(threshold), int(value))
         return input.copy_(out) if inplace else out
     return _either("threshold", inplace, input, threshold, value)

@@ -1,0 +1,98 @@
+"""Which of Python's numbers a dtype can hold, and PyTorch's error for the others.
+
+What is computed with a number wraps around or becomes infinite, as in NumPy; PyTorch refuses it where the
+number is turned into an element first: what fills, bounds, scales and exponents of integers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from jtorch.core import dtypes as dt
+
+_C_NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "int32": "int"}
+_LIMITS: dict[np.dtype, Any] = {
+    d.numpy: float(ml_dtypes.finfo(d.numpy).max) for d in (dt.float16, dt.bfloat16, dt.float32)
+}
+_LIMITS |= {np.dtype(f"{kind}{n}"): int(np.iinfo(f"{kind}{n}").max) for kind in "iu" for n in (1, 2, 4, 8)}
+_FLOAT32 = np.dtype(np.float32)
+PLAIN: frozenset[Any] = frozenset((int, float))  # of these, numbers from -128 to 127 fit nearly everywhere
+
+
+def number_type(value: Any) -> type:
+    """The type of a number, or of the one that what a recording handles stands for."""
+    return type(getattr(value, "as_runtime_scalar", value))
+
+
+def is_known(value: Any) -> bool:
+    """Whether ``value`` is no element of a tensor that a recording handles."""
+    return not getattr(value, "is_element", False)
+
+
+def check_number(value: Any, dtype: np.dtype) -> None:
+    """Raise PyTorch's error for a number that no element of ``dtype`` can be: as the fill value of a mask,
+    -1e9 would be -inf in float16. Infinities are numbers of floats alone; a negative integer wraps around in
+    an unsigned dtype."""
+    if value.__class__ in (int, float):
+        if 0 <= value <= 127:  # nearly all that fill anything
+            return
+    elif number_type(value) is not float and (number_type(value) is not int or dtype.itemsize == 8):
+        return  # no number, or an integer of a recording's, which has 64 bits itself
+    limit = _LIMITS.get(dtype)
+    if limit is None:
+        return
+    least = _least(limit, dtype.kind, value)
+    floats = dtype.kind in "fV"
+    if floats and hasattr(value, "in_range") and not value.is_element:
+        if value.in_range(least, limit):
+            return
+    elif least <= value <= limit:
+        return
+    if floats and not hasattr(value, "in_range") and not math.isfinite(value):
+        return
+    raise RuntimeError(f"value cannot be converted to type {_c_name(dtype)} without overflow")
+
+
+def _least(limit: Any, kind: str, value: Any) -> Any:
+    if kind == "u" and number_type(value) is float:
+        return 0
+    return -limit - 1 if kind == "i" else -limit
+
+
+def _c_name(dtype: np.dtype) -> str:
+    return _C_NAMES.get(dtype.name, f"{dtype.name}_t")
+
+
+def check_factor(value: Any, dtype: np.dtype) -> None:
+    """The same for a factor of what is computed in float32 where ``dtype`` has 16 bits."""
+    if is_known(value):
+        check_number(value, _FLOAT32 if dtype.kind in "fV" and dtype.itemsize == 2 else dtype)
+
+
+def element(value: Any, dtype: np.dtype) -> Any:
+    """``value``, a number, as NumPy takes it for an element of ``dtype``. Raises as ``check_number`` does."""
+    check_number(value, dtype)
+    if dtype.kind == "u" and value.__class__ is int and value < 0:
+        return value + 2 ** (8 * dtype.itemsize)
+    return value
+
+
+def check_scalar(value: Any, dtype: np.dtype) -> None:
+    """The same for what PyTorch makes a 0-d tensor of first, where it does not look at 16 bits."""
+    if is_known(value) and not (dtype.kind in "fV" and dtype.itemsize == 2):
+        check_number(value, dtype)
+
+
+def check_beside(tensor: Any, *numbers: Any) -> None:
+    """The same for numbers that become elements of the dtype that they have together with ``tensor``; None
+    and tensors among them are not looked at."""
+    given = [n for n in numbers if number_type(n) in (int, float) and is_known(n)]
+    if given:
+        shown = [getattr(n, "as_runtime_scalar", n) for n in given]
+        target = dt.promote([(tensor.dtype.numpy, 1)], shown)
+        for number in given:
+            check_number(number, target)
