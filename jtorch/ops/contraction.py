@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from jtorch.core import dtypes as dt
+from jtorch.core.number_ranges import check_factor, element
 from jtorch.core.op import composite, contraction
 from jtorch.core.products import dot_general_axes, free_axes, matmul_axes
 from jtorch.ops.routines import direct
@@ -198,8 +199,13 @@ def _(xp, g, x, y, needs):
 
 
 def in_kind(product, factor):
-    """``factor`` as a number of the kind of ``product``: a product of integers takes its whole part."""
-    return int(factor) if product.dtype.name in _WHOLE else dt.plain(factor)
+    """``factor`` as a number of the kind of ``product``: a product of integers takes its whole part. Raises
+    RuntimeError where the dtype cannot hold it."""
+    if factor.__class__ is int and factor == 1:
+        return factor
+    dtype = getattr(product.dtype, "numpy", product.dtype)
+    check_factor(factor, dtype)
+    return element(int(factor), dtype) if dtype.name in _WHOLE else dt.plain(factor)
 
 
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False)
@@ -230,8 +236,14 @@ def _rows(xp, x):
     return x if x.ndim == 2 else xp.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
+def _column(xp, x):
+    return xp.reshape(x, shape=(x.shape[0], 1))
+
+
 @composite(grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"}, fuses=False)
 def linear(xp, x, weight, bias):
+    if weight.ndim == 1:  # each row gives one number
+        return xp.reshape(xp.matmul(_rows(xp, x), _column(xp, weight)), shape=tuple(x.shape[:-1]))
     found = direct(xp, "_linear", "forward", x, weight, bias)
     if found is not None:
         return found
@@ -247,6 +259,15 @@ def linear(xp, x, weight, bias):
 
 @linear.vjp
 def _(xp, g, x, weight, needs):
+    if weight.ndim == 1:
+        rows = xp.reshape(g, shape=(math.prod(x.shape[:-1]), 1))
+        gx = xp.reshape(rows * weight, shape=tuple(x.shape)) if needs[0] else None
+        gw = (
+            xp.reshape(xp.matmul(swap(xp, _rows(xp, x)), rows), shape=tuple(weight.shape))
+            if needs[1]
+            else None
+        )
+        return gx, gw, g
     found = direct(xp, "_linear", "gradients", g, x, weight, needs)
     if found is not None:
         return *found, g
@@ -270,7 +291,10 @@ def _(xp, g, x, weight, needs):
     )
 )
 def _(input, weight, bias=None):
-    if weight.ndim != 2 or input.shape[-1:] != weight.shape[1:]:
+    one_row = weight.ndim == 1 and input.ndim and input.shape[-1] == weight.shape[0]
+    if one_row and bias is not None:
+        raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
+    if not one_row and (weight.ndim != 2 or input.shape[-1:] != weight.shape[1:]):
         rows = 1
         for n in input.shape[:-1]:
             rows *= n

@@ -100,6 +100,27 @@ for _extreme in (max, min):
         return tie * restore(xp, g / count, x.shape, axis, keepdims)
 
 
+@composite(renames="max", grad_name="MaxBackward1", public=None, fuses=False)
+def max_all(xp, x, *, axis, keepdims):
+    return xp.max(x, axis=axis, keepdims=keepdims)
+
+
+@composite(renames="min", grad_name="MinBackward1", public=None, fuses=False)
+def min_all(xp, x, *, axis, keepdims):
+    return xp.min(x, axis=axis, keepdims=keepdims)
+
+
+for _extreme in (max_all, min_all):
+
+    @_extreme.vjp
+    def _(xp, g, x, out, axis, keepdims):
+        # as above, but NaN is a tie with NaN: only there is an element NaN that is not the result
+        tie = xp.cast(xp.eq(x, restore(xp, out, x.shape, axis, keepdims)), dtype=g.dtype)
+        tie = xp.where(xp.ne(x, x), 1.0, tie)
+        count = xp.sum(tie, axis=axis, keepdims=keepdims)
+        return tie * restore(xp, g / count, x.shape, axis, keepdims)
+
+
 def _extreme_along(xp, x, extreme, arg, axis, keepdims):
     return extreme(x, axis=axis, keepdims=keepdims), arg(x, axis=axis, keepdims=keepdims)
 

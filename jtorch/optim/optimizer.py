@@ -241,7 +241,8 @@ class Optimizer(Hooked):
         return dict(state) if sharding is None else sharding.state(state, param)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over options and a copy of the state. Raises ValueError where the groups don't match."""
+        """Take over a copy of the options, and the state: its tensors are then this optimizer's, as in
+        PyTorch, where their dtype is the parameter's. Raises ValueError where the groups don't match."""
         state_dict = self._passed("load_state_dict_pre", dict(state_dict))
         saved_groups = copy.deepcopy(list(state_dict["param_groups"]))
         if len(saved_groups) != len(self.param_groups):
@@ -308,12 +309,12 @@ def _ids(group: dict[str, Any], numbers: dict[int, int]) -> list[int]:
 
 
 def _fitted(param: Tensor, value: Any, name: Any = None) -> Any:
-    """A copy of a loaded piece of state; tensors take the parameter's dtype, but for the step count."""
+    """A loaded piece of state: tensors themselves, as in PyTorch, or what they are in the parameter's dtype,
+    which the step count does not take."""
     if isinstance(value, Tensor):
         sharding = getattr(param, "sharding", None)  # of a parameter that processes share
-        value = (value if sharding is None else sharding.taken_from(value)).detach()
-        floats = param.is_floating_point() and name != "step"
-        return value.to(param.dtype, copy=True) if floats else value.to(copy=True)
+        value = value if sharding is None else sharding.taken_from(value)
+        return value.to(param.dtype) if param.is_floating_point() and name != "step" else value
     if isinstance(value, dict):
         return {k: _fitted(param, v, k) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -303,3 +303,24 @@ def test_large_factors_that_do_not_match_are_refused(x, y, dtype):
     dtype = getattr(jtorch, dtype)
     with pytest.raises(RuntimeError):
         jtorch.ones(x, dtype=dtype) @ jtorch.ones(y, dtype=dtype)
+
+
+def test_a_weight_without_rows_gives_one_number_for_each_input():
+    weight = jtorch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    for shape in ((3,), (2, 3), (4, 2, 3)):
+        x = jtorch.ones(*shape).requires_grad_()
+        weight.grad = None
+
+        def step(x):
+            out = jtorch.nn.functional.linear(x, weight)
+            out.sum().backward()
+            return out
+
+        for wrapped in (step, jtorch.compile(step, mode="interpret")):
+            x.grad = weight.grad = None
+            out = wrapped(x)
+            assert out.shape == shape[:-1] and (out == 6.0).all()
+            assert (x.grad == weight.detach()).all() and x.grad.shape == x.shape
+            assert weight.grad.tolist() == [x.numel() / 3] * 3
+    with pytest.raises(RuntimeError, match="mat2 must be a matrix, got 1-D tensor"):
+        jtorch.nn.functional.linear(jtorch.ones(2, 3), weight, jtorch.ones(1))

@@ -274,3 +274,29 @@ def test_of_nothing_there_is_no_extreme():
         jtorch.zeros(0, 3).max(0)
     with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
         float(jtorch.ones(2))
+
+
+def test_the_gradient_of_the_extreme_of_all_is_shared_by_nans():
+    nan = float("nan")
+    for values, wanted in (
+        ([1.0, nan, 2.0, nan], [0.0, 0.5, 0.0, 0.5]),
+        ([3.0, nan, 4.0, 1.0], [0.0, 1.0, 0.0, 0.0]),
+        ([nan] * 4, [0.25] * 4),
+    ):
+        for name in ("max", "min"):
+            for dtype in (jtorch.float32, jtorch.float64):
+                x = jtorch.tensor(values, dtype=dtype, requires_grad=True)
+                getattr(x, name)().backward()
+                assert x.grad.tolist() == wanted, name
+
+                def gradient(x, name=name):
+                    (found,) = jtorch.autograd.grad(getattr(x, name)(), x)
+                    return found
+
+                assert jtorch.compile(gradient, mode="interpret")(x).tolist() == wanted, name
+    x = jtorch.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    x.max().backward()
+    assert x.grad.tolist() == [0.0, 0.5, 0.5]
+    x = jtorch.tensor([1.0, nan], requires_grad=True)
+    x.amax().backward()  # PyTorch shares by what is equal there
+    assert str(x.grad.tolist()) == "[nan, nan]"

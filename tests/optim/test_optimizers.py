@@ -551,3 +551,27 @@ def test_a_parameter_without_a_gradient_has_no_state(mode):
         step([p, q])
         assert set(optimizer.state) == {p, q}, name
         assert q.tolist() != [1.0, 1.0], name
+
+
+def test_a_loaded_state_is_made_of_the_tensors_given():
+    def trained(dtype=jtorch.float32):
+        p = jtorch.ones(2, dtype=dtype, requires_grad=True)
+        optimizer = jtorch.optim.Adam([p], lr=0.1)
+        p.sum().backward()
+        optimizer.step()
+        return p, optimizer
+
+    p, optimizer = trained()
+    state = optimizer.state_dict()
+    other_p, other = trained()
+    other.load_state_dict(state)
+    assert other.state[other_p] is not state["state"][0]
+    assert all(other.state[other_p][name] is value for name, value in state["state"][0].items())
+    other.step()  # which counts in both, as in PyTorch
+    assert optimizer.state[p]["step"].item() == 2
+    wide_p, wide = trained(jtorch.float64)
+    wide.load_state_dict(state)
+    assert wide.state[wide_p]["exp_avg"].dtype == jtorch.float64
+    assert wide.state[wide_p]["step"] is state["state"][0]["step"]
+    wide.param_groups[0]["betas"] = (0.0, 0.0)
+    assert optimizer.param_groups[0]["betas"] == (0.9, 0.999)

@@ -73,9 +73,10 @@ class CompiledFunctionBackward(Node):
             super().release()
 
     def backward_on_tensors(self, xp: Any, g: Any) -> Any:
-        raise NotImplementedError(
-            f"create_graph=True through the compiled function '{self.owner.name}': its backward pass is not "
-            "recorded on the tape. Call the function uncompiled where higher derivatives are needed."
+        raise CompileError(
+            f"{user_source()}: create_graph=True goes through the compiled function '{self.owner.name}', "
+            "whose backward pass is not on the tape. Compile a function that holds the derivative, too (call "
+            "autograd.grad(..., create_graph=True) inside), or leave this one uncompiled."
         )
 
     def _saved_of(self, cell: Any) -> tuple[Any, str]:

@@ -35,7 +35,7 @@ def _extreme(input: Tensor, dim: Any, keepdim: bool, name: str, pairwise: str) -
         return APPLY[pairwise](input, dim)
     ax.not_empty(input, name, dim)
     if dim is None:
-        return APPLY[name](input, axis=tuple(range(input.ndim)), keepdims=False)
+        return APPLY[f"{name}_all"](input, axis=tuple(range(input.ndim)), keepdims=False)
     if not isinstance(dim, int):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
     axis = ax.many(dim, input.ndim)

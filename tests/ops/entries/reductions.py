@@ -32,7 +32,7 @@ def _(draw):
     ]
 
 
-@entry("argmax", "argmin", "max_along", "min_along")
+@entry("argmax", "argmin", "max_along", "min_along", "max_all", "min_all")
 def _(draw):
     cases = [
         ((3, 4), (0,), False),
