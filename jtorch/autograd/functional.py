@@ -12,6 +12,7 @@ from typing import Any
 
 from jtorch.autograd import gradients
 from jtorch.autograd.strictness import Stage, fill_zeros, require_tracked
+from jtorch.core import op
 from jtorch.eager.creation import zeros_like
 from jtorch.eager.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from jtorch.eager.methods import FUNCTIONS
@@ -185,6 +186,10 @@ def _rows(call: _Called, i: int) -> Tensors:
     """The derivatives of output ``i`` by each input."""
     out, rows = call.outputs[i], []
     flat = out.reshape(-1)
+    op.CONTEXT.get().evaluator.unrolls(
+        "a backward pass for each element of the output of jacobian or hessian", out.nelement(),
+        "Ask for the products that you need (vjp, jvp), or leave this function uncompiled.",
+    )  # fmt: skip
     for j in range(out.nelement()):
         found = _grad((flat[j],), call.inputs, None, call.create_graph, retain_graph=True)
         if call.strict:

@@ -10,7 +10,6 @@ import secrets
 from typing import Any
 
 from jtorch.core import devices, watch
-from jtorch.core.errors import user_source
 
 
 class Generator:
@@ -39,11 +38,14 @@ class Generator:
 
     def seed(self) -> int:
         """Start again with a seed from the system; returns it."""
+        recording = watch.seeding.get()
+        if recording is not None:
+            recording.draw_seed()
         self.manual_seed(secrets.randbits(64))
         return self.key
 
     def initial_seed(self) -> int:
-        return self.key
+        return self.position()[0]
 
     def next_call(self) -> tuple[int, int]:
         """(seed, number of this random op), advancing the count."""
@@ -53,13 +55,15 @@ class Generator:
 
     def position(self) -> tuple[int, int]:
         """(seed, random ops drawn): all there is to know."""
-        return self.key, self.call
+        recording = watch.seeding.get()
+        return (self.key, self.call) if recording is None else recording.position_of(self)
 
     def move_to(self, position: tuple[int, int]) -> None:
-        noted = watch.moved.get()
-        if noted is not None:
-            noted.setdefault(id(self), (self, self.position(), user_source()))
-        self.key, self.call = position
+        recording = watch.seeding.get()
+        if recording is None:
+            self.key, self.call = position
+        else:
+            recording.move_to(self, position)
 
 
 default_generator = Generator()

@@ -231,10 +231,18 @@ def listening() -> Iterator[Listener]:
         del _listeners[id(listener)]
 
 
-# In a thread that records a function: the generators it seeded or gave a state, by id, where they were, and
-# the line that did it.
-Moved = tuple[Any, tuple[int, int], Any]
-moved: ContextVar[dict[int, Moved] | None] = ContextVar("jtorch_moved", default=None)
+class Seeding(Protocol):
+    """Who knows where generators are while a function is recorded, and is told where they shall be."""
+
+    def position_of(self, generator: Any) -> tuple[int, int]: ...
+
+    def move_to(self, generator: Any, position: tuple[int, int]) -> None: ...
+
+    def draw_seed(self) -> None:
+        """A generator is about to get a seed from the system."""
+
+
+seeding: ContextVar[Seeding | None] = ContextVar("jtorch_seeding", default=None)
 
 
 class Journal:

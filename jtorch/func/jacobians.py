@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core import op
 from jtorch.eager.public import Tensor, enable_grad, functions, zeros
 from jtorch.func.derivatives import Argnums, chosen, replaced, split_aux
 from jtorch.func.level import Level
@@ -45,6 +46,10 @@ def _rows(level: Level, out: Tensor) -> list[Tensor]:
     flat = out.reshape(-1)
     if not out.numel():
         return [zeros(*out.shape, *t.shape, dtype=out.dtype) for t in level.inputs]
+    op.CONTEXT.get().evaluator.unrolls(
+        "a backward pass for each element of the output of jacrev, jacfwd or hessian", out.numel(),
+        "Ask for the products that you need (vjp, jvp), or leave this function uncompiled.",
+    )  # fmt: skip
     rows = [level.pull([flat[k]], [None]) for k in range(out.numel())]
     return [
         functions.stack(list(column)).reshape((*out.shape, *t.shape))

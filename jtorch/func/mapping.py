@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+from jtorch.core import op
 from jtorch.eager.public import Tensor, functions, noted_draws, repeated_draws
 from jtorch.func.tree import flatten
 
@@ -45,6 +46,9 @@ def vmap(
         leaves, rebuild = flatten(args)
         dims = _dims(in_dims, args)
         count = _batch_size(leaves, dims)
+        op.CONTEXT.get().evaluator.unrolls(
+            "the function of vmap", count, "Write it for the whole batch at once (`x @ m.T` for `m @ row`)."
+        )
         notes: list = []
         results = []
         for k in range(count):

@@ -128,44 +128,6 @@ def test_a_step_that_cannot_be_recorded_leaves_no_state():
     assert p.grad is None
 
 
-class Raising(jtorch.optim.lr_scheduler.LRScheduler):
-    def get_lr(self):
-        return [group["lr"] * 2 for group in self.optimizer.param_groups]
-
-
-SCHEDULES = jtorch.optim.lr_scheduler
-SCHEDULERS = {
-    "StepLR": lambda o: SCHEDULES.StepLR(o, 2),
-    "OneCycleLR": lambda o: SCHEDULES.OneCycleLR(o, 0.5, total_steps=9),
-    "LambdaLR": lambda o: SCHEDULES.LambdaLR(o, lambda k: 0.5**k),
-    "SequentialLR": lambda o: SCHEDULES.SequentialLR(
-        o, [SCHEDULES.ConstantLR(o, 0.1), SCHEDULES.ExponentialLR(o, 0.9)], milestones=[2]
-    ),
-    "ReduceLROnPlateau": SCHEDULES.ReduceLROnPlateau,
-    "a user's": Raising,
-}
-
-
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_schedulers_belong_outside(name):
-    p = nn.Parameter(jtorch.ones(2))
-    optimizer = jtorch.optim.SGD([p], lr=0.1)
-    scheduler = SCHEDULERS[name](optimizer)
-    before, rate = scheduler.last_epoch, optimizer.param_groups[0]["lr"]
-
-    @jtorch.compile
-    def step():
-        loss = p.sum()
-        loss.backward()
-        optimizer.step()
-        scheduler.step(*([loss] if name == "ReduceLROnPlateau" else []))
-
-    told = r"test_optimizers.py:\d+.*step\(\) of a scheduler.*Call the scheduler outside"
-    with pytest.raises(CompileError, match=told):
-        step()
-    assert (scheduler.last_epoch, optimizer.param_groups[0]["lr"]) == (before, rate)
-
-
 class Lookahead:
     def __init__(self, optimizer):
         self.optimizer, self.n = optimizer, 0

@@ -260,22 +260,194 @@ def test_functions_share_one_stream():
     assert not np.array_equal(expected.numpy()[1], single[1])
 
 
-@pytest.mark.parametrize("which", ["its own", "the default"])
-@pytest.mark.parametrize("how", ["manual_seed", "seed", "fork"])
-def test_seeding_inside_is_refused_and_undone(which, how):
-    mine = jtorch.Generator().manual_seed(5)
-    generator = mine if which == "its own" else jtorch.default_generator
+# -- seeding inside ------------------------------------------------------------------------------------------
 
+MINE = jtorch.Generator().manual_seed(5)
+
+
+def seeded_first(x):
+    jtorch.manual_seed(0)
+    return x + jtorch.rand(3), jtorch.randperm(5)
+
+
+def seeded_in_the_middle(x):
+    before = jtorch.rand(3)
+    jtorch.manual_seed(3)
+    return before, jtorch.rand(3), jtorch.randn(3)
+
+
+def forked(x):
+    with jtorch.random.fork_rng():
+        inside = jtorch.rand(3)
+    return inside, jtorch.rand(3)
+
+
+def forked_and_seeded(x):
+    before = jtorch.rand(2)
+    with jtorch.random.fork_rng():
+        jtorch.manual_seed(42)
+        inside = jtorch.rand(3)
+        with jtorch.random.fork_rng():
+            deeper = jtorch.rand(3)
+        again = jtorch.rand(3)
+    return before, inside, deeper, again, jtorch.rand(3)
+
+
+def forked_and_left_by_an_exception(x):
+    try:
+        with jtorch.random.fork_rng():
+            raise ValueError(jtorch.rand(2).shape)
+    except ValueError:
+        return jtorch.rand(2), x
+
+
+def not_forked(x):
+    with jtorch.random.fork_rng(enabled=False):
+        inside = jtorch.rand(3)
+    return inside, jtorch.rand(3)
+
+
+@jtorch.random.fork_rng()
+def decorated(x):
+    return jtorch.rand(2), x
+
+
+def another_generator_seeded(x):
+    MINE.manual_seed(2**64 - 1)
+    first = jtorch.rand(3, generator=MINE)
+    MINE.manual_seed(-1)
+    return first, jtorch.rand(3, generator=MINE), jtorch.rand(3)
+
+
+def a_seeded_generator_of_its_own(x):
+    generator = jtorch.Generator().manual_seed(4)
+    return jtorch.rand(3, generator=generator), jtorch.rand(3, generator=generator)
+
+
+def dropout_with_the_same_mask(x):
+    jtorch.manual_seed(1)
+    return jtorch.nn.functional.dropout(x, 0.5), x
+
+
+def a_step_with_the_same_noise(x):
+    w = jtorch.ones(3, requires_grad=True)
+    with jtorch.random.fork_rng():
+        jtorch.manual_seed(2)
+        (jtorch.nn.functional.dropout(w * x, 0.5) * jtorch.randn(3)).sum().backward()
+    return w.grad * 1, jtorch.rand(2)
+
+
+SEEDING = (
+    seeded_first, seeded_in_the_middle, forked, forked_and_seeded, forked_and_left_by_an_exception,
+    not_forked, decorated, another_generator_seeded, a_seeded_generator_of_its_own,
+    dropout_with_the_same_mask, a_step_with_the_same_noise,
+)  # fmt: skip
+
+
+def _seeded_calls(function):
+    """What four calls give, and where the generators are after each."""
+    jtorch.manual_seed(11)
+    MINE.manual_seed(6)
+    found = []
+    for _ in range(4):
+        found.append([t.tolist() for t in function(jtorch.ones(3))])
+        found.append((jtorch.default_generator.position(), MINE.position()))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["interpret", "native"])
+def test_generators_are_seeded_and_forked_at_each_call(mode):
+    for function in SEEDING:
+        compiled = jtorch.compile(function, mode=mode) if mode == "interpret" else jtorch.compile(function)
+        assert _seeded_calls(compiled) == _seeded_calls(function), function.__name__
+        assert not compiled.retraces, function.__name__
+
+
+def test_the_seed_asked_for_after_seeding_is_the_new_one():
     def f(x):
-        if how == "fork":
-            with jtorch.random.fork_rng():
-                x = x + jtorch.rand(3)
-        else:
-            getattr(generator, how)(*([4] if how == "manual_seed" else []))
-        return x + jtorch.rand(3, generator=generator)
+        jtorch.manual_seed(7)
+        return x + jtorch.initial_seed()
 
+    assert jtorch.compile(f)(jtorch.zeros(1)).tolist() == [7.0]
+
+
+def test_a_number_of_the_call_as_a_seed():
+    def f(k):
+        jtorch.manual_seed(k)
+        return jtorch.rand(2)
+
+    compiled = jtorch.compile(f)
+    for k in (3, 4, 3):
+        assert compiled(k).tolist() == f(k).tolist()
+
+
+def _seed_of_the_system():
+    jtorch.seed()
+
+
+def _state_put_back():
+    state = jtorch.get_rng_state()
+    jtorch.set_rng_state(state)
+
+
+def _generator_without_a_seed():
+    jtorch.rand(2, generator=jtorch.Generator())
+
+
+def _generator_seeded_too_late():
+    generator = jtorch.Generator()
+    jtorch.rand(2, generator=generator)
+    generator.manual_seed(3)
+
+
+def test_what_differs_at_each_call_is_refused_and_undone():
+    for change, told in {
+        _seed_of_the_system: r"test_randomness.py:\d+.*takes a seed from the system",
+        _state_put_back: r"test_randomness.py:\d+.*set_rng_state",
+        _generator_without_a_seed: "makes a random generator",
+        _generator_seeded_too_late: "makes a random generator",
+    }.items():
+
+        def f(x, change=change):
+            x = x + jtorch.rand(3)
+            change()
+            return x + jtorch.rand(3)
+
+        jtorch.manual_seed(8)
+        with pytest.raises(CompileError, match=told):
+            jtorch.compile(f)(jtorch.zeros(3))
+        assert jtorch.default_generator.position() == (8, 0)
+
+
+def test_a_seed_beside_a_function_that_is_not_compiled():
+    @jtorch.compiler.disable
+    def draw(x):
+        return x + jtorch.rand(3)
+
+    def seeded_before(x):
+        jtorch.manual_seed(1)
+        return draw(x)
+
+    def seeded_after(x):
+        x = draw(x)
+        jtorch.manual_seed(1)
+        return x + jtorch.rand(3)
+
+    for function in (seeded_before, seeded_after):
+        with pytest.raises(CompileError, match=r"test_randomness.py:\d+.*disabled for compiling"):
+            jtorch.compile(function)(jtorch.zeros(3))
+
+
+def test_a_call_that_fails_puts_a_seeded_generator_back():
+    def f(x, place):
+        jtorch.manual_seed(3)
+        return x[place] + jtorch.rand(1)
+
+    compiled = jtorch.compile(f)
+    compiled(jtorch.ones(3), jtorch.tensor([1]))
     jtorch.manual_seed(8)
-    states = mine.get_state().tolist(), jtorch.get_rng_state().tolist()
-    with pytest.raises(CompileError, match="seeds a random generator"):
-        jtorch.compile(f)(jtorch.zeros(3))
-    assert (mine.get_state().tolist(), jtorch.get_rng_state().tolist()) == states
+    for function in (f, compiled):
+        jtorch.manual_seed(8)
+        with pytest.raises(IndexError):
+            function(jtorch.ones(3), jtorch.tensor([5]))
+        assert jtorch.default_generator.position() == (3, 0)

@@ -149,3 +149,151 @@ def test_a_group_that_is_updated_as_a_dict_is_refused_by_name():
     with pytest.raises(jtorch.errors.CompileError, match=f"{where}.*the entries of an optimizer's group"):
         jtorch.compile(step)(0.2)
     assert optimizer.param_groups[0]["lr"] == 0.1
+
+
+# -- a schedule that the compiled function itself steps ----------------------------------------------
+
+
+class Halving(schedules.LRScheduler):
+    """A user's own schedule."""
+
+    def get_lr(self):
+        return [group["lr"] * (0.5 if self.last_epoch % 2 else 1.0) for group in self.optimizer.param_groups]
+
+
+class Counting(Halving):
+    """One with a ``step`` of its own."""
+
+    def step(self, epoch=None):
+        self.steps = getattr(self, "steps", 0) + 1
+        super().step(epoch)
+
+
+STEPPED_INSIDE = {
+    **SCHEDULES,
+    "SWALR": lambda o, m: jtorch.optim.swa_utils.SWALR(o, swa_lr=0.05, anneal_epochs=4),
+    "a user's": lambda o, m: Halving(o),
+    "a user's with a step": lambda o, m: Counting(o),
+}
+
+
+def _stepped_inside(optimizer_name, schedule_name, wrap):
+    jtorch.manual_seed(0)
+    w = jtorch.randn(3, 2, dtype=jtorch.float64).requires_grad_()
+    optimizer = getattr(jtorch.optim, optimizer_name)([w], lr=0.01, **OPTIMIZERS[optimizer_name])
+    scheduler = STEPPED_INSIDE[schedule_name](optimizer, optimizer_name != "Adagrad")
+    plateau = schedule_name == "ReduceLROnPlateau"
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (jtorch.tanh(x @ w) ** 2).mean() + 1
+        loss.backward()
+        optimizer.step()
+        scheduler.step(loss) if plateau else scheduler.step()
+        return loss
+
+    step, rows = wrap(step), []
+    for k in range(10):
+        loss = step(jtorch.full((4, 3), 0.1 * k, dtype=jtorch.float64))
+        state = scheduler.state_dict()
+        state.pop("lr_lambdas", None)
+        rows.append(
+            (loss.item(), w.tolist(), [dict(g, params=None) for g in optimizer.param_groups], repr(state))
+        )
+    return rows, step
+
+
+def test_a_schedule_stepped_inside_goes_on_as_in_eager_mode():
+    failures = []
+    for optimizer_name in ("SGD", "Adam"):
+        for name in STEPPED_INSIDE:
+            expected, _ = _stepped_inside(optimizer_name, name, lambda f: f)
+            found, compiled = _stepped_inside(
+                optimizer_name, name, lambda f: jtorch.compile(f, mode="interpret")
+            )
+            for k, (row, wanted) in enumerate(zip(found, expected, strict=True)):
+                np.testing.assert_allclose(row[1], wanted[1], rtol=1e-12, err_msg=f"{name}, call {k}")
+                if row[2:] != wanted[2:] and name != "ReduceLROnPlateau":
+                    failures.append(f"{name} of {optimizer_name}, call {k}: {row[2:]}, want {wanted[2:]}")
+                if row[2] != wanted[2]:
+                    failures.append(f"{name} of {optimizer_name}, call {k}: {row[2]}, want {wanted[2]}")
+            if str(compiled.retraces) != "no retraces":
+                failures.append(f"{name} of {optimizer_name}: {compiled.retraces}")
+    assert not failures, "\n".join(failures)
+
+
+def _optimizer():
+    p = jtorch.ones(2, requires_grad=True)
+    return p, jtorch.optim.SGD([p], lr=1.0)
+
+
+def test_what_a_step_inside_changes_is_not_known_before_the_call_has_ended():
+    for name, after in {
+        "get_last_lr": lambda o, s: s.get_last_lr(),
+        "last_epoch": lambda o, s: s.last_epoch,
+        "state_dict": lambda o, s: s.state_dict(),
+        "the group": lambda o, s: o.param_groups[0]["lr"],
+        "a step of the optimizer": lambda o, s: o.step(),
+    }.items():
+        p, optimizer = _optimizer()
+        scheduler = schedules.StepLR(optimizer, 1)
+
+        @jtorch.compile
+        def step(p=p, optimizer=optimizer, scheduler=scheduler, after=after):
+            p.sum().backward()
+            optimizer.step()
+            scheduler.step()
+            return after(optimizer, scheduler)
+
+        with pytest.raises(jtorch.errors.CompileError, match=r"test_schedules.py:\d+.*when it has ended"):
+            step()
+        assert (scheduler.last_epoch, optimizer.param_groups[0]["lr"]) == (0, 1.0), name
+
+
+def test_what_a_schedule_raises_comes_after_the_step():
+    p, optimizer = _optimizer()
+    scheduler = schedules.OneCycleLR(optimizer, 1.0, total_steps=2)
+
+    @jtorch.compile
+    def step():
+        p.sum().backward()
+        optimizer.step()
+        scheduler.step()
+
+    step(), step()
+    before = p.tolist()
+    with pytest.raises(ValueError, match="Tried to step 3 times"):
+        step()
+    assert p.tolist() != before
+
+
+def test_several_schedules_and_rates_are_set_in_order():
+    def train(wrap):
+        p, optimizer = _optimizer()
+        first, second = schedules.ExponentialLR(optimizer, 0.5), schedules.StepLR(optimizer, 2)
+
+        def step():
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+            first.step()
+            second.step()
+            optimizer.param_groups[0]["weight_decay"] = 0.25
+
+        step, rows = wrap(step), []
+        for _ in range(5):
+            step()
+            rows.append(
+                (p.tolist(), optimizer.param_groups[0]["lr"], first.get_last_lr(), second.get_last_lr())
+            )
+        return rows
+
+    assert train(jtorch.compile) == train(lambda f: f)
+
+
+def test_a_wrong_order_warns_once_at_the_users_line(recwarn):
+    _, optimizer = _optimizer()
+    scheduler = schedules.StepLR(optimizer, 1)
+    scheduler.step()
+    (told,) = [w for w in recwarn.list if "before `optimizer.step()`" in str(w.message)]
+    assert told.filename == __file__

@@ -136,7 +136,8 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
         value = facts.get(name, MISSING)
         if value is not MISSING or on_class is MISSING or is_users(cls) or kind_of(cls) is Kind.OURS:
             observer.read(ItemRead, frame, facts, name, value)
-        if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS:
+        followed = name in getattr(cls, "_reads_through_evaluator", ())
+        if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS and not followed:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
         if value is not MISSING:
             return

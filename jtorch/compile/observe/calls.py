@@ -49,7 +49,6 @@ from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile
 from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.tensor import Tensor
-from jtorch.optim.lr_scheduler import LRScheduler
 from jtorch.optim.optimizer import Optimizer
 
 _CHANGING = frozenset({
@@ -280,12 +279,6 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
     name = callee.__name__
     owner: Any = args[0] if args else None
-    if name == "step" and isinstance(owner, LRScheduler) and id(owner) not in observer.inside:
-        raise observer.error(
-            frame,
-            "calls step() of a scheduler, which a recording would do once",
-            "Call the scheduler outside.",
-        )
     if callee.__module__ in _SETTINGS:
         if name.startswith(("set_", "use_")):
             raise observer.error(

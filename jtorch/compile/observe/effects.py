@@ -179,6 +179,34 @@ class End(Place):
         return take_back
 
 
+@dataclass(frozen=True, eq=False)
+class Afterwards(Place):
+    """A call of the function ``key`` with ``container`` that each call of the compiled function ends with.
+    ``changes`` gives the dicts in which it changes something."""
+
+    changes: Callable[[], list[dict[str, Any]]] = list
+
+    def label(self) -> str:
+        return f"what {self.key.__name__}() of a {type(self.container).__name__} sets"
+
+    def put(self, value: Any) -> None:
+        arguments, named = value
+        self.key(self.container, *arguments, **named)
+
+    def snapshot(self) -> Callable[[], None]:
+        before = [(facts, dict(facts)) for facts in self.changes()]
+
+        def restore() -> None:
+            for facts, content in before:
+                facts.clear()
+                facts.update(content)
+
+        return restore
+
+    def undoing(self, value: Any) -> Callable[[], None]:
+        return lambda: None  # while the function is recorded it does not happen
+
+
 def _refill(container: Any, values: list[Any]) -> None:
     container.clear()
     container.extend(values)
@@ -203,6 +231,7 @@ class Effects:
         self.stood_in: set[tuple[int, Any]] = set()  # places whose value each call brings as an input
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
+        self.unsettled: dict[int, Any] = {}  # containers that what is put off to the end of the call changes
         self.writers: set[Any] = set()  # the code of all functions during whose calls something was written
         self._undo = ExitStack()  # which goes on where one part cannot be undone
 
@@ -221,6 +250,11 @@ class Effects:
         while frame is not None:
             self.writers.add(frame.f_code)
             frame = frame.f_back
+
+    def put_off(self, place: Afterwards, value: Any, containers: list[Any]) -> None:
+        """Have each call end with what putting ``value`` there does, which will change these containers."""
+        self.write(place, value, changes=False)
+        self.unsettled.update((id(container), container) for container in containers)
 
     def replace(self, place: Place, value: Any) -> None:
         """Have the function find ``value`` at ``place``."""

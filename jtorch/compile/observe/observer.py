@@ -353,6 +353,13 @@ class Observer(Writing):
                 "known only when a replay has ended",
                 "Collect in a container of its own and return that, or read before you write.",
             )
+        if id(container) in self.effects.unsettled:
+            raise self.error(
+                frame,
+                f"reads {told(key) if key is not None else 'the entries'} of {told(container)} after a "
+                "scheduler's step() that changes it",
+                "A compiled function steps its schedulers when it has ended: read before step(), or outside.",
+            )
         identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
         if identity not in self.reads:
             if len(self.reads) >= LIMIT:

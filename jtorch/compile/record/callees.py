@@ -287,6 +287,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
             "writes when the call ends",
             "Write it after the call, or pass the callee what it needs.",
         )
+    tracer.generators.check_apart(callee.name)
     atoms: list[Atom] = []
     for k, value in traced.items():
         number = isinstance(value, Scalar)
@@ -296,7 +297,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     guard.stale = [e.array for e in tracer.arrays.values() if e.written]
     guard.used = [e.array for e in tracer.arrays.values()]
     guard.grads = set(tracer.grads)
-    guard.generators = set(tracer.generators)
+    guard.generators = set(tracer.generators.entries)
     values = tracer.branches.values_of(atoms)
     place = len(tracer.callees)
     if place < len(tracer.log):  # recorded before, for these very arguments
@@ -369,7 +370,7 @@ def finish(tracer: Any, reads: list[Any]) -> None:
         guard = callee.guard
         guard.used = [e.array for e in tracer.arrays.values() if e.argument is None]
         guard.stale = [a for a in guard.stale if any(a is u for u in guard.used)]
-        guard.grads, guard.generators = set(tracer.grads), set(tracer.generators)
+        guard.grads, guard.generators = set(tracer.grads), set(tracer.generators.entries)
         for array in guard.written:
             guard.check_written(array)
         for tensor in guard.asked:

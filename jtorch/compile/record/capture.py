@@ -177,7 +177,7 @@ def _capture(
         for k, place in enumerate(known.replaced.values(), n_passed):
             observer.effects.replace(place, arguments[k])
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
-        watch.moved.set(tracer.moved)
+        watch.seeding.set(tracer.generators)
         watch.journal.set(observer.journal)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, observer)
@@ -271,14 +271,13 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         last.callback(_fill_caches, tracer, observer)
         last.callback(_undo_graphs, tracer, problems)
         last.callback(_undo_versions, tracer)
-        last.callback(_undo_seeds, tracer, problems)
         last.callback(observer.effects.undo)
         last.callback(setattr, tracer, "written_places", tracer.written_places)
         tracer.written_places = lambda: observer.effects.places
         last.callback(WATCHERS.remove, tracer.graphs.note)
         WATCHERS.append(tracer.graphs.note)
         last.callback(watch.journal.set, watch.journal.get())
-        last.callback(watch.moved.set, watch.moved.get())
+        last.callback(watch.seeding.set, watch.seeding.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
         last.callback(setattr, tracer, "observer", None)  # which holds what the function made
         last.callback(setattr, tracer, "open", False)
@@ -408,13 +407,16 @@ def _check_mode(context: Context, name: str) -> None:
 
 
 def _check_generators(tracer: Tracer) -> None:
-    """A generator that nobody outside holds was made by the function, anew at each eager call."""
-    for entry in tracer.generators.values():
+    """A generator that nobody outside holds was made by the function, anew at each eager call: what it draws
+    must not depend on where it was found."""
+    seeded = tracer.generators.seeded
+    for entry in tracer.generators.entries.values():
         # held by the input, its two counters, the effects, and the argument of getrefcount
-        if sys.getrefcount(entry.generator) <= 5:
+        inside = 5 + (id(entry.generator) in seeded)
+        if entry.drew and sys.getrefcount(entry.generator) <= inside:
             raise CompileError(
                 f"'{tracer.name}' makes a random generator, which a recording would not do again: make it "
-                "outside, or pass it in."
+                "outside, pass it in, or give it a seed."
             )
 
 
@@ -426,16 +428,6 @@ def _check_arrays(observer: Observer, name: str, written: list[np.ndarray]) -> N
                 f"{read.source}: '{name}' reads elements of a NumPy array that shares memory with a tensor "
                 "which it changes in place, and a recording does not see when. Read the tensor."
             )
-
-
-def _undo_seeds(tracer: Tracer, problems: list[str]) -> None:
-    for generator, position, source in tracer.moved.values():
-        generator.move_to(position)
-        problems.append(
-            f"{source}: '{tracer.name}' seeds a random generator or sets its state, which a recording would "
-            "not do again: call manual_seed, set_rng_state and fork_rng outside."
-        )
-    tracer.moved.clear()
 
 
 def _undo_versions(tracer: Tracer) -> None:
@@ -477,5 +469,5 @@ def _check_scalars(tracer: Tracer, name: str) -> None:
         if isinstance(entry, ScalarInput) and entry.changed():
             raise CompileError(
                 f"'{name}' changes {'.'.join(map(str, entry.path))!r} of an optimizer that it steps, which a "
-                "recording would not. Call the scheduler outside."
+                "recording would not. Set it where the function sees it (`group['lr'] = rate`), or outside."
             )

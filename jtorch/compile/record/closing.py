@@ -29,6 +29,7 @@ class Effects:
     shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
     advances: dict[int, int] = field(default_factory=dict)  # id of a version cell -> how far a call moves it
     draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
+    seeds: list[tuple[Any, tuple[int, int]]] = field(default_factory=list)  # (generator, where it is put)
 
 
 def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
@@ -59,7 +60,8 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
         effects.grads.append((tensor, atom))
         if atom is not None:
             outputs.append(atom)
-    effects.draws = [(g.generator, g.drawn) for g in tracer.generators.values()]
+    effects.draws = [(g.generator, g.drawn) for g in tracer.generators.entries.values()]
+    effects.seeds = list(tracer.generators.seeded.values())
     graph = Graph(tracer.name, tuple(i.var for i in tracer.inputs), tuple(tracer.eqns), tuple(outputs))
     return graph, effects
 

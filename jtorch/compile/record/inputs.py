@@ -122,3 +122,4 @@ class GeneratorInput:
         self.seed = CounterInput(generator, "key", "rng_seed")
         self.call = CounterInput(generator, "call", "rng_call")
         self.drawn = 0
+        self.drew = False  # even if it was put back since

@@ -35,7 +35,8 @@ class Snapshot:
         self.grads = [(t, t._grad, _grad_array(t)) for t in self.tensors]
         self.grads_before = [None if g is None else np.array(g) for _, _, g in self.grads]
         self.tape = [(t, [getattr(t, name) for name in _TAPE]) for t in self.tensors]
-        drawn = {id(g): g for g, _ in capture.effects.draws} | {id(default_generator): default_generator}
+        moved = [*capture.effects.draws, *capture.effects.seeds]
+        drawn = {id(g): g for g, _ in moved} | {id(default_generator): default_generator}
         self.generators = [(g, g.position()) for g in drawn.values()]
         self.plain = [place.snapshot() for place in {p.identity: p for p in capture.written}.values()]
         if containers := getattr(leaves, "containers", ()):

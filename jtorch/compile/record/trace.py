@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -35,12 +36,12 @@ from jtorch.compile.observe.scalar import (
 from jtorch.compile.observe.texts import check_text
 from jtorch.compile.record import exchange, items
 from jtorch.compile.record.branches import Branches
+from jtorch.compile.record.generators import Generators
 from jtorch.compile.record.graphs import Graphs, check_uses_gradient
 from jtorch.compile.record.inputs import (
     LARGEST,
     ArrayInput,
     ConstantInput,
-    GeneratorInput,
     GradInput,
     Input,
     NumberInput,
@@ -54,7 +55,6 @@ from jtorch.compile.record.shared_memory import MemoryShared, common_whole, over
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.core import op as op_module
-from jtorch.core import watch
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.eager.evaluate import EAGER
@@ -76,13 +76,12 @@ class Tracer(Evaluator):
         self.inputs: list[Input] = []
         self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
-        self.generators: dict[int, GeneratorInput] = {}
+        self.generators = Generators(self)
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
         self.wholes: dict[int, np.ndarray] = {}  # id of memory of which several tensors are views -> it
         self.windows: dict[int, tuple[np.ndarray, Sym]] = {}  # id of an outside array -> it, as a part of one
         self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
-        self.moved: dict[int, watch.Moved] = {}  # generators that were seeded
         self.scalars: dict[Any, Scalar] = {}
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.advances: dict[int, int] = {}  # id of such a cell -> by how much it moved on
@@ -422,6 +421,7 @@ class Tracer(Evaluator):
             return value.item()  # computed by the function itself
         if (id(container), key) in self.plain_effects.known:
             return value  # which it has put there
+        self._check_known(container, key)
         with self.outside():  # a rate that is a tensor of one element is read at once
             entry = ScalarInput.of(container, key)
         return self.runtime_scalar(entry)
@@ -434,12 +434,49 @@ class Tracer(Evaluator):
 
     def option(self, container: Any, key: Any) -> Any:
         if (id(container), key) not in self.plain_effects.known:
+            self._check_known(container, key)
             self.options.append(ItemRead(container, key, container[key]))
         return container[key]
 
     def keep(self, container: Any, key: Any, value: Any) -> None:
         self.plain_effects.write(plain_state.Place(container, key), value)
         container[key] = value
+
+    def afterwards(
+        self, function: Callable, owner: Any, arguments: tuple, named: dict[str, Any], changes: Callable
+    ) -> Any:
+        """Have each call end with ``function(owner, ...)``, as plain Python: what a scheduler's step computes
+        is not recorded."""
+        if self.observer is None or id(owner) in self.observer.inside:
+            return function(owner, *arguments, **named)
+        self.only_now(f"calls {function.__name__}() of a {type(owner).__name__}")
+        if not plain_state.may_be_written((*arguments, named)):
+            self.refuse(
+                f"hands {function.__name__}() of a {type(owner).__name__} more than tensors and numbers",
+                "Call it outside.",
+            )
+        place = plain_state.Afterwards(owner, function, changes=changes)
+        self.plain_effects.put_off(place, (arguments, named), changes())
+        return None
+
+    def _check_known(self, container: Any, key: Any) -> None:
+        """Raise for what a scheduler will have set, but only when the call has ended."""
+        if id(container) in self.plain_effects.unsettled:
+            self.refuse(
+                f"reads {key!r} after a scheduler's step() that changes it",
+                "A compiled function steps its schedulers when it has ended: call step() last.",
+            )
+
+    def unrolls(self, what: str, times: int, way_out: str) -> None:
+        here = self.line()
+        place = (here.file, here.line)
+        if times > MANY and place not in _WARNED:
+            _WARNED.add(place)
+            text = (
+                f"'{self.name}' runs {what} {times} times, one after the other, and its recording holds "
+                f"each: recording and compiling take as many times as long. {way_out}"
+            )
+            warnings.warn_explicit(text, UserWarning, *place)
 
     def refuse(self, what: str, way_out: str) -> None:
         does = f"'{self.name}' {what}, which a recording would do once"
@@ -569,17 +606,11 @@ class Tracer(Evaluator):
         return exchange.record(self, collective, values)
 
     def next_call(self, generator: Any) -> tuple[Any, Any]:
-        self.only_now("draws random numbers")
-        entry = self.generators.get(id(generator))
-        if entry is None:
-            entry = self.generators[id(generator)] = GeneratorInput(generator)
-            self.inputs += [entry.seed, entry.call]
-        entry.drawn += 1
-        call = self.fresh(entry.call.var)
-        if entry.drawn > 1:
-            call = self.record(BY_NAME["add"], call, entry.drawn - 1)
-        return self.fresh(entry.seed.var), call
+        return self.generators.next_call(generator)
 
+
+MANY = 32  # runs of one function in a recording of which a user is told
+_WARNED: set[tuple[str, int]] = set()
 
 OVERLAP = (
     "{source}: a tensor is changed in place whose memory overlaps another tensor that this function uses. "

@@ -93,7 +93,7 @@ class _Caller:
             "empty": np.empty, "run": plan.runner.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
             "stop": lambda error: stop(plan, error),
-            "replay": plan.runner, "give_back": give_back,
+            "replay": plan.runner, "give_back": give_back, "put_back": put_back,
             "in_order": in_order, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
 
@@ -408,6 +408,11 @@ class _Caller:
                 lines.append(f"{array}[0] = {call} = {generator}.call")
                 lines.append(f"{generator}.call = {call} + {count}")
                 undo.append(f"give_back({generator}, {call}, {count})")
+        for seeded, (key, call) in self.plan.capture.effects.seeds:
+            generator, before = self.name("G", seeded), self.name("n", None)
+            lines.append(f"{before} = {generator}.key, {generator}.call")
+            lines.append(f"{generator}.key, {generator}.call = {key}, {call}")
+            undo.append(f"put_back({generator}, {before}, ({key}, {call}))")
         return lines, undo
 
     # -- afterwards ------------------------------------------------------------------------------------------
@@ -481,6 +486,12 @@ def in_order(array: np.ndarray) -> np.ndarray:
 
 def _number(value: float) -> str:
     return repr(value) if np.isfinite(value) else f"float('{value}')"
+
+
+def put_back(generator: Any, before: tuple[int, int], position: tuple[int, int]) -> None:
+    """Undo that a replay that failed put it at ``position``, unless another thread moved it since."""
+    if (generator.key, generator.call) == position:
+        generator.key, generator.call = before
 
 
 def give_back(generator: Any, call: int, drawn: int) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from jtorch.core import op
 from jtorch.eager.public import Tensor
 from jtorch.optim.optimizer import Optimizer
 
@@ -59,6 +61,20 @@ def set_group_value(group: dict[str, Any], key: str, value: Any) -> None:
         group[key] = value
 
 
+def put_off(step: Callable) -> Callable:
+    """``step`` of a scheduler, which a compiled function calls when it has ended: no recording knows which
+    branch the next step takes."""
+
+    @functools.wraps(step)
+    def stepped(self: LRScheduler, *args: Any, **kwargs: Any) -> Any:
+        afterwards = op.CONTEXT.get().evaluator.afterwards
+        if afterwards is None or self._is_initial:
+            return step(self, *args, **kwargs)
+        return afterwards(step, self, args, kwargs, self._changed_by_step)
+
+    return stepped
+
+
 class LRScheduler:
     """Base class: subclasses say in ``get_lr`` what the rates are after ``last_epoch`` steps.
 
@@ -66,12 +82,19 @@ class LRScheduler:
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html
     """
 
+    _reads_through_evaluator = frozenset({"step"})  # what a recording follows by itself
+
     _get_lr_called_within_step: bool = False
     _is_initial: bool = False
     optimizer: Optimizer
     base_lrs: list[Rate]
     last_epoch: int
     _last_lr: list[Rate]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:  # a schedule that steps in its own way
+            cls.step = put_off(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
@@ -108,13 +131,19 @@ class LRScheduler:
         """The rate that each group has now."""
         return self._last_lr
 
+    def _changed_by_step(self) -> list[dict[str, Any]]:
+        """The dicts in which ``step`` changes something."""
+        inner = [facts for s in getattr(self, "_schedulers", ()) for facts in s._changed_by_step()]
+        return [self.__dict__, *self.optimizer.param_groups, *inner]
+
+    @put_off
     def step(self, epoch: int | None = None) -> None:
         """Go on by one step (usually an epoch) and set the rates. ``epoch`` is deprecated: go there."""
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
         self._update_lr(epoch)
 
     def _check_order(self) -> None:
@@ -125,7 +154,7 @@ class LRScheduler:
                 "initialization. Please, make sure to call `optimizer.step()` before "
                 f"`lr_scheduler.step()`. {_MORE}",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         elif not self.optimizer._opt_called:
             warnings.warn(
@@ -135,7 +164,7 @@ class LRScheduler:
                 "will result in PyTorch skipping the first value of the learning rate schedule. "
                 f"{_MORE}",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _update_lr(self, epoch: int | None = None) -> None:
