@@ -337,10 +337,21 @@ class LengthRead(Read):
 
 
 class AttributesRead(LengthRead):
-    """How many attributes an object has, whose dict this is: beside the value of each, that there are no
-    others."""
+    """How many attributes an object has, whose dict this is, other than those in ``key``, which the function
+    has written: beside the value of each, that there are no others."""
 
     __slots__ = ()
+
+    def _look(self) -> Any:
+        return len(self.container.keys() - self.key)
+
+    def _key(self) -> Any:
+        return self.key
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        if not self.key:
+            return super().test(name)
+        return f"len({name('g', self.container)}.keys() - {name('K', self.key)}) == {self.value}"
 
     def label(self) -> str:
         return "how many attributes an object has"

@@ -107,6 +107,7 @@ class Observer(Writing):
     def __init__(self, name: str) -> None:
         self.name = name
         self.reads: dict[Any, Read] = {}
+        self._sets: dict[frozenset[Any], frozenset[Any]] = {}  # of names, each once
         self.on_the_way_back = False  # through the results, for a backward() that comes later
         self.outside: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
@@ -485,8 +486,10 @@ class Observer(Writing):
                     stack += self._facts(frame, value)
             elif kind is Kind.ARRAY:
                 self.array(frame, value)
-            elif kind is Kind.FOREIGN and not instance_facts(value):
+            elif kind is Kind.FOREIGN and not (facts := instance_facts(value)):
                 self.contents(frame, value)
+                if objects and facts is not None:  # none yet
+                    stack += self._facts(frame, value)
             elif objects:
                 if kind is Kind.OBJECT:  # of a class that derives from one of C's
                     self.contents(frame, value)
@@ -503,8 +506,9 @@ class Observer(Writing):
         facts = instance_facts(value)
         if facts is None:
             facts = {}
-        elif outside and id(facts) not in self.effects.grown:
-            self.read(AttributesRead, frame, facts, None, len(facts))
+        elif outside:
+            written = self._written_in(facts)
+            self.read(AttributesRead, frame, facts, written, len(facts.keys() - written))
         for name, fact in list(facts.items()):
             if outside:
                 self.read(ItemRead, frame, facts, name, fact)
@@ -519,6 +523,13 @@ class Observer(Writing):
                 fact = vars(base).get(name, MISSING)
                 self.read(OwnRead, frame, base, name, fact)
             yield fact
+
+    def _written_in(self, facts: dict[str, Any]) -> frozenset[Any]:
+        """The attributes of an object that the function has written: one set for all reads of the same."""
+        if id(facts) not in self.effects.changed:
+            return frozenset()
+        names = frozenset(key for container, key in self.effects.known if container == id(facts))
+        return self._sets.setdefault(names, names)
 
     # -- refusals --------------------------------------------------------------------------------------------
 

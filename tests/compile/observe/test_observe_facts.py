@@ -179,6 +179,36 @@ def test_an_attribute_that_a_container_gets_after_it_was_handed_over_is_noticed(
         assert_noticed(lambda made=made: (lambda x: x * getattr(copy.copy(made), "k", 2), _on(made, "k", 5)))
 
 
+def _counts(x, thing):
+    thing.n = getattr(thing, "n", 0) + 1
+    return x * len(vars(copy.copy(thing)))
+
+
+def _sets(x, thing):
+    thing.n = 3.0
+    return x * copy.copy(thing).n
+
+
+def _sets_after(x, thing):
+    copied = copy.copy(thing)
+    thing.n = 3.0
+    return x * len(vars(copied))
+
+
+def test_an_attribute_that_the_function_itself_sets_before_or_after_it_hands_over():
+    for f, plans in ((_counts, 2), (_sets, 1), (_sets_after, 2)):
+        for make in (Thing, types.SimpleNamespace):
+            mine, others = make(), make()
+            compiled = jtorch.compile(lambda x, f=f, mine=mine: f(x, mine))
+            for k in range(4):
+                if k == 3:  # which counts as well
+                    mine.i = others.i = 1
+                assert compiled(t(1, k)).tolist() == f(t(1, k), others).tolist(), (f, make, k)
+                assert vars(mine) == vars(others), (f, make, k)
+                recorded = sum(map(len, compiled.plans.values()))
+                assert recorded <= plans + (k == 3), (f, make, k)
+
+
 @read
 def names_that_inspect_classifies():
     return lambda x: x * len(inspect.classify_class_attrs(Thing)), _on(Thing, "j", 3)
