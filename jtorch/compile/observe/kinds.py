@@ -140,6 +140,23 @@ def is_set_by_users(fact: Any) -> bool:
     return not callable(fact) and not hasattr(type(fact), "__get__")
 
 
+_HEAP_TYPE = 1 << 9  # of a class's flags: Python made it, where classes of C's own have a fixed layout
+
+
+def _keeps_attributes(cls: type) -> bool:
+    """Whether methods that are not watched may give its instances attributes, to keep what they computed:
+    those of a class in Python of a library's, as an optimizer's ``step``."""
+    libraries = (base for base in cls.__mro__ if base.__flags__ & _HEAP_TYPE and not is_users(base))
+    return any(
+        isinstance(fact, types.FunctionType) and not name.startswith("_")
+        for base in libraries
+        for name, fact in vars(base).items()
+    )
+
+
+keeps_attributes: Callable[[type], bool] = functools.lru_cache(4096)(_keeps_attributes)
+
+
 POINTER: Any = ctypes.POINTER(ctypes.c_int).__base__  # of all classes of pointers
 
 

@@ -66,6 +66,7 @@ from jtorch.compile.observe.kinds import (
     held_by_class,
     is_observed,
     is_users,
+    keeps_attributes,
     kind_of,
     lends_memory,
 )
@@ -506,7 +507,7 @@ class Observer(Writing):
         facts = instance_facts(value)
         if facts is None:
             facts = {}
-        elif outside:
+        elif outside and not keeps_attributes(type(value)):
             written = self._written_in(facts)
             self.read(AttributesRead, frame, facts, written, len(facts.keys() - written))
         for name, fact in list(facts.items()):

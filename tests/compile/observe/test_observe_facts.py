@@ -209,6 +209,13 @@ def test_an_attribute_that_the_function_itself_sets_before_or_after_it_hands_ove
                 assert recorded <= plans + (k == 3), (f, make, k)
 
 
+def test_an_object_of_the_library_may_keep_what_it_computes():
+    made = jtorch.distributions.Categorical(logits=t(1, 2))
+    f = jtorch.compile(lambda x: x * next(map(operator.attrgetter("probs"), [made])))
+    for k in range(3):
+        np.testing.assert_allclose(f(t(1, k)).numpy(), (t(1, k) * t(1, 2).softmax(0)).numpy(), rtol=1e-6)
+
+
 @read
 def names_that_inspect_classifies():
     return lambda x: x * len(inspect.classify_class_attrs(Thing)), _on(Thing, "j", 3)
