@@ -139,9 +139,13 @@ class GradScaler:
         if not self._is_on():
             return
         self._check_started("update")
-        op.CONTEXT.get().evaluator.refuse(
-            "calls update() of a GradScaler", "Call it outside, after the compiled function."
-        )
+        afterwards = op.CONTEXT.get().evaluator.afterwards
+        if afterwards is None:
+            self._update(new_scale)
+        else:  # by what the step found, which a compiled function knows when it has ended
+            afterwards(GradScaler._update, self, (new_scale,), {}, lambda: [self.__dict__, self._stages])
+
+    def _update(self, new_scale: float | Tensor | None) -> None:
         if new_scale is not None:
             self._scale = float(new_scale)
         elif all(stage == _READY for stage, _ in self._stages.values()):

@@ -139,14 +139,53 @@ def test_a_second_step_before_update_is_an_error_in_a_compiled_function_too():
         scaler.update()
 
 
-def test_updating_the_scale_belongs_outside():
+def _updated_inside(wrap):
+    w = jtorch.ones(3, requires_grad=True)
+    optimizer = jtorch.optim.SGD([w], lr=0.1, momentum=0.9)
+    scaler = jtorch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=3)
+    scheduler = jtorch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+    def step(x):
+        optimizer.zero_grad(set_to_none=False)
+        loss = ((w * x - 1) ** 2).sum()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        jtorch.nn.utils.clip_grad_norm_([w], 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        scheduler.step()
+        return loss
+
+    w.grad = jtorch.zeros(3)
+    step, rows = wrap(step), []
+    for k in range(10):
+        step(jtorch.full((3,), float("inf") if k == 5 else 0.1 * k))
+        rows.append((w.tolist(), scaler.state_dict(), scheduler.get_last_lr()))
+    return rows, step
+
+
+def test_the_scale_is_updated_at_each_call():
+    expected, _ = _updated_inside(lambda f: f)
+    found, compiled = _updated_inside(jtorch.compile)
+    for (w, *state), (wanted, *wanted_state) in zip(found, expected, strict=True):
+        assert w == pytest.approx(wanted) and state == wanted_state
+    assert [state["scale"] for _, state, _ in found] == [4, 4, 8, 8, 8, 4, 4, 4, 8, 8]
+    assert len(compiled.retraces) <= 1, compiled.retraces  # for the step that is left out
+
+
+def test_a_new_scale_is_known_when_the_call_has_ended():
     w, scaler = jtorch.ones(3, requires_grad=True), jtorch.amp.GradScaler("cpu")
 
     @jtorch.compile
-    def step():
+    def step(wanted):
         scaler.scale(w.sum()).backward()
         scaler.update(2.0)
+        return scaler.get_scale() if wanted else w.sum()
 
-    with pytest.raises(jtorch.errors.CompileError, match=r"test_grad_scaler.py:\d+.*update.*outside"):
-        step()
-    assert scaler.get_scale() == 2.0**16
+    step(False)
+    assert scaler.get_scale() == 2.0
+    with pytest.raises(
+        jtorch.errors.CompileError, match=r"test_grad_scaler.py:\d+.*update.*when it has ended"
+    ):
+        step(True)
+    assert scaler.get_scale() == 2.0

@@ -358,9 +358,9 @@ class Observer(Writing):
         if id(container) in self.effects.unsettled:
             raise self.error(
                 frame,
-                f"reads {told(key) if key is not None else 'the entries'} of {told(container)} after a "
-                "scheduler's step() that changes it",
-                "A compiled function steps its schedulers when it has ended: read before step(), or outside.",
+                f"reads {told(key) if key is not None else 'the entries'} of {told(container)} after a call "
+                "of a scheduler's step(), or of a scaler's update(), that changes it",
+                "A compiled function makes these calls when it has ended: read before them, or outside.",
             )
         identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
         if identity not in self.reads:

@@ -434,7 +434,6 @@ class Tracer(Evaluator):
 
     def option(self, container: Any, key: Any) -> Any:
         if (id(container), key) not in self.plain_effects.known:
-            self._check_known(container, key)
             self.options.append(ItemRead(container, key, container[key]))
         return container[key]
 
@@ -462,9 +461,10 @@ class Tracer(Evaluator):
     def _check_known(self, container: Any, key: Any) -> None:
         """Raise for what a scheduler will have set, but only when the call has ended."""
         if id(container) in self.plain_effects.unsettled:
-            self.refuse(
-                f"reads {key!r} after a scheduler's step() that changes it",
-                "A compiled function steps its schedulers when it has ended: call step() last.",
+            raise CompileError(
+                f"{self.line()}: '{self.name}' reads {key!r} after a call of a scheduler's step(), or of a "
+                "scaler's update(), that changes it. A compiled function makes these calls when it has "
+                "ended: put them last."
             )
 
     def unrolls(self, what: str, times: int, way_out: str) -> None:
