@@ -206,14 +206,15 @@ class Listener:
         if get_ident() == self.thread:
             self.heard.setdefault((id(container), key), (container, key, before))
 
-    def is_as_before(self) -> bool:
-        """Whether all of it is as it was, as far as that can be told."""
+    def is_as_before(self, counts: Callable[[Any, Any], bool] = lambda container, key: True) -> bool:
+        """Whether all of it that ``counts`` is as it was, as far as that can be told."""
         return all(
             isinstance(container, dict)
             and key is not WHOLE
             and (now := dict.get(container, key, MISSING)).__class__ is before.__class__
             and (now is before or (isinstance(before, _COMPARED) and now == before))
             for container, key, before in self.heard.values()
+            if counts(container, key)
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jtorch.compile.observe import user_attributes
+from jtorch.compile.observe.cached import see_handed
 from jtorch.compile.observe.effects import Kept, Place, Slot
 from jtorch.compile.observe.fact_guards import FlagsRead
 from jtorch.compile.observe.guards import (
@@ -109,8 +110,12 @@ def _note_kept(observer: Observer, frame: types.FrameType, owner: Any, name: str
     facts = instance_facts(owner)
     if facts is None or name in facts or not observer.is_outside(owner):
         return
-    if isinstance(find(type(owner), name), functools.cached_property):
-        observer.caches.setdefault((id(facts), name), (Kept(facts, name), source_of(frame)))
+    kept = find(type(owner), name)
+    if not isinstance(kept, functools.cached_property):
+        return
+    source = source_of(frame)
+    if not observer.once(source, name, kept.func, [owner], lambda: getattr(owner, name)):
+        observer.caches.setdefault((id(facts), name), (Kept(facts, name, kept.func), source))
 
 
 def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
@@ -203,6 +208,8 @@ def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str
         return
     if found is MISSING and kind_of(cls) is not Kind.TYPE and is_users(type(cls)):
         _read_class(observer, frame, type(cls), name)
+    if isinstance(found, property) and id(cls) not in observer.inside:
+        see_handed(observer, frame, observer.met(found.fget))
     if isinstance(found, functools.singledispatchmethod):
         observer.contents(frame, observer.met(found.dispatcher.registry))
     bound = isinstance(found, (classmethod, staticmethod)) or not is_users(cls) or id(cls) in observer.inside

@@ -28,6 +28,7 @@ from jtorch.compile.observe.attributes import (
     read_special,
     write_attribute,
 )  # fmt: skip
+from jtorch.compile.observe.cached import CACHE, see_cached, see_handed
 from jtorch.compile.observe.changes import is_changing
 from jtorch.compile.observe.fact_guards import AliveRead, CacheRead
 from jtorch.compile.observe.guards import (
@@ -87,12 +88,11 @@ _SHALLOW = (_CHANGING - {"sort", "remove"}).union(
     ("append", "copy", "get", "setdefault", "keys", "values", "items")
 )  # fmt: skip
 _OPENING = (list, tuple, zip, enumerate, reversed)  # classes that do no more than iterate
-CACHE = type(functools.lru_cache(lambda: None))  # the class of what ``lru_cache`` and ``cache`` give
 _HARMLESS = frozenset({"callable", "super"})
 
 
-def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
-    """``callee(*args)`` is about to be called; keyword values come last in ``args``."""
+def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = ()) -> None:
+    """``callee(*args)`` is about to be called; the last of ``args`` are keyword values, with these names."""
     observer = stop.observer
     observer.handed = []
     while True:
@@ -101,7 +101,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
             callee, args = callee.__func__, [callee.__self__, *args]
         elif isinstance(callee, functools.partial):
             observer.partial(stop.frame, callee)
-            callee, args = callee.func, [*callee.args, *args, *callee.keywords.values()]
+            args, names = _with_those_of(callee, args, names)
+            callee = callee.func
         else:
             break
     if isinstance(callee, types.FunctionType) and "_jtorch_disabled" in callee.__dict__:
@@ -110,7 +111,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         _hand_over(observer, stop.frame, containers, objects=False)
         return
     if isinstance(callee, CACHE):
-        observer.caches.setdefault(id(callee), (callee, source_of(stop.frame)))
+        see_cached(stop, callee, args, names)
+        return
     if not _is_watched(callee):
         check_volatile(observer, stop.frame, callee, args)
         if getattr(callee, "__name__", "") == "__hash__":
@@ -154,6 +156,15 @@ def see_call(stop: Stop, callee: Any, args: list[Any]) -> None:
         _hand_over(observer, stop.frame, [callee, *args])  # an object of another library's that is called
 
 
+def _with_those_of(
+    made: functools.partial, args: list[Any], names: tuple[str, ...]
+) -> tuple[list[Any], tuple[str, ...]]:
+    """The arguments of a call of ``made``, and the names of the last of them, with its own."""
+    n = len(args) - len(names)
+    keywords = made.keywords | dict(zip(names, args[n:], strict=True))
+    return [*made.args, *args[:n], *keywords.values()], tuple(keywords)
+
+
 def _is_watched(callee: Any) -> bool:
     """Whether what a call runs is a user's, and seen when it runs."""
     if isinstance(callee, types.FunctionType):
@@ -186,6 +197,7 @@ def _hand_over(
         for part in (value, *value) if type(value) in (list, tuple) else (value,):
             check_iterator(observer, frame, part)
         _see_bound(observer, frame, value)
+        see_handed(observer, frame, value)
         observer.deep(frame, value, objects)
 
 

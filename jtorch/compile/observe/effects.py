@@ -59,8 +59,8 @@ class Kept:
     """What ``functools.cached_property`` keeps under ``name`` in the dict of an object, with the interface of
     what ``functools.cache`` gives."""
 
-    def __init__(self, facts: dict[str, Any], name: str) -> None:
-        self.facts, self.__name__ = facts, name
+    def __init__(self, facts: dict[str, Any], name: str, function: Any) -> None:
+        self.facts, self.__name__, self.__wrapped__ = facts, name, function
 
     def cache_clear(self) -> None:
         self.facts.pop(self.__name__, None)
@@ -228,7 +228,7 @@ class Effects:
         self.written: list[tuple[Place, Any]] = []
         self.plain: set[tuple[int, Any]] = set()  # places of numbers whose digits the function needs
         self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
-        self.stood_in: set[tuple[int, Any]] = set()  # places whose value each call brings as an input
+        self.stood_in: dict[tuple[int, Any], Place] = {}  # those whose value each call brings as an input
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
         self.unsettled: dict[int, Any] = {}  # containers that what is put off to the end of the call changes
@@ -260,7 +260,7 @@ class Effects:
         """Have the function find ``value`` at ``place``."""
         self._undo.callback(place.snapshot())
         self.known.add(place.identity)
-        self.stood_in.add(place.identity)
+        self.stood_in[place.identity] = place
         place.put(value)
 
     def undo(self) -> None:

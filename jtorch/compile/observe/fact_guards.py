@@ -138,3 +138,17 @@ class CacheRead(FactsRead):
 
     def label(self) -> str:
         return f"what the cache of {getattr(self.container, '__name__', 'a function')}() has seen"
+
+
+class MissesRead(CacheRead):
+    """The same where code that is not watched may ask the function: what it has not been asked before."""
+
+    __slots__ = ()
+    names = CacheRead.names[1:]
+
+    @staticmethod
+    def facts_of(function: Any) -> tuple:
+        return tuple(function.cache_info())[1:]
+
+    def restore(self) -> None:
+        self.container.cache_clear()  # what it keeps was recorded

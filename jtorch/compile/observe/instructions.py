@@ -589,15 +589,16 @@ def _call(stop: Stop) -> None:
     """Below the arguments lie a function and NULL, in an order that depends on the version, or a method's
     function and the object."""
     n, names = stop.place.arg, int(stop.place.opname == "CALL_KW")
+    keywords = stop.peek(1) if names else stop.place.names
     args = [stop.peek(k + names) for k in range(n, 0, -1)]
     callee, second = stop.peek(n + names + 2), stop.peek(n + names + 1)
     function = second if callee is NULL else callee
     if makes_text(function):
         see_text(stop, n + names + 3, function)
     if callee is NULL:
-        see_call(stop, second, args)
+        see_call(stop, second, args, keywords)
     else:
-        see_call(stop, callee, args if second is NULL else [second, *args])
+        see_call(stop, callee, args if second is NULL else [second, *args], keywords)
 
 
 _KEYWORDS_ALWAYS = dis.stack_effect(dis.opmap["CALL_FUNCTION_EX"], 0) == -3  # since 3.14, or NULL
@@ -616,4 +617,5 @@ def _call_with(stop: Stop) -> None:
     args = list(positional) if isinstance(positional, (tuple, list)) else []
     if makes_text(callee):
         see_text(stop, k + 4, callee)
-    see_call(stop, callee, [*args, *(keywords.values() if isinstance(keywords, dict) else ())])
+    keywords = keywords if isinstance(keywords, dict) else {}
+    see_call(stop, callee, [*args, *keywords.values()], tuple(keywords))

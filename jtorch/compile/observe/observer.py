@@ -102,6 +102,10 @@ else:
     from jtorch.compile.observe.settrace import watching
 
 
+def _never_once(source: Source | None, name: str, function: Any, args: Any, call: Callable) -> bool:
+    return False
+
+
 class Observer(Writing):
     """The reads of one recording. ``observing`` is the context in which the function runs."""
 
@@ -132,6 +136,8 @@ class Observer(Writing):
         self.journal = watch.Journal()  # and how those were that changed
         self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
         self.refilled = False  # and whether one did
+        self.once: Any = _never_once  # runs what a cache lacks: see ``record/once.py``
+        self.progress: Any = tuple  # how much was written and drawn until now
         self.caches: dict[Any, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
         self.handed: list[Scalar] = []  # numbers of the call that the latest call or operator got
         self.runtime_numbers: Callable[[list[Scalar]], Digits | None] = lambda among: None

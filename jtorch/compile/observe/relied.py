@@ -176,7 +176,7 @@ def facts_of_module(
 ) -> Iterator[watch.Fact]:
     """What code of the library's may read of a module, or all that it holds; ``replaced`` are keys of its
     containers, see ``EntriesFact``."""
-    yield ModuleFact(module, None if whole else _names_of(type(module)))
+    yield ModuleFact(module, None if whole else names_of(type(module)))
     for place in _CONTAINERS:
         if (container := module.__dict__.get(place)) is not None:
             what = f"the {place[1:]} of a {type(module).__name__}"
@@ -235,7 +235,7 @@ def _names(cls: type) -> frozenset[str]:
     return _OF_EACH.union(names)
 
 
-_names_of: Callable[[type], frozenset[str]] = functools.lru_cache(4096)(_names)
+names_of: Callable[[type], frozenset[str]] = functools.lru_cache(4096)(_names)
 
 
 def _mentioned(function: Any) -> set[str]:

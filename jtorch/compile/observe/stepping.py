@@ -24,8 +24,9 @@ _FIRST = {"PRECALL": "CALL"}  # what comes in two instructions: the value is the
 class Place(NamedTuple):
     """A place in code where somebody looks, or waits for the value of the instruction before it. Of the
     handler's instruction, as ``dis`` has them: its name, its argument as a number, what that stands for (a
-    name, mostly) and its symbol. ``depth`` is that of the stack. Its value is there before the instructions
-    at ``after``: two offsets, since the interpreter may stop at a prefix of an instruction."""
+    name, mostly) and its symbol; of a call the ``names`` of keywords, where the code before it has them.
+    ``depth`` is that of the stack. Its value is there before the instructions at ``after``: two offsets,
+    since the interpreter may stop at a prefix of an instruction."""
 
     handler: Handler | None
     depth: int
@@ -34,6 +35,7 @@ class Place(NamedTuple):
     argval: Any = None
     symbol: str = ""
     after: tuple[int, int] = (-1, -1)
+    names: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):
@@ -113,7 +115,9 @@ def _places(code: types.CodeType) -> dict[int, Place]:
             continue
         here = depth[it.offset]
         after = _after(instructions, k) if it.opname in LEAVING else (-1, -1)
-        place = Place(handler, here, it.opname, it.arg or 0, it.argval, it.argrepr, after)
+        before = instructions[k - 1] if k else it
+        names = code.co_consts[before.arg or 0] if before.opname == "KW_NAMES" else ()
+        place = Place(handler, here, it.opname, it.arg or 0, it.argval, it.argrepr, after, names)
         for offset in {start, it.offset} if frames.STOPS_AT_PREFIX else {it.offset}:
             places[offset] = place
         for offset in after:

@@ -1,4 +1,5 @@
-"""Functions and properties that ``functools`` caches, which ran for the first time while they were recorded.
+"""Functions and properties that ``functools`` caches, which ran for the first time while they were recorded,
+since they might see what the compiled function had written (``once.py`` is about the others).
 
 Their cache keeps what they gave then: traced tensors, of no use afterwards, where eager mode would have real
 ones, computed once. So they get the elements that eager mode would have given them, and the function is
@@ -44,12 +45,17 @@ def fill(tracer: Any, caches: dict[Any, tuple[Any, Any]], changing: set[Any]) ->
     for cache, source in caches.values():
         values = _values_in(cache)
         filled |= isinstance(cache, Kept) and bool(values)
-        for value in [v for v in _computed_in(values) if _is_traced(v, tracer)]:
-            problem, array = _elements(tracer, value)
-            if isinstance(value, Tensor) and value._version:
-                problem = "it is written in place"
-            elif _code_of(cache) in changing:
+        traced = [v for v in _computed_in(values) if _is_traced(v, tracer)]
+        if isinstance(cache, Kept) and values and not traced and _code_of(cache) in changing:
+            traced = values
+        for value in traced:
+            problem, array = "", None
+            if _code_of(cache) in changing:
                 problem = "it changes something outside"
+            elif isinstance(value, Tensor) and value._version:
+                problem = "it is written in place"
+            else:
+                problem, array = _elements(tracer, value)
             nested = isinstance(value, Scalar) and not (isinstance(cache, Kept) and value is values[0])
             if nested:
                 problem = "it holds a number that is computed from tensors or arguments"

@@ -71,7 +71,7 @@ class Callee:
         self.grad = op_module.CONTEXT.get().grad
         self.first: list[np.ndarray] = []  # what it gave when it was recorded
         self.result: Any = None  # the structure of that
-        self.guard = _Guard(self)
+        self.guard = Watchful(self)
         self.reads_hold: Callable[[], bool] = lambda: True
 
     def error(self, does: str, way_out: str) -> CompileError:
@@ -190,10 +190,10 @@ def _held(value: Any) -> Any:
         ) from None
 
 
-class _Guard(Eager):
-    """The evaluator of a callee: eager mode that looks at which memory is touched."""
+class Watchful(Eager):
+    """The evaluator of a callee, which makes the errors: eager mode that looks at which memory is touched."""
 
-    def __init__(self, callee: Callee) -> None:
+    def __init__(self, callee: Any, tracer: Any = None) -> None:
         super().__init__()
         self.callee = callee
         self.table = [self._looking(run) for run in EAGER.table]
@@ -201,9 +201,18 @@ class _Guard(Eager):
         self.used: list[np.ndarray] = []  # what the plan reads or writes
         self.grads: set[int] = set()  # tensors whose gradients the plan works on
         self.generators: set[int] = set()
+        if tracer is not None:
+            self.look_after(tracer)
         self.written: list[np.ndarray] = []
         self.asked: list[Any] = []
         self.drawn: list[Any] = []
+
+    def look_after(self, tracer: Any) -> None:
+        """The plan is what ``tracer`` has recorded until now."""
+        self.stale = [e.array for e in tracer.arrays.values() if e.written]
+        self.used = [e.array for e in tracer.arrays.values()]
+        self.grads = set(tracer.grads)
+        self.generators = set(tracer.generators.entries)
 
     def _looking(self, run: Callable) -> Callable:
         def looked(*values: Any, **statics: Any) -> Any:
@@ -293,11 +302,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         number = isinstance(value, Scalar)
         callee.places.append((k, None if number else value.requires_grad and callee.grad))
         atoms.append(value.var if number else tracer.read(tracer.lift(value._data)))
-    guard = callee.guard
-    guard.stale = [e.array for e in tracer.arrays.values() if e.written]
-    guard.used = [e.array for e in tracer.arrays.values()]
-    guard.grads = set(tracer.grads)
-    guard.generators = set(tracer.generators.entries)
+    callee.guard.look_after(tracer)
     values = tracer.branches.values_of(atoms)
     place = len(tracer.callees)
     if place < len(tracer.log):  # recorded before, for these very arguments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,7 @@ from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, way_back
 from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
+from jtorch.compile.record.once import run_once
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Container, Result, Same
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
@@ -169,6 +171,8 @@ def _capture(
             observer.meet(twin._data)
     observer.effects.plain, tracer.observer = known.digits, observer
     observer.runtime_numbers = tracer.runtime_numbers
+    observer.once = functools.partial(run_once, tracer, observer)
+    observer.progress = functools.partial(_progress, tracer, observer)
     if isinstance(function, Module):
         see_module(observer, None, function)
     with _taken_back(tracer, observer) as changed:
@@ -280,12 +284,25 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         last.callback(watch.seeding.set, watch.seeding.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
         last.callback(setattr, tracer, "observer", None)  # which holds what the function made
+        last.callback(setattr, observer, "once", None)  # which holds the observer
+        last.callback(setattr, observer, "progress", None)
         last.callback(setattr, tracer, "open", False)
         yield problems
 
 
 def _fill_caches(tracer: Tracer, observer: Observer) -> None:
-    observer.refilled = caches.fill(tracer, observer.caches, observer.effects.writers)
+    observer.refilled |= caches.fill(tracer, observer.caches, observer.effects.writers)
+
+
+def _progress(tracer: Tracer, observer: Observer) -> tuple[int, ...]:
+    """Numbers that grow with what is written outside and drawn."""
+    return (
+        len(observer.effects.written),
+        len(observer.journal.owners()),
+        sum(int(cell[0]) for cell, _ in tracer.versions.values()),
+        sum(entry.drawn for entry in tracer.generators.entries.values()),
+        *(number for _, (_, number) in tracer.generators.seeded.values()),
+    )
 
 
 def _is_followed(tracer: Tracer, read: Read) -> bool:

@@ -107,22 +107,36 @@ def test_what_was_kept_is_forgotten():
                 )
 
 
-def test_kept_values_have_no_graph_and_no_draws():
-    class Wrong(Layer):
+def test_kept_values_have_no_graph():
+    class Graph(Layer):
         @functools.cached_property
         def graph(self):
             return self.weight * 2
 
+    layer = Graph()
+    f = jtorch.compile(lambda x: x * layer.graph)
+    with pytest.raises(CompileError, match=r"test_cached_properties.py:\d+.*built outside it"):
+        f(jtorch.ones(4))
+    assert layer.graph.requires_grad
+    layer.graph = layer.graph.detach()
+    assert f(jtorch.ones(4)).tolist() == layer.graph.tolist()
+
+
+def test_random_draws_and_changes_come_once():
+    class Noisy(Layer):
+        made = 0
+
         @functools.cached_property
         def noise(self):
+            self.made += 1
             return jtorch.rand(4)
 
-    for name, told in (("graph", "has a graph"), ("noise", "draws random numbers")):
-        layer = Wrong()
-        f = jtorch.compile(lambda x, layer=layer, name=name: x * getattr(layer, name))
-        with pytest.raises(CompileError, match=rf"test_cached_properties.py:\d+.*'{name}'.*{told}"):
-            f(jtorch.ones(4))
-        assert name not in vars(layer)
-        with jtorch.no_grad():
-            getattr(layer, name)
-        assert f(jtorch.ones(4)).tolist() == getattr(layer, name).tolist()
+    layer = Noisy()
+    f = jtorch.compile(lambda x: x * layer.noise)
+    jtorch.manual_seed(0)
+    first = f(jtorch.ones(4)).tolist()
+    assert f(jtorch.ones(4)).tolist() == first == layer.noise.tolist() and layer.made == 1
+    jtorch.manual_seed(0)
+    assert jtorch.rand(4).tolist() == first
+    del layer.noise
+    assert f(jtorch.ones(4)).tolist() != first and layer.made == 2
