@@ -18,7 +18,7 @@ import os
 import threading
 import types
 import weakref
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -355,7 +355,7 @@ def _tell_of_entry(owner: Any, name: str, before: Any) -> None:
 
 _CHANGING = (
     "__setitem__", "__delitem__", "__iadd__", "__ior__", "append", "extend", "insert", "pop", "popitem",
-    "remove", "clear", "sort", "reverse", "update", "setdefault",
+    "remove", "clear", "sort", "reverse", "update", "setdefault", "move_to_end",
 )  # fmt: skip
 
 
@@ -387,7 +387,10 @@ def _copied(container: Any) -> Any:
 
 
 def _refill(container: Any, before: Any) -> None:
-    if isinstance(container, dict):
+    if isinstance(container, OrderedDict):  # which keeps an order of its own
+        OrderedDict.clear(container)
+        OrderedDict.update(container, before)
+    elif isinstance(container, dict):
         dict.clear(container)
         dict.update(container, before)
     else:
@@ -397,6 +400,11 @@ def _refill(container: Any, before: Any) -> None:
 @_telling
 class Dict(dict):
     """A dict on whose entries plans rely: a module's parameters, a parameter's optimizer state."""
+
+
+@_telling
+class HookDict(OrderedDict):
+    """The same in an order that may change: the hooks of a module."""
 
 
 @_telling

@@ -8,7 +8,6 @@ writing into a tensor in place is no such change.
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -51,7 +50,7 @@ class Module(Changeable, Hooked):
             _modules=watch.Dict(),
         )
         for name in HOOKS:
-            self.__dict__[name] = OrderedDict()
+            self.__dict__[name] = watch.HookDict()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""
@@ -316,7 +315,7 @@ class Module(Changeable, Hooked):
     def __setstate__(self, facts: dict[str, Any]) -> None:
         self.__dict__.update(facts)
         for name in HOOKS:
-            self.__dict__.setdefault(name, OrderedDict())
+            self.__dict__.setdefault(name, watch.HookDict())
         watch.tell(self.__dict__)
 
     # -- text --------------------------------------------------------------------------------------------

@@ -95,7 +95,8 @@ class SGD(Optimizer):
         for p in group["params"]:
             if evaluator.get_grad(p) is None:
                 continue
-            if p not in self._started:  # momentum was switched on since
+            if p not in self._started or self.state[p].get("momentum_buffer") is None:
+                # momentum was switched on since, or the buffer was taken away
                 with evaluator.outside():
                     self.init_state({p})
             started = self._started[p]

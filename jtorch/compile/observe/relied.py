@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.guards import MISSING, Read, contents, same
+from jtorch.compile.observe.guards import MISSING, ItemRead, LengthRead, Read, contents, same
 from jtorch.compile.observe.kinds import is_users
 from jtorch.core import watch
 from jtorch.eager.tensor import Tensor
@@ -162,13 +162,30 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     for module in _trees([*relied.met.values(), *relied.handed.values()], observer):
         seen = _replaced(observer, module, captured, id(module) in whole)
         found += facts_of_module(module, id(module) in whole, seen)
-    roots = [value for value in observer.outside.values() if isinstance(value, Optimizer)]
+    roots = _optimizers(observer)
     held: list[Any] = [part for o in roots for part in (o.param_groups, o.state)]
     held += [
         read.value for read in reads if isinstance(read.value, _TELLING)
     ]  # what an optimizer has asked the evaluator for
-    found += [EntriesFact(c, "the groups or the state of an optimizer") for c in _containers(held)]
+    told = [c for c in _containers(held) if isinstance(c, _TELLING)]
+    found += [EntriesFact(c, "the groups or the state of an optimizer") for c in told]
     return found
+
+
+def untold(observer: Any) -> Iterator[Read]:
+    """Reads of all that users' own dicts and lists have which they put into the state of an optimizer: those
+    tell of no changes. What the function writes there itself is another thing."""
+    known = observer.effects.known
+    for container in _containers(optimizer.state for optimizer in _optimizers(observer)):
+        if isinstance(container, _TELLING):
+            continue
+        yield LengthRead(container, None, len(container))
+        entries = container.items() if isinstance(container, dict) else enumerate(container)
+        yield from (ItemRead(container, k, v) for k, v in entries if (id(container), k) not in known)
+
+
+def _optimizers(observer: Any) -> list[Optimizer]:
+    return [value for value in observer.outside.values() if isinstance(value, Optimizer)]
 
 
 def facts_of_module(
@@ -181,6 +198,9 @@ def facts_of_module(
         if (container := module.__dict__.get(place)) is not None:
             what = f"the {place[1:]} of a {type(module).__name__}"
             yield EntriesFact(container, what, replaced.get(place, frozenset()))
+    for place in HOOKS if module._hooked else ():  # else nobody asks for them
+        if isinstance(hooks := module.__dict__.get(place), watch.HookDict):
+            yield EntriesFact(hooks, f"the {place[1:]} of a {type(module).__name__}")
 
 
 def _replaced(
@@ -212,14 +232,13 @@ def _trees(modules: Iterable[Any], observer: Any) -> Iterator[Any]:
 
 
 def _containers(values: Iterable[Any]) -> Iterator[Any]:
-    """The containers that tell of changes among ``values`` and in them."""
+    """The dicts and lists among ``values`` and in them."""
     stack, seen = list(values), set()
     while stack:
         value = stack.pop()
         if isinstance(value, (dict, list)) and id(value) not in seen:
             seen.add(id(value))
-            if isinstance(value, _TELLING):
-                yield value
+            yield value
             stack += dict.values(value) if isinstance(value, dict) else value
 
 

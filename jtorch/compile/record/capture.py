@@ -21,7 +21,7 @@ from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
 from jtorch.compile.observe.questions import TensorRead
-from jtorch.compile.observe.relied import relied_on
+from jtorch.compile.observe.relied import relied_on, untold
 from jtorch.compile.observe.stand_ins import check_error
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import caches, callees
@@ -206,6 +206,7 @@ def _capture(
     _check_arguments(made.effects, made.traced, leaves, name)
     made.plain = [r for r in observer.reads.values() if not _is_followed(tracer, r)]
     made.plain += tracer.options
+    made.plain += untold(observer)
     check_reads(made.plain, name)
     callees.finish(tracer, made.plain)
     _check_scalars(tracer, name)
