@@ -99,12 +99,13 @@ class Subscription:
     to these.
     """
 
-    __slots__ = ("__weakref__", "_facts", "_strange", "_thread", "news")
+    __slots__ = ("__weakref__", "_facts", "_own", "_strange", "_thread", "news")
 
     def __init__(self) -> None:
         self.news: dict[tuple, tuple[Callable[[], bool], str]] = {}  # what was told: (holds, its label)
         self._facts: dict[int, list[Fact]] = {}
         self._strange: list[tuple[Any, Any]] = []
+        self._own: dict[int, tuple[Any, list[Any]]] = {}  # what the recording thread told, by the container
         self._thread = get_ident()
 
     @contextmanager
@@ -118,6 +119,7 @@ class Subscription:
 
     def close(self, facts: Iterable[Fact] = ()) -> None:
         """The recording has ended and relies on ``facts``, as they are now."""
+        self._own.clear()
         for fact in facts:
             self._facts.setdefault(id(fact.container), []).append(fact)
         reference = weakref.ref(self)
@@ -134,6 +136,13 @@ class Subscription:
     def listen(self, container: Any, key: Any, before: Any) -> None:
         if get_ident() != self._thread:
             self._strange.append((container, key))
+        else:
+            self._own.setdefault(id(container), (container, []))[1].append(key)
+
+    def has_told(self, fact: Fact) -> bool:
+        """Whether the recording thread has told of what ``fact`` is about."""
+        _, keys = self._own.get(id(fact.container), (None, ()))
+        return any(map(fact.concerns, keys))
 
     def hear(self, where: int, key: Any, holds: Callable[[], bool] | None) -> None:
         for fact in self._facts.get(where, ()):

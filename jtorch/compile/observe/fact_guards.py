@@ -140,11 +140,12 @@ class CacheRead(FactsRead):
         return f"what the cache of {getattr(self.container, '__name__', 'a function')}() has seen"
 
 
-class MissesRead(CacheRead):
-    """The same where code that is not watched may ask the function: what it has not been asked before."""
+class MissesRead(FactsRead):
+    """The same, but for hits, of a function that code which is not watched may ask."""
 
     __slots__ = ()
     names = CacheRead.names[1:]
+    label = CacheRead.label
 
     @staticmethod
     def facts_of(function: Any) -> tuple:

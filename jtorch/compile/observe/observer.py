@@ -78,6 +78,7 @@ from jtorch.core import library_threads, watch
 from jtorch.core.errors import CompileError, Source, noting
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module
+from jtorch.optim.optimizer import Optimizer
 
 # From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
 Question = Callable[[Callable[[str, Any], str]], str]
@@ -270,6 +271,8 @@ class Observer(Writing):
         self.outside[id(value)] = value
         if kind is Kind.MODULE:
             self.relied.meet(value)
+        elif isinstance(value, Optimizer):
+            self.relied.meet_optimizer(value)
         parts: Iterable[Any] = ()
         if kind is Kind.TUPLE:
             parts = value

@@ -14,7 +14,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -139,17 +139,41 @@ class ArrayFact:
 
 
 class Relied:
-    """The modules that a recording came upon."""
+    """The modules and optimizers that a recording came upon, and what they were then: before code of the
+    library's read them."""
 
     def __init__(self) -> None:
         self.met: dict[int, Any] = {}
         self.handed: dict[int, Any] = {}  # to code that may read anything
+        self._looked_at: dict[int, Any] = {}
+        self._then: list[watch.Fact] = []
 
     def meet(self, module: Any) -> None:
-        self.met[id(module)] = module
+        if id(module) not in self.met:
+            self.met[id(module)] = module
+            self._look(module)
 
     def hand(self, module: Any) -> None:
-        self.handed[id(module)] = module
+        if id(module) not in self.handed:
+            self.handed[id(module)] = module
+            self._look(module)
+
+    def meet_optimizer(self, optimizer: Any) -> None:
+        containers = _containers([optimizer.param_groups, optimizer.state])
+        self._then += [EntriesFact(c, "") for c in containers if isinstance(c, _TELLING)]
+
+    def _look(self, module: Any) -> None:
+        for each in _trees([module], self._looked_at):
+            self._looked_at[id(each)] = each
+            self._then += facts_of_module(each)
+
+    def check(self, subscription: watch.Subscription) -> None:
+        """Let ``subscription`` expire where something is another than it was then, and this thread has not
+        told of it: another thread changed it meanwhile, and may tell of that only later."""
+        for fact in self._then:
+            if not fact.holds(watch.WHOLE) and not subscription.has_told(fact):
+                subscription.expire("what another thread changed while it was recorded")
+                return
 
 
 def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]) -> list[watch.Fact]:
@@ -158,8 +182,8 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     captured = {id(array): array for array in arrays}
     found += map(ArrayFact, captured.values())
     relied = observer.relied
-    whole = {id(module) for module in _trees(relied.handed.values(), observer)}
-    for module in _trees([*relied.met.values(), *relied.handed.values()], observer):
+    whole = {id(module) for module in _trees(relied.handed.values(), observer.inside)}
+    for module in _trees([*relied.met.values(), *relied.handed.values()], observer.inside):
         seen = _replaced(observer, module, captured, id(module) in whole)
         found += facts_of_module(module, id(module) in whole, seen)
     roots = _optimizers(observer)
@@ -219,12 +243,12 @@ def _replaced(
     return {"_buffers": frozenset(keys & (guarded | unseen))}
 
 
-def _trees(modules: Iterable[Any], observer: Any) -> Iterator[Any]:
-    """These modules and all below them, each once, but for those that the recording made."""
+def _trees(modules: Iterable[Any], others: Container[int]) -> Iterator[Any]:
+    """These modules and all below them, each once, but for those of which ``others`` are the ids."""
     stack, seen = list(modules), set()
     while stack:
         module = stack.pop()
-        if id(module) in seen or id(module) in observer.inside:
+        if id(module) in seen or id(module) in others:
             continue
         seen.add(id(module))
         yield module

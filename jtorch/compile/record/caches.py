@@ -49,7 +49,7 @@ def fill(tracer: Any, caches: dict[Any, tuple[Any, Any]], changing: set[Any]) ->
         if isinstance(cache, Kept) and values and not traced and _code_of(cache) in changing:
             traced = values
         for value in traced:
-            problem, array = "", None
+            problem, array = "", np.empty(0)
             if _code_of(cache) in changing:
                 problem = "it changes something outside"
             elif isinstance(value, Tensor) and value._version:

@@ -118,7 +118,9 @@ def capture(function: Callable, leaves: list[Any], structure: Any, context: Cont
     with subscription.recording(), ExitStack() as filled:
         made, observer = _attempted(function, leaves, structure, context, name, Known(filled))
         captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
-        subscription.close(relied_on(observer, made.plain, [*captured, *made.windows]))
+        facts = relied_on(observer, made.plain, [*captured, *made.windows])
+        observer.relied.check(subscription)
+        subscription.close(facts)
         made.subscription = subscription
         filled.pop_all()  # what it keeps in caches stays there, unless the recording fails
     return made

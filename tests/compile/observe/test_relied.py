@@ -1,9 +1,15 @@
 """State of modules and optimizers that is changed by hand between calls, past their methods."""
 
 import collections
+import copy
+import gc
+import threading
+import weakref
 
 import jtorch
 from jtorch import nn
+from jtorch.compile.record import capture
+from jtorch.core import watch
 
 # -- what users put into the state of an optimizer ----------------------------------------------------------
 
@@ -146,10 +152,6 @@ def _called(wrap, name, change, deep):
 
 
 def test_modules_with_hooks_are_copied_and_freed():
-    import copy
-    import gc
-    import weakref
-
     module = nn.Linear(2, 2)
     module.register_forward_hook(_doubles)
     twin = copy.deepcopy(module)
@@ -166,3 +168,102 @@ def test_modules_with_hooks_are_copied_and_freed():
         assert gone == [1]
     finally:
         gc.enable()
+
+
+# -- another thread that has made a change, and tells of it when the recording has ended ---------------------
+
+
+def _mode(model, optimizer):
+    model[2].training = False
+
+
+def _parameter(model, optimizer):
+    model[0].weight = nn.Parameter(jtorch.full((2, 2), 2.0))
+
+
+def _no_bias(model, optimizer):
+    model[0].bias = None
+
+
+def _buffer(model, optimizer):
+    model[1].running_mean = jtorch.full((2,), 3.0)
+
+
+def _module(model, optimizer):
+    model[0] = nn.Identity()
+
+
+def _constant(model, optimizer):
+    model[1].eps = 10.0
+
+
+def _hook(model, optimizer):
+    model[0].register_forward_hook(_doubles)
+
+
+def _state(model, optimizer):
+    optimizer.state[model[0].weight]["momentum_buffer"] = jtorch.full((2, 2), 5.0)
+
+
+def _groups(model, optimizer):
+    del optimizer.param_groups[0]["params"][1:]
+
+
+def test_a_change_that_is_told_after_the_recording(monkeypatch):
+    for change in (_mode, _parameter, _no_bias, _buffer, _module, _constant, _hook, _state, _groups):
+        with monkeypatch.context() as patches:
+            got = _told_late(change, jtorch.compile, patches)
+        after, before = (_told_late(change, lambda f: f, None, first) for first in (False, True))
+        assert got in (after, before), change.__name__
+
+
+def _told_late(change, wrap, patches, first=False):
+    """What three steps give, where ``change`` comes at the end of the first, or ``first``: with ``patches``
+    it is made by another thread before the recording looks at what it relies on, and told when the call is
+    over."""
+    jtorch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout(0.5))
+    optimizer = jtorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = wrap(step)
+    x = jtorch.tensor([[1.0, 2.0], [3.0, 5.0], [2.0, 2.0]])
+    step(x)  # makes the state
+    model[1].eps = 0.5  # and records once more
+    if patches is None:
+        if first:
+            change(model, optimizer)
+        seen = [step(x).item()]
+        if not first:
+            change(model, optimizer)
+    else:
+        made, over = threading.Event(), threading.Event()
+        other = threading.Thread(target=change, args=(model, optimizer))
+        tell, relied_on = watch.tell, capture.relied_on
+
+        def tell_late(*args, **kwargs):
+            if threading.current_thread() is other:
+                made.set()
+                assert over.wait(30)
+            tell(*args, **kwargs)
+
+        def look(*args):
+            if not made.is_set():
+                other.start()
+                assert made.wait(30)
+            return relied_on(*args)
+
+        patches.setattr(watch, "tell", tell_late)
+        patches.setattr(capture, "relied_on", look)
+        seen = [step(x).item()]
+        patches.setattr(capture, "relied_on", relied_on)
+        over.set()
+        other.join()
+    seen += [step(x).item(), step(x).item()]
+    return [round(v, 4) for v in seen]
