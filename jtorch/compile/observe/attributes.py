@@ -145,6 +145,8 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
         if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS and not followed:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
         if value is not MISSING:
+            if on_class is not MISSING and is_users(type(on_class)):  # with this it would come first
+                _read_class(observer, frame, type(on_class), "__set__")
             return
     if on_class is MISSING and not isinstance(find(cls, "__getattr__"), (types.FunctionType, type(MISSING))):
         observer.contents(frame, owner)  # __getattr__ = dict.get

@@ -168,6 +168,20 @@ def a_method_inherited_by_a_class_made_inside():
     return f, setting(Base, "rate", 5.0)
 
 
+@read
+def a_descriptor_that_comes_before_what_the_instance_has():
+    class Rate:
+        def __get__(self, owner, cls):
+            return 5.0
+
+    class Scaled:
+        rate = Rate()
+
+    scaled = Scaled()
+    scaled.__dict__["rate"] = 2.0
+    return (lambda x: x * scaled.rate), setting(Rate, "__set__", lambda self, owner, value: None)
+
+
 @pytest.mark.parametrize("name", READS)
 def test_a_change_outside_is_noticed(name):
     assert_noticed(READS[name])
