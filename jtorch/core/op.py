@@ -333,6 +333,10 @@ class Evaluator:
     def refuse(self, what: str, way_out: str) -> None:
         """``what`` is about to happen, which a recording would do once: an error while one is made."""
 
+    def made(self, tensor: Any) -> bool:
+        """Whether the program that is recorded made this very tensor, maybe over memory from outside."""
+        return False
+
     def rebinding(self, tensor: Any) -> None:
         """``tensor`` is about to get other memory: what a recording refuses."""
 

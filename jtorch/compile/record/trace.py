@@ -558,7 +558,7 @@ class Tracer(Evaluator):
         return sym.storage, sym.offset * sym.dtype.itemsize
 
     def rebinding(self, tensor: Any) -> None:
-        if tensor._data.__class__ is np.ndarray:
+        if tensor._data.__class__ is np.ndarray and (tensor._requires_grad or not self.made(tensor)):
             raise CompileError(
                 f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "
                 "resize_(), an out= of another shape), which a recording would not do again: change its "

@@ -79,7 +79,8 @@ def _renamed(name: str, function: Callable) -> Callable:
                     f"{name.rstrip('_')}()"
                 )
         made = function(self, *args, **kwargs)
-        if has_elements(self) and not has_elements(made):
+        outside = has_elements(self) and not has_elements(made)
+        if outside and (self._requires_grad or not op_module.CONTEXT.get().evaluator.made(self)):
             raise CompileError(
                 f"{user_source()}: {name}() of a tensor made outside, which a recording would do once: "
                 f"use {name.rstrip('_')}(), or call it outside."
