@@ -1,5 +1,5 @@
-"""``t_()`` and its like change the shape of a very tensor, also of one that the function made over the memory of
-its argument; of one from outside that is refused with the line."""
+"""``t_()`` and its like change the shape of a very tensor: also of one that the function made over the memory
+of its argument. Of a tensor from outside they are refused, with the line."""
 
 from __future__ import annotations
 
