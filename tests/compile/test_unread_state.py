@@ -6,8 +6,10 @@ What modules and optimizers tell of reaches those plans alone that rely on it: n
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import math
+import operator
 import threading
 
 import pytest
@@ -16,6 +18,7 @@ import jtorch
 from jtorch import nn
 from jtorch.core import watch
 from jtorch.nn.utils import parametrize
+from jtorch.utils.checkpoint import checkpoint
 
 
 class Net(nn.Module):
@@ -26,6 +29,8 @@ class Net(nn.Module):
         self.cell = nn.LSTM(4, 4)
         self.scale, self.data, self.n = 2.0, [], 0
         self.register_buffer("mean", jtorch.zeros(4))
+        self.register_buffer("seen", jtorch.zeros(4))
+        self.others = nn.ModuleDict({"a": nn.Linear(4, 4)})
 
     def forward(self, x):
         y = self.body(x) * self.scale + self.mean
@@ -89,6 +94,14 @@ UNREAD = {
     "a new attribute of a recurrent layer": lambda net, o: setattr(net.cell, "hidden", jtorch.zeros(1)),
     "an attribute of the optimizer": lambda net, o: setattr(o, "note", object()),
     "a rate": lambda net, o: o.param_groups[0].update(lr=1e-4),
+    "a buffer that is replaced": lambda net, o: setattr(net, "seen", jtorch.ones(4)),
+    "a new buffer": lambda net, o: net.register_buffer("more", jtorch.ones(1)),
+    "a new parameter": lambda net, o: setattr(net, "extra", nn.Parameter(jtorch.ones(1))),
+    "a new layer": lambda net, o: net.add_module("extra layer", nn.Linear(1, 1)),
+    "a layer that is not called": lambda net, o: net.others.update({"b": nn.Linear(1, 1)}),
+    "its parameter": lambda net, o: setattr(net.others["a"], "bias", nn.Parameter(jtorch.zeros(4))),
+    "its mode": lambda net, o: net.others.train(not net.others.training),
+    "its hook": lambda net, o: net.others["a"].register_forward_hook(lambda *a: None),
     "another module": lambda net, o: setattr(OTHER, "scale", object()),
     "modules that are made": lambda net, o: Net(),
     "an optimizer that is made": lambda net, o: jtorch.optim.SGD(net.parameters(), lr=1.0),
@@ -267,6 +280,103 @@ def test_what_is_read_is_noticed():
         want, got = function(net, x), f(x)
         if not jtorch.allclose(want, got, atol=1e-5) or jtorch.equal(got, before):
             failures.append(f"{what}: {got.flatten()[:3].tolist()}, want {want.flatten()[:3].tolist()}")
+    assert not failures, "\n".join(failures)
+
+
+class Block(nn.Module):
+    """A module of the user's, with another one in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(3, 3)
+        self.register_buffer("k", jtorch.ones(3))
+
+    def forward(self, x):
+        return self.lin(x) * self.k
+
+
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block, self.seq, self.sub = (
+            Block(),
+            nn.Sequential(Block(), nn.Tanh()),
+            nn.ModuleDict({"a": Block()}),
+        )
+        self.register_buffer("seen", jtorch.zeros(3))
+
+    @property
+    def doubled(self):
+        return self.seen * 2
+
+
+ENTRIES = {
+    "parameters": lambda n, x: x * sum(p.sum() for p in n.parameters()),
+    "parameters of the class": lambda n, x: x * len(list(nn.Module.parameters(n))),
+    "parameters by map": lambda n, x: x * sum(len(list(g)) for g in map(nn.Module.parameters, [n])),
+    "parameters by a partial": lambda n, x: x * len(list(functools.partial(n.parameters)())),
+    "parameters by methodcaller": lambda n, x: x * len(list(operator.methodcaller("parameters")(n))),
+    "parameters of super": lambda n, x: x * len(list(super(Nested, n).parameters())),
+    "parameters below": lambda n, x: x * len(list(n.block.parameters())),
+    "modules": lambda n, x: x * len(list(n.modules())),
+    "children": lambda n, x: x * len(list(n.children())),
+    "buffers": lambda n, x: x + sum(b.sum() for b in n.buffers()),
+    "state_dict": lambda n, x: x * len(n.state_dict()),
+    "_buffers": lambda n, x: x + sum(b.sum() for b in n._buffers.values()),
+    "_modules": lambda n, x: x * len(n._modules),
+    "vars": lambda n, x: x * len(vars(n)["_buffers"]),
+    "dir": lambda n, x: x * len(dir(n)),
+    "in _parameters": lambda n, x: x * (2 if "extra" in n._parameters else 1),
+    "hasattr": lambda n, x: x * (2 if hasattr(n, "extra") else 1),
+    "getattr": lambda n, x: x * (2 if getattr(n, "more", None) is not None else 1),
+    "a property": lambda n, x: x + n.doubled,
+    "attrgetter": lambda n, x: x + operator.attrgetter("seen")(n),
+    "get_buffer": lambda n, x: x + n.get_buffer("seen"),
+    "get_submodule": lambda n, x: n.get_submodule("block")(x),
+    "repr": lambda n, x: x * len(repr(n)),
+    "a copy": lambda n, x: copy.copy(n).block(x),
+    "a call": lambda n, x: n.block(x),
+    "calls in order": lambda n, x: n.seq(x),
+    "vmap": lambda n, x: jtorch.func.vmap(n.block)(x),
+    "checkpoint": lambda n, x: checkpoint(n.block, x, use_reentrant=False),
+}
+CHANGES = {
+    "a buffer": lambda n: setattr(n, "seen", jtorch.ones(3)),
+    "a new buffer": lambda n: n.register_buffer("more", jtorch.ones(1)),
+    "a new parameter": lambda n: setattr(n, "extra", nn.Parameter(jtorch.ones(2))),
+    "a new layer": lambda n: n.add_module("extra", nn.Linear(2, 2)),
+    "a buffer that goes": lambda n: delattr(n, "seen"),
+    "layers that go": lambda n: delattr(n, "sub"),
+    "a buffer below": lambda n: setattr(n.block, "k", jtorch.ones(3) * 5),
+    "a layer below": lambda n: setattr(n.block, "lin", nn.Identity()),
+    "a buffer in a Sequential": lambda n: setattr(n.seq[0], "k", jtorch.ones(3) * 5),
+    "a layer in a Sequential": lambda n: setattr(n.seq[0], "lin", nn.Identity()),
+    "a further layer": lambda n: n.seq.append(nn.ReLU()),
+    "a hook below": lambda n: n.block.lin.register_forward_hook(lambda m, a, out: out * 2),
+    "a hook of the user's": lambda n: n.block.register_forward_hook(lambda m, a, out: out * 2),
+}
+
+
+def _outcome(f, x):
+    try:
+        return f(x).detach()
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unjitted")
+def test_whatever_reads_the_entries_of_modules_sees_them_change():
+    failures = []
+    for reads, function in ENTRIES.items():
+        for what, change in CHANGES.items():
+            net, x = Nested(), jtorch.ones(2, 3)
+            f = jtorch.compile(functools.partial(function, net))
+            f(x), f(x)
+            change(net)
+            got, want = _outcome(f, x), _outcome(functools.partial(function, net), x)
+            if got is not want and (isinstance(want, type) or not jtorch.allclose(got, want)):
+                failures.append(f"{reads}, {what}: {got}, want {want}")
     assert not failures, "\n".join(failures)
 
 

@@ -183,18 +183,21 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
     facts = owner.__dict__
     observer.relied.meet(owner)
     if name in _MODULE_FACTS:
+        if name != "training":
+            observer.relied.open(owner)
         if observer.on_the_way_back and name == "training":
             observer.read(ItemRead, frame, facts, name, facts[name], guarded=False)
         return
-    for place in (facts, facts.get("_parameters", {}), facts.get("_buffers", {})):
+    places = [facts, *(facts.get(place, {}) for place in ("_parameters", "_buffers", "_modules"))]
+    for place in places:
         if name in place:
             if observer.is_outside(owner):
                 observer.read(ItemRead, frame, place, name, place[name], guarded=False)
             return
-    if name not in facts.get("_modules", {}):
-        if observer.is_outside(owner):
-            observer.read(ItemRead, frame, facts, name, MISSING, guarded=False)
-        _read_class(observer, frame, type(owner), name)
+    if observer.is_outside(owner):
+        for place in places:
+            observer.read(ItemRead, frame, place, name, MISSING, guarded=False)
+    _read_class(observer, frame, type(owner), name)
 
 
 def _read_class(observer: Observer, frame: types.FrameType, cls: type, name: str) -> None:

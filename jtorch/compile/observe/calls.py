@@ -233,7 +233,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
         elif callee.__name__ == "tensor":  # which copies, and of an argument each call anew
             args = [a for a in args if id(a) not in observer.places]
         if args and _is_method_of_module(callee, args[0]):
-            observer.relied.meet(args[0])
+            observer.relied.open(args[0])
             args = args[1:]
         _hand_over(observer, stop.frame, args, objects=False)
         return

@@ -418,6 +418,8 @@ class Observer(Writing):
     def members(self, frame: types.FrameType | None, owner: Any) -> None:
         """All that an object, a class or a module has, by name, was read."""
         facts, kind = instance_facts(owner), kind_of(type(owner))
+        if kind is Kind.MODULE:
+            self.relied.open(owner)
         if facts is not None and kind not in (Kind.TYPE, Kind.NAMESPACE) and self.is_outside(owner):
             self.contents(frame, self.met(facts))
         for holder in (owner,) if kind is Kind.NAMESPACE else _classes_of(owner):

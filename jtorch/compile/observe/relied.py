@@ -1,10 +1,11 @@
 """What a recording relies on that tells of its changes by itself: modules, optimizers and captured arrays.
 
 Reads of the user's code are known one by one. Code of the library's is not watched; what it may read of a
-module that the recording came upon follows from that code: of each module under it the containers of
-parameters, buffers and submodules, the mode and the hooks, and of a class of the library's every name that
-its source mentions. A module that is handed to a function of the library's, or to C code, counts as read as a
-whole. All else may change between calls, and no call pays for it.
+module that the recording came upon follows from that code: of any module the mode and the hooks; of one that
+code of the library's computes with, and of each below it, the containers of parameters, buffers and
+submodules, and every name that the source of its class mentions. A module that is handed to a function of
+the library's, or to C code, counts as read as a whole. All else may change between calls, and no call pays
+for it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from jtorch.eager.tensor import Tensor
 from jtorch.nn.changes import Changeable
 from jtorch.nn.hook_methods import HOOKS, Hooked
 from jtorch.nn.module import Module
+from jtorch.nn.tree import Tree
 from jtorch.optim.optimizer import Optimizer
 
 _CONTAINERS = ("_parameters", "_buffers", "_modules")
@@ -35,7 +37,7 @@ _OF_EACH = frozenset({
     "_non_persistent_buffers_set",
 })  # fmt: skip
 _COMPARED_INSIDE = frozenset({*HOOKS, "_non_persistent_buffers_set"})  # others change in place, too
-_BASES = (Module, Changeable, Hooked, object)  # what these read is said above
+_BASES = (Module, Changeable, Tree, Hooked, object)  # what these read is said above
 _TELLING = (watch.Dict, watch.List, watch.DefaultDict)
 
 
@@ -144,6 +146,9 @@ class Relied:
 
     def __init__(self) -> None:
         self.met: dict[int, Any] = {}
+        self.opened: dict[
+            int, Any
+        ] = {}  # of which a method of ``Module`` was called, or a container was read
         self.handed: dict[int, Any] = {}  # to code that may read anything
         self._looked_at: dict[int, Any] = {}
         self._then: list[watch.Fact] = []
@@ -157,6 +162,10 @@ class Relied:
         if id(module) not in self.handed:
             self.handed[id(module)] = module
             self._look(module)
+
+    def open(self, module: Any) -> None:
+        self.meet(module)
+        self.opened[id(module)] = module
 
     def meet_optimizer(self, optimizer: Any) -> None:
         containers = _containers([optimizer.param_groups, optimizer.state])
@@ -183,7 +192,11 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     found += map(ArrayFact, captured.values())
     relied = observer.relied
     whole = {id(module) for module in _trees(relied.handed.values(), observer.inside)}
-    for module in _trees([*relied.met.values(), *relied.handed.values()], observer.inside):
+    apart = [module for module in relied.met.values() if _is_read_by_users_alone(module)]
+    found += [ModuleFact(m, _OF_EACH) for m in apart if id(m) not in observer.inside]
+    known = {id(module) for module in apart} - relied.opened.keys()
+    trees = [module for key, module in relied.met.items() if key not in known]
+    for module in _trees([*trees, *relied.handed.values()], observer.inside):
         seen = _replaced(observer, module, captured, id(module) in whole)
         found += facts_of_module(module, id(module) in whole, seen)
     roots = _optimizers(observer)
@@ -194,6 +207,12 @@ def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]
     told = [c for c in _containers(held) if isinstance(c, _TELLING)]
     found += [EntriesFact(c, "the groups or the state of an optimizer") for c in told]
     return found
+
+
+def _is_read_by_users_alone(module: Any) -> bool:
+    """Whether no code of the library's but ``Module``'s own reads attributes of it by their names: a hook
+    may, that of ``weight_norm``."""
+    return names_of(type(module)) is _OF_EACH and not module._hooked
 
 
 def untold(observer: Any) -> Iterator[Read]:
@@ -269,6 +288,8 @@ def _containers(values: Iterable[Any]) -> Iterator[Any]:
 def _names(cls: type) -> frozenset[str]:
     """The attributes that code of the library's may read of a module of this class."""
     ours = [base for base in cls.__mro__ if base not in _BASES and not is_users(base)]
+    if not ours:
+        return _OF_EACH
     names: set[str] = set()
     for base in ours:
         home = vars(sys.modules.get(base.__module__, object))
