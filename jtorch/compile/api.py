@@ -288,6 +288,7 @@ class CompiledFunction(Asks):
     ) -> CompiledPlan | None:  # fmt: skip
         if made.error is not None:
             self._raise(made.error, CompiledPlan(made, leaves, context, timings, targets.INTERPRETER), leaves)
+        told = {id(p): p.told() for p in plans}  # before one of them subscribes anew
         plan = next((p for p in plans if p.accepts_again(made, leaves, context)), None)
         outcome = "recorded" if plan is None else "confirmed"
         if plan is None:
@@ -296,7 +297,7 @@ class CompiledFunction(Asks):
                 return None
             plan = self._compile(made, leaves, timings, plans)
         if changes:
-            changes = confirmed(changes) if outcome == "confirmed" else changes
+            changes = confirmed(changes, told[id(plan)]) if outcome == "confirmed" else changes
             self._note(changes, outcome, timings.total, timings.kernels_compiled)
         if outcome == "recorded":
             self._count(changes, timings.total)

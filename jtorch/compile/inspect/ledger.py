@@ -194,8 +194,11 @@ def _with_replaced(plan: Any, facts: Facts) -> Facts:
     return facts | {k: plan.facts[k] for k in memory & plan.facts.keys()}
 
 
-def confirmed(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """``changes`` that have made no difference to what is recorded."""
+def confirmed(changes: Sequence[Change], told: Sequence[str]) -> tuple[Change, ...]:
+    """What made a plan look again and no difference to what is recorded: what it was ``told``, or where that
+    is nothing ``changes``."""
+    if told:
+        return tuple(Change(what, "", "", NOT_USED) for what in told)
     return tuple(c._replace(advice=NOT_USED) for c in changes)
 
 

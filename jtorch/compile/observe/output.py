@@ -122,7 +122,7 @@ def _see_logging(
             _read_levels(observer, frame, owner)
             return True
     if name not in _SILENT:
-        observer.warn(frame, f"calls {module}.{name}()")
+        observer.warn(frame, f"calls {module.removeprefix('_')}.{name}()")
     return True
 
 
