@@ -27,6 +27,7 @@ from jtorch.compile.inspect.naming import labels_of, named_by
 from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
+from jtorch.compile.observe.effects import Filling
 from jtorch.compile.observe.observer import became
 from jtorch.compile.options import Options, idle_options, parse
 from jtorch.compile.record.arrays import given, lend_all
@@ -256,7 +257,8 @@ class CompiledFunction(Asks):
         return bound.args, bound.kwargs
 
     def _record(self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]) -> CompiledPlan | None:
-        """A plan for a call that no plan takes; None where ``on_retrace`` has it run eagerly."""
+        """A plan for a call that no plan takes; None where it runs eagerly: ``on_retrace`` says so, or
+        it makes an object that later calls find."""
         context = op_module.CONTEXT.get()
         facts = facts_of(self.function, leaves, structure, context)
         known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
@@ -267,8 +269,11 @@ class CompiledFunction(Asks):
             self._refuse(changes, 0.0)
             return None
         timings = Timings()
-        with timings.measure("trace"):
-            made = capture(self.function, leaves, structure, context, self.name)
+        try:
+            with timings.measure("trace"):
+                made = capture(self.function, leaves, structure, context, self.name, may_wait=True)
+        except Filling:  # as each later call does not
+            return None
         try:
             plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
         except BaseException:

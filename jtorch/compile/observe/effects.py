@@ -47,7 +47,8 @@ class Replacing(Restart):
 
 class Filling(Restart):
     """The function keeps ``value``, an object that it made, at ``place``, where nothing was: in a cache.
-    Eager mode does so once. Put it there for good, and record what the function does when it finds it."""
+    Eager mode does so once: the call runs as that, since what it does may be something else, and a later one
+    is recorded, which finds it. Where it must be recorded now, the object is put there for good."""
 
     def __init__(self, place: Place, value: Any) -> None:
         super().__init__(place)

@@ -32,6 +32,7 @@ class Known:
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
     log: list[Any] = field(default_factory=list)  # what its disabled callees gave
     refills: int = 0  # how often caches of functools were filled
+    may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded
 
     @property
     def may_refill(self) -> bool:
@@ -56,6 +57,8 @@ class Known:
             self.digits |= {place.identity for place in found.places}
             self.counts = {k: place for k, place in self.counts.items() if k not in self.digits}
         elif isinstance(found, Filling):
+            if self.may_wait and not self.log:
+                raise found
             self.filled.callback(found.place.snapshot())
             found.place.put(found.value)
         else:

@@ -111,12 +111,17 @@ class Capture:
         return bool(self.changes) or any(isinstance(r, Container) for r in self.results)
 
 
-def capture(function: Callable, leaves: list[Any], structure: Any, context: Context, name: str) -> Capture:
-    """Run ``function`` once on traced values."""
+def capture(
+    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, may_wait: bool = False
+) -> Capture:
+    """Run ``function`` once on traced values. Where it makes an object for all later calls, and this one
+    ``may_wait``, that raises ``Filling``: what the first call does may be something else."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
     with subscription.recording(), ExitStack() as filled:
-        made, observer = _attempted(function, leaves, structure, context, name, Known(filled))
+        made, observer = _attempted(
+            function, leaves, structure, context, name, Known(filled, may_wait=may_wait)
+        )
         captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
         facts = relied_on(observer, made.plain, [*captured, *made.windows])
         observer.relied.check(subscription)

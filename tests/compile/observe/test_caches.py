@@ -73,7 +73,7 @@ def test_what_a_function_fills_before_it_raises_stays():
         assert cache["a"].rate == 2.0
 
 
-def test_a_recording_that_fails_leaves_nothing():
+def test_a_recording_that_fails_comes_after_the_call_that_fills():
     cache = {}
 
     def f(x):
@@ -81,11 +81,53 @@ def test_a_recording_that_fails_leaves_nothing():
             cache["a"] = Backend()
         return x.tolist()
 
+    compiled = jtorch.compile(f)
+    assert compiled(t(1)) == [1.0]
+    kept = cache["a"]
     try:
-        jtorch.compile(f)(t(1))
+        compiled(t(1))
         raise AssertionError("is refused")
     except CompileError as error:
-        assert "tolist" in str(error) and not cache
+        assert "tolist" in str(error) and cache == {"a": kept}
+
+
+def test_the_first_call_goes_its_own_way():
+    def by_a_flag(x, cache):
+        first = "a" not in cache
+        if first:
+            cache["a"] = Backend()
+        return x * (100 if first else 1) * cache["a"].rate
+
+    def by_a_return(x, cache):
+        if "a" in cache:
+            return x * 5
+        cache["a"] = Backend()
+        return x * 2
+
+    def by_a_number(x, cache):
+        n, k = len(cache), 1.0
+        if "a" not in cache:
+            cache["a"] = Backend()
+            k = 50.0
+        return x * k + n
+
+    def by_a_later_branch(x, cache):
+        if "a" not in cache:
+            cache["a"] = Backend()
+        if "b" not in cache:
+            cache["b"] = Backend(cache["a"].rate * 3)
+            return x * cache["b"].rate
+        return x - cache["b"].rate
+
+    for f in (by_a_flag, by_a_return, by_a_number, by_a_later_branch):
+        mine, theirs = {}, {}
+        cached = jtorch.compile(lambda x, f=f, cache=mine: f(x, cache))
+        for _ in range(3):
+            assert cached(t(1)).tolist() == f(t(1), theirs).tolist(), f.__name__
+        mine.clear()
+        theirs.clear()
+        for _ in range(2):
+            assert cached(t(1)).tolist() == f(t(1), theirs).tolist(), f.__name__
 
 
 def test_an_object_that_is_new_at_each_call_or_holds_what_is_computed_is_refused():
@@ -100,13 +142,18 @@ def test_an_object_that_is_new_at_each_call_or_holds_what_is_computed_is_refused
             holder.backend = Backend(x * 2)
         return x
 
-    for f in (anew, computed):
+    for f in (computed, anew):
+        before = holder.backend
+        compiled = jtorch.compile(f)
         try:
-            jtorch.compile(f)(t(1))
+            if f is anew:  # which the first call does not know
+                assert compiled(t(1)).tolist() == [1.0]
+                before = holder.backend
+            compiled(t(1))
             raise AssertionError("is refused")
         except CompileError as error:
             assert f"in {f.__name__}: '{f.__name__}' changes 'backend' of a Holder" in str(error)
-            assert holder.backend is None
+            assert holder.backend is before
 
 
 def test_what_is_done_to_an_object_after_it_was_kept_is_not_lost():
