@@ -198,8 +198,8 @@ def test_where_another_thread_never_rests_the_call_runs_eagerly(monkeypatch):
     f = jtorch.compile(lambda x: net(x) + 1)
     real, made = api.capture, []
 
-    def restless(*args):
-        made.append(real(*args))
+    def restless(*args, **kwargs):
+        made.append(real(*args, **kwargs))
         _elsewhere(lambda: setattr(net, "scale", net.scale + 1))
         return made[-1]
 
