@@ -33,6 +33,7 @@ from jtorch.compile.options import Options, idle_options, parse
 from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
+from jtorch.compile.record.opened import varying
 from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
@@ -271,7 +272,9 @@ class CompiledFunction(Asks):
         timings = Timings()
         try:
             with timings.measure("trace"):
-                made = capture(self.function, leaves, structure, context, self.name, may_wait=True)
+                made = capture(
+                    self.function, leaves, structure, context, self.name, varying(plans), may_wait=True
+                )
         except Filling:  # as each later call does not
             return None
         try:

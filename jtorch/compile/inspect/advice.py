@@ -19,7 +19,12 @@ _COUNTS = (
     "be a float (float({0})), or a tensor, and change freely"
 )
 _ONE_OF_TWO = "its value decides what is recorded: each is a program of its own, recorded once"
-_PASS = "pass it as an argument: a float that is one may change without a retrace"
+_PASS = "from here on it is read at each call, as a float argument is from the first one on"
+OF_FORMS = "each length is another program, recorded once: pad to a fixed one, or keep it in a tensor"
+_OPENED = (
+    "numbers in it are read at each call from here on; another length, class or text in it is another "
+    "program, as is what it holds where the function changes it, returns it or needs its digits"
+)
 _OTHER = "its value decides what is recorded: pass a float, or a tensor, where any value should do"
 
 _PARTIAL = "each new size is recorded and planned anew: drop or pad the last partial batch, or sort by size"
@@ -61,6 +66,8 @@ def advice_on(what: str, before: str, after: str, again: bool = False) -> str:
         return _COUNTS.format(re.split(r"[, ]", what)[0].strip("'"))
     if all(map(_is_float, (before, after))):
         return _PASS
+    if before == after and after in ("a list", "a tuple", "a dict", "a deque"):
+        return _OPENED
     is_word = before[:1] in "'\"" and after[:1] in "'\""
     return _ONE_OF_TWO if is_word or {before, after} <= {"True", "False", "None"} else _OTHER
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jtorch.compile.inspect.advice import FOR_CLASSES, IN_TENSORS, NOT_USED, advice_on
+from jtorch.compile.inspect.advice import FOR_CLASSES, IN_TENSORS, NOT_USED, OF_FORMS, advice_on
 from jtorch.compile.inspect.facts import Facts, differences
 from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.observe.fact_guards import ArrayRead
@@ -182,7 +182,7 @@ def changes_of(plan: Any, facts: Facts, sized: set[str] | frozenset[str] = froze
     ``sized`` are the shapes that changed before."""
     facts = _with_replaced(plan, facts)
     changed = [Change(*d, advice_on(*d, d[0] in sized)) for d in differences(plan.facts, facts)]
-    changed += _plain_changes(plan)
+    changed += [*_plain_changes(plan), *_opened_changes(plan)]
     return changed or [Change(what, "", "", NOT_USED) for what in plan.told()]
 
 
@@ -217,6 +217,14 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
             yield Change(f"{read.label()}{at}", before, now, advice)
 
 
+def _opened_changes(plan: Any) -> Iterator[Change]:
+    """Containers outside, whose numbers each call brings, that have another form."""
+    for each in plan.capture.opened:
+        if each.leaves() is None:
+            before, now = each.change()
+            yield Change(f"the form of {each.place.label()}", before, now, OF_FORMS)
+
+
 def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
     """The guard itself, where no fact tells more."""
     test = failing_guard(plan, leaves)
@@ -231,6 +239,7 @@ def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
             "change modules and optimizers between calls only where the program asks for it",
         )  # fmt: skip
     labels = [*labels, *(place.label() for place in plan.capture.replaced)]
+    labels += [each.place.label() for each in plan.capture.opened for _ in range(each.n)]
     named = re.sub(r"\ba(\d+)\b", lambda m: labels[int(m[1])] if int(m[1]) < len(labels) else m[0], test)
     return Change(
         f"{named} holds no longer", "", "", "the recorded branch rests on it: use jtorch.where to have both"

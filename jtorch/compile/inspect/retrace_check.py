@@ -19,7 +19,8 @@ def difference(plan: Any, function: Any, leaves: list[Any], structure: Any, cont
     """
     try:
         with one_recording():
-            made = capture(function, leaves, structure, context, plan.capture.name)
+            places = [each.place for each in plan.capture.opened]
+            made = capture(function, leaves, structure, context, plan.capture.name, places)
             made.journal.undo()
     except CompileError as error:
         return f"it cannot be recorded again: {error}"

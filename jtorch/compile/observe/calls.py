@@ -107,6 +107,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
             break
     if isinstance(callee, types.FunctionType) and "_jtorch_disabled" in callee.__dict__:
         # it runs at each call, and looks for itself
+        observer.check_handed(args)
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
         return
@@ -522,6 +523,7 @@ def _address(stop: Stop, args: list[Any]) -> None:
 
 def check_address(observer: Observer, frame: types.FrameType, args: list[Any]) -> None:
     """Raise where the id() or hash() of tensors among the arguments, or of what holds some, is taken."""
+    observer.check_open(*args)
     if has_argument(observer, *args):
         raise observer.error(
             frame,

@@ -240,6 +240,8 @@ def _identity(stop: Stop) -> None:
     """``x.item() is True``: the number that changes from call to call is an object of jtorch's."""
     pair = stop.peek(1), stop.peek(2)
     see_identity(stop.observer, stop.frame, *pair)
+    if not any(isinstance(value, PLAIN) for value in pair):
+        stop.observer.check_open(*pair)
     if any(issubclass(type(a), Scalar) and isinstance(b, bool) for a, b in (pair, pair[::-1])):
         raise stop.observer.error(
             stop.frame,

@@ -72,6 +72,7 @@ from jtorch.compile.observe.kinds import (
 )
 from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Digits, Scalar
+from jtorch.compile.observe.stand_ins import Closed
 from jtorch.compile.observe.stepping import Table, table_of
 from jtorch.compile.observe.writes import Writing
 from jtorch.core import library_threads, watch
@@ -140,6 +141,8 @@ class Observer(Writing):
         self.once: Any = _never_once  # runs what a cache lacks: see ``record/once.py``
         self.progress: Any = tuple  # how much was written and drawn until now
         self.caches: dict[Any, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
+        self.opened: dict[int, Any] = {}  # id of what stands for a container outside -> its place
+        self.open_places: dict[Any, Any] = {}  # those places by their identity
         self.handed: list[Scalar] = []  # numbers of the call that the latest call or operator got
         self.runtime_numbers: Callable[[list[Scalar]], Digits | None] = lambda among: None
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
@@ -321,8 +324,25 @@ class Observer(Writing):
         One of an argument is the caller's, in which a replay makes the same changes."""
         if id(value) in self.numbers:
             return True
+        self.check_open(value)
         kept = id(value) in self.outside and kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.OBJECT)
         return kept and not self.holds_traced(value)
+
+    def check_open(self, *values: Any) -> None:
+        """Raise Closed where one of ``values`` stands for a container from outside, and that very object is
+        needed."""
+        for value in values if self.opened else ():
+            if id(value) in self.opened:
+                raise Closed(self.opened[id(value)])
+
+    def check_handed(self, values: Iterable[Any]) -> None:
+        """The same of what is handed to code that runs at each call, with all that is in there."""
+        stack = list(values) if self.opened else []
+        while stack:
+            value = stack.pop()
+            self.check_open(value)
+            if type(value) in (list, tuple, dict):  # made by the function, or it was checked
+                stack += contents(value)
 
     def holds_traced(self, value: Any) -> bool:
         """Whether a tree of containers holds what was computed, other than what was seen being written."""
@@ -351,6 +371,8 @@ class Observer(Writing):
         """``container`` was asked for ``key`` and had ``value``."""
         if isinstance(key, (*PLAIN, Tensor)) and (id(container), key) in self.effects.known:
             if self.on_the_way_back:
+                if (id(container), key) in self.open_places:
+                    raise Closed(self.open_places[id(container), key])
                 raise self.error(
                     frame,
                     "reads on the way back what it has written, of which a later call may have written more",

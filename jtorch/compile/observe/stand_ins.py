@@ -14,7 +14,16 @@ from typing import Any
 
 from jtorch.compile.observe.kinds import is_users as is_users_class
 from jtorch.compile.observe.scalar import Scalar
-from jtorch.core.errors import NOT_THE_USERS, CompileError, instruction_of, is_users, line_of
+from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, instruction_of, is_users, line_of
+
+
+class Closed(Restart):
+    """What the function does with the container at ``place`` needs that very object."""
+
+    def __init__(self, place: Any) -> None:
+        super().__init__()
+        self.place = place
+
 
 _STAND_INS = re.compile(r"\b(Scalar|Item|Sym)\b")
 _OF_STAND_INS = (TypeError, ValueError, RuntimeError, AttributeError)

@@ -10,7 +10,10 @@ from typing import Any
 from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
+from jtorch.compile.observe.stand_ins import Closed
 from jtorch.compile.record.caches import Filled
+from jtorch.compile.record.inputs import LeafPlace
+from jtorch.compile.record.opened import Opened, with_opened
 from jtorch.compile.record.shared_memory import MemoryShared
 from jtorch.compile.record.tree import Leaves
 from jtorch.core.errors import Restart
@@ -28,6 +31,9 @@ class Known:
     counts: dict[Any, Place] = field(default_factory=dict)  # numbers that it replaces
     replaced: dict[Any, Place] = field(default_factory=dict)  # tensors that it replaces
     exact: frozenset[int] = frozenset()  # float arguments that it must know
+    opened: dict[Any, Place] = field(default_factory=dict)  # what changes from call to call: ``opened``
+    closed: frozenset[Any] = frozenset()  # identities of such places that had to be left as they are
+    spans: list[Opened] = field(default_factory=list)  # those of the latest attempt, as they were opened
     digits: set[Any] = field(default_factory=set)  # numbers that it counts on, and must know
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
     log: list[Any] = field(default_factory=list)  # what its disabled callees gave
@@ -41,7 +47,7 @@ class Known:
     def learn(self, found: Restart, leaves: list[Any]) -> None:
         """Know what an attempt has ``found``, once all else is as it was; raise what ends the recording."""
         if isinstance(found, ArgumentReached):
-            whole = with_replaced(leaves, self.replaced.values())
+            whole = with_opened(with_replaced(leaves, self.replaced.values()), self.spans)
             array = whole[found.place]._data
             self.fixed |= {k for k, a in enumerate(whole) if isinstance(a, Tensor) and a._data is array}
         elif isinstance(found, MemoryShared):
@@ -51,11 +57,17 @@ class Known:
         elif isinstance(found, Counting):
             self.counts[found.place.identity] = found.place
         elif isinstance(found, Replacing):
+            self._forget_positions()
             self.replaced[found.place.identity] = found.place
         elif isinstance(found, Digits):
-            self.exact |= found.arguments
+            inside = [place.argument for place in found.places if isinstance(place, LeafPlace)]
+            self.exact |= self._with_their_like(found.arguments.union(inside))
             self.digits |= {place.identity for place in found.places}
             self.counts = {k: place for k, place in self.counts.items() if k not in self.digits}
+        elif isinstance(found, Closed):
+            self.closed |= {found.place.identity}
+            del self.opened[found.place.identity]
+            self._forget_positions()
         elif isinstance(found, Filling):
             if self.may_wait and not self.log:
                 raise found
@@ -63,6 +75,19 @@ class Known:
             found.place.put(found.value)
         else:
             raise found
+
+    def _forget_positions(self) -> None:
+        """The leaves of what is open will lie at other positions."""
+        if self.spans:
+            first = self.spans[0].start
+            self.fixed = frozenset(k for k in self.fixed if k < first)
+            self.exact = frozenset(k for k in self.exact if k < first)
+
+    def _with_their_like(self, arguments: frozenset[int]) -> frozenset[int]:
+        """``arguments``, and all leaves of the containers that they lie in: what a function does to one
+        number of a list it mostly does to all, and each would be an attempt."""
+        spans = (frozenset(range(o.start, o.start + o.n)) for o in self.spans)
+        return arguments.union(*(span for span in spans if span & arguments))
 
 
 def with_replaced(leaves: Iterable[Any], places: Iterable[Place]) -> list[Any]:

@@ -31,8 +31,10 @@ from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, way_back
-from jtorch.compile.record.inputs import ArrayInput, Input, ScalarInput
+from jtorch.compile.record.inputs import LARGEST, ArrayInput, Input, ScalarInput
+from jtorch.compile.record.items import Item
 from jtorch.compile.record.once import run_once
+from jtorch.compile.record.opened import Opened, StandIns, open_all, with_opened
 from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
 from jtorch.compile.record.returned import Container, Result, Same
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
@@ -80,6 +82,9 @@ class Capture:
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     exact: frozenset[int] = frozenset()  # float arguments that must be these very numbers
     replaced: list[Place] = field(default_factory=list)  # whose tensors are arguments after those passed
+    opened: list[Opened] = field(default_factory=list)  # and whose leaves are, after those
+    closed: frozenset[Any] = frozenset()  # places that could not be opened
+    counted: frozenset[int] = frozenset()  # integers among these leaves that each call brings
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
     constants: list[Any] = field(default_factory=list)  # for each the constant, or MISSING
     changes: list[Change] = field(default_factory=list)  # what it changes in lists and dicts passed to it
@@ -93,7 +98,7 @@ class Capture:
     def whole(self, leaves: Iterable[Any]) -> list[Any]:
         """The arguments of a call that passes ``leaves`` now: those, and what it finds at the places whose
         tensors it replaces."""
-        return with_replaced(leaves, self.replaced)
+        return with_opened(with_replaced(leaves, self.replaced), self.opened)
 
     def open(self, returned: Any, containers: Sequence[Any] = ()) -> tuple[list[Any], Any]:
         """Leaves and structure of what a call returned and wrote into the ``containers`` of its arguments,
@@ -112,16 +117,18 @@ class Capture:
 
 
 def capture(
-    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, may_wait: bool = False
-) -> Capture:
-    """Run ``function`` once on traced values. Where it makes an object for all later calls, and this one
-    ``may_wait``, that raises ``Filling``: what the first call does may be something else."""
+    function: Callable, leaves: list[Any], structure: Any, context: Context, name: str,
+    varying: Iterable[Place] = (), may_wait: bool = False,
+) -> Capture:  # fmt: skip
+    """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call.
+    Where it makes an object for all later calls, and this one ``may_wait``, that raises ``Filling``: what
+    the first call does may be something else."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
     with subscription.recording(), ExitStack() as filled:
-        made, observer = _attempted(
-            function, leaves, structure, context, name, Known(filled, may_wait=may_wait)
-        )
+        opened = {place.identity: place for place in varying}
+        known = Known(filled, opened=opened, may_wait=may_wait)
+        made, observer = _attempted(function, leaves, structure, context, name, known)
         captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
         facts = relied_on(observer, made.plain, [*captured, *made.windows])
         observer.relied.check(subscription)
@@ -165,7 +172,12 @@ def _capture(
     tracer = Tracer(name)
     tracer.log, tracer.plain_effects, tracer.wholes = known.log, observer.effects, known.wholes
     probe.check()
+    given_containers = getattr(leaves, "containers", ())
     n_passed, leaves = len(leaves), with_replaced(leaves, known.replaced.values())
+    opened = open_all((p for k, p in known.opened.items() if k not in known.counts), len(leaves))
+    known.spans = [each for each, _, _ in opened]
+    for _, more, _ in opened:
+        leaves += more
     traced = _traced_arguments(tracer, leaves, known)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
@@ -187,6 +199,13 @@ def _capture(
             observer.effects.replace(place, tracer.number(place))
         for k, place in enumerate(known.replaced.values(), n_passed):
             observer.effects.replace(place, arguments[k])
+        stand_ins = StandIns()
+        for each, _, real in opened:
+            found, containers = each.build(arguments)
+            stand_ins.add(each, containers, real)
+            observer.effects.replace(each.place, found)
+        observer.opened = stand_ins.by_id
+        observer.open_places = {each.place.identity: each.place for each in known.spans}
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.seeding.set(tracer.generators)
         watch.journal.set(observer.journal)
@@ -199,12 +218,14 @@ def _capture(
                 returned = _held_by(observer, error)
             _check_mode(context, name)
             made = _recorded(tracer, observer, returned, given)
+            stand_ins.check(observer, given_containers, bool(made.changes or tracer.callees))
     if observer.refilled and observer.may_refill:
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact
-    made.replaced = list(known.replaced.values())
+    made.replaced, made.opened = list(known.replaced.values()), known.spans
+    made.closed, made.counted = known.closed, frozenset(k for k, t in traced.items() if type(t) is Item)
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     _check_generators(tracer)
@@ -325,6 +346,7 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], known: Known) -> dict[i
     was passed, found by another way than the arguments, is noticed.
     """
     fixed = known.fixed
+    first_opened = known.spans[0].start if known.spans else len(leaves)
     traced: dict[int, Any] = {}
     arrays: dict[int, np.ndarray] = {}
     first: dict[int, int] = {}
@@ -340,6 +362,8 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], known: Known) -> dict[i
             entry = tracer.lift(array).storage.source
             if entry.argument is None:
                 entry.argument = k
+        elif leaf.__class__ is int and k >= first_opened and k not in known.exact and abs(leaf) <= LARGEST:
+            traced[k] = tracer.leaf(k, leaf)
         elif leaf.__class__ is float and k not in known.exact:
             traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
     for k, leaf in enumerate(leaves):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,11 +96,28 @@ class ScalarInput(Input):
         return not same(ScalarInput.of(self.container, self.path).value, self.value)
 
 
+@dataclass(frozen=True)
+class LeafPlace:
+    """The place of an integer that comes with each call: its position among the arguments."""
+
+    argument: int
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        return "argument", self.argument
+
+    @property
+    def key(self) -> str:
+        return f"arg{self.argument}"
+
+
 class NumberInput(Input):
-    """A Python number outside that the function replaces: read at each call, an int64 or a float64."""
+    """A Python number that is read at each call, an int64 or a float64: one outside that the function
+    replaces, or a leaf of a container outside, see ``opened``."""
 
     def __init__(self, place: Any, value: int | float) -> None:
         self.place = place
+        self.argument = place.argument if isinstance(place, LeafPlace) else None
         self.kind = type(value)
         self.value = value
         self.var = Var(Type(_F64 if self.kind is float else _I64, ()), str(place.key))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.scalar import Digits, Scalar
+from jtorch.compile.record.inputs import LeafPlace
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, Kind, Op
 
@@ -111,12 +112,19 @@ class Item(Scalar):
         if self._bits() is NotImplemented:
             raise TypeError("bad operand type for unary ~: 'float'")
 
+    def _check_decides(self) -> None:
+        """Of an integer among those of a container, of which there are many, a comparison is no branch."""
+        if any(isinstance(place, LeafPlace) for place in self.places):
+            raise self.refuse("a comparison")
+
     def __bool__(self) -> bool:
+        self._check_decides()
         return self.tracer.branches.decide(self.sym)
 
     def _compare(self, test: Callable, other: Any) -> bool:
         if not isinstance(other, (int, float, np.integer, np.floating, np.bool_, Scalar)):
             return bool(test(float(self), other))  # which is refused
+        self._check_decides()
         mine, others = _alike(self.tracer, (self, other), exact=True)
         return self.tracer.branches.decide(self.tracer.record(BY_NAME[_TESTS[test]], mine, others))
 

@@ -116,7 +116,7 @@ def _value(entry: Input, leaves: list[Any]) -> Any:
         grad = _grad_array(tensor) if entry.present else None
         return np.zeros(entry.var.shape) if grad is None else grad
     if isinstance(entry, NumberInput):
-        return entry.place.get()
+        return entry.place.get() if entry.argument is None else leaves[entry.argument]
     assert isinstance(entry, CounterInput)
     return getattr(entry.generator, entry.attribute)
 

@@ -44,6 +44,7 @@ from jtorch.compile.record.inputs import (
     ConstantInput,
     GradInput,
     Input,
+    LeafPlace,
     NumberInput,
     ScalarInput,
 )
@@ -526,9 +527,15 @@ class Tracer(Evaluator):
                 f"'{self.name}' counts on from {value}, which is too large for compiled code "
                 "(more than 2**61): keep it outside."
             )
-        entry = NumberInput(place, value)
+        return self._counted(NumberInput(place, value))
+
+    def leaf(self, argument: int, value: int) -> Item:
+        """An integer that comes with each call: of one that is compared the value counts."""
+        return self._counted(NumberInput(LeafPlace(argument), value))
+
+    def _counted(self, entry: NumberInput) -> Item:
         self.inputs.append(entry)
-        return Item(self, entry.var, LARGEST, (place,))
+        return Item(self, entry.var, LARGEST, (entry.place,))
 
     def runtime_numbers(self, among: list[Scalar]) -> Digits | None:
         """What has a recording begin again with plain numbers: those that ``among`` were computed from, or

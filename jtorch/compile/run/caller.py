@@ -29,6 +29,7 @@ small step does. For a step of two tensors it reads
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections import Counter
@@ -45,6 +46,7 @@ from jtorch.compile.record.arrays import Lent, lend
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.containers import changed_of, changer
 from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
+from jtorch.compile.record.opened import Opened
 from jtorch.compile.record.returned import Output
 from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owner, owners
 from jtorch.compile.record.tree import unflatten
@@ -160,12 +162,15 @@ class _Caller:
             state=True,
         )
         replaced = self.plan.capture.replaced
-        n = len(self.leaves) - len(replaced)
+        opened = self.plan.capture.opened
+        n = len(self.leaves) - len(replaced) - sum(each.n for each in opened)
         self.miss_unless(f"len(leaves) == {n}")
         if n:
             self.add(f"{''.join(f'a{k}, ' for k in range(n))}= leaves")
         for k, place in enumerate(replaced, n):
             self.add(f"a{k} = {self.name('h', place.find)}()")
+        for each in opened:
+            self._open(each)
         first: dict[int, int] = {}
         for k, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor):
@@ -178,6 +183,8 @@ class _Caller:
                 self.miss_unless(f"a{k}.__class__ is float")
                 if k in self.plan.capture.exact:
                     self._exact_guard(k, leaf)
+            elif k in self.plan.capture.counted:
+                self.miss_unless(f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
             else:
                 self._static_guard(k, leaf)
         for question in self.plan.capture.questions.values():
@@ -191,6 +198,16 @@ class _Caller:
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         self._grad_guards()
         self._container_guard()
+
+    def _open(self, opened: Opened) -> None:
+        """The leaves of what is at a place that is open, which is nothing that the plan writes."""
+        written = frozenset(id(place.container) for place in self.plan.capture.written)
+        found = self.name("b", None)
+        self.add(f"{found} = {self.name('h', functools.partial(opened.leaves, written))}()")
+        self.miss_unless(f"{found} is not None")
+        names = "".join(f"a{k}, " for k in range(opened.start, opened.start + opened.n))
+        if names:
+            self.add(f"{names}= {found}")
 
     def _container_guard(self) -> None:
         """What the plan changes in arguments is nothing that it also reads or writes outside."""
@@ -358,6 +375,10 @@ class _Caller:
         return value
 
     def _number(self, entry: NumberInput) -> str:
+        if entry.argument is not None:
+            self.names["as_array"], array = np.array, self.name("n", None)
+            self.add(f"{array} = as_array(a{entry.argument}, {self.name('D', entry.var.dtype)})")
+            return array
         value, array = self.name("v", None), self.name("n", None)
         self.add(f"{value} = {self.name('h', entry.place.get)}(){STATE}")
         small = "" if entry.kind is float else f" and {-LARGEST} <= {value} <= {LARGEST}"
@@ -454,7 +475,8 @@ class _Caller:
             arrays = "".join(f"r{k}, " for k in range(n, n + self.plan.backward.n_saved))
             tensors = "".join(f"{v}, " for v in values)
             self.add(f"results = [{tensors}]")
-            if self.plan.capture.replaced or any(type(leaf) is Lent for leaf in self.leaves):
+            capture = self.plan.capture
+            if capture.replaced or capture.opened or any(type(leaf) is Lent for leaf in self.leaves):
                 self.add(f"leaves = ({''.join(f'a{k}, ' for k in range(len(self.leaves)))})")
             self.add(f"attach(leaves, results, [{arrays}])")
             return self._finished("unflatten(structure, results)")

@@ -113,7 +113,7 @@ class CompiledPlan:
         self.runner = self.program.runner
         self.gradients.move = lambda k, address: self.runner.move(Place(Where.GRAD, k), address)
         self._follow_versions()
-        self.statics = _statics(leaves)
+        self.statics = _statics(leaves, capture)
         self.rely_on(capture.subscription)
         self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
         self.clock.stop_with(self.call)
@@ -172,7 +172,7 @@ class CompiledPlan:
         if not self.news or not self.same_program(capture):
             return False
         leaves = capture.whole(leaves)
-        if not all(map(alike, self.statics, _statics(leaves))):
+        if not all(map(alike, self.statics, _statics(leaves, capture))):
             return False
         call = caller.make(self, leaves, context)
         if call.source != self.call.source:  # type: ignore[attr-defined]
@@ -229,6 +229,7 @@ def _facts(capture: Capture) -> tuple:
         [*map(compared, capture.constants)],
         [change.facts() for change in capture.changes],
         [place.identity for place in capture.replaced],
+        [(each.place.identity, each.form) for each in capture.opened],
         ([*map(id, capture.windows)], capture.fixed, capture.exact),
         (capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
@@ -254,9 +255,12 @@ def _question_facts(question: Question) -> tuple:
     return question(name), named
 
 
-def _statics(leaves: list[Any]) -> list[Any]:
+def _statics(leaves: list[Any], capture: Capture) -> list[Any]:
     """The arguments that guards compare with themselves."""
-    return [None if isinstance(a, Tensor) or a.__class__ is float else a for a in leaves]
+    return [
+        None if isinstance(a, Tensor) or a.__class__ is float or k in capture.counted else a
+        for k, a in enumerate(leaves)
+    ]
 
 
 def _identity(entry: Input) -> Any:
