@@ -226,6 +226,10 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if str(written_in).partition(".")[0] == "jtorch":  # also what it has wrapped around a user's: step()
         _see_ours(observer, stop.frame, callee, args)
         see_objects(observer, stop.frame, args, callee.__name__)
+        if callee.__name__ != "tensor":  # which copies
+            for value in args:
+                for part in value if type(value) in (list, tuple) else (value,):
+                    observer.beside_tensor(stop.frame, part)
         for value in args[1:]:
             if isinstance(value, Optimizer):  # scaler.step(optimizer)
                 read_attribute(observer, stop.frame, value, "step")

@@ -537,7 +537,8 @@ def _operands(stop: Stop) -> None:
         in_its_place = (own.replace("__", "__i", 1),) if in_place else ()
         read_special(observer, stop.frame, left, *in_its_place, own)
         read_special(observer, stop.frame, right, other)
-    if Kind.TENSOR in kinds:  # an array next to a tensor is read anew at each call
+    if Kind.TENSOR in kinds:  # an array from outside next to a tensor is read anew at each call
+        observer.beside_tensor(stop.frame, right)
         return
     if any(isinstance(value, _HASHING) for value in (left, right)):
         see_hashed(observer, stop.frame, left, right)

@@ -70,6 +70,7 @@ from jtorch.compile.observe.kinds import (
     kind_of,
     lends_memory,
 )
+from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Digits, Scalar
 from jtorch.compile.observe.stand_ins import Closed
@@ -145,6 +146,7 @@ class Observer(Writing):
         self.open_places: dict[Any, Any] = {}  # those places by their identity
         self.handed: list[Scalar] = []  # numbers of the call that the latest call or operator got
         self.runtime_numbers: Callable[[list[Scalar]], Digits | None] = lambda among: None
+        self.made_arrays = MadeArrays()
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
@@ -447,6 +449,11 @@ class Observer(Writing):
         for holder in (owner,) if kind is Kind.NAMESPACE else _classes_of(owner):
             if kind is Kind.NAMESPACE or is_users(holder):
                 self.read(MembersRead, frame, holder, None, contents(vars(holder)))
+
+    def beside_tensor(self, frame: types.FrameType, value: Any) -> None:
+        """A tensor is about to be computed with ``value``, or made over it."""
+        if isinstance(value, np.ndarray) and not self.is_outside(value) and id(value) not in self.places:
+            self.made_arrays.meet(value, source_of(frame), self.name)
 
     def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
         """Elements of an outside NumPy array were read."""

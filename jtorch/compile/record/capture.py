@@ -212,6 +212,7 @@ def _capture(
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, observer)
             observer.obey()
+            observer.made_arrays.check(name)
             if error is None:
                 observer.noted.check(name)
             else:
