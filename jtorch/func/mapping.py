@@ -41,6 +41,9 @@ def vmap(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
         )
 
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, rebuild = flatten(args)
@@ -70,19 +73,40 @@ def _draws(randomness: str, notes: list, k: int) -> Any:
 
 def _dims(in_dims: Any, args: tuple) -> list[int | None]:
     """The dim of each leaf of ``args``."""
-    if not isinstance(in_dims, (tuple, list)):
+    what = f"vmap(f, in_dims={in_dims}, ...)(<inputs>)"
+    if isinstance(in_dims, int):
         in_dims = (in_dims,) * len(args)
+    if not isinstance(in_dims, (tuple, list)):
+        raise ValueError(
+            f"{what}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"inputs, got: {type(in_dims)}."
+        )
     if len(in_dims) != len(args):
         raise ValueError(
-            f"vmap(f, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of "
-            f"inputs: {len(args)} arguments"
+            f"{what}: in_dims is not compatible with the structure of inputs: {len(args)} arguments"
         )
     found: list[int | None] = []
     for dim, arg in zip(in_dims, args, strict=True):
         leaves, _ = flatten(arg)
         several = flatten(dim)[0] if isinstance(dim, (tuple, list, dict)) else [dim] * len(leaves)
-        found += [d if isinstance(t, Tensor) else None for d, t in zip(several, leaves, strict=True)]
+        found += [_dim(what, d, t) for d, t in zip(several, leaves, strict=True)]
     return found
+
+
+def _dim(what: str, dim: Any, leaf: Any) -> int | None:
+    """The dim to map over, as PyTorch checks it; None for what is no tensor."""
+    if dim is not None and not isinstance(dim, int):
+        raise ValueError(
+            f"{what}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+        )
+    if dim is None or not isinstance(leaf, Tensor):
+        return None
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise ValueError(
+            f"{what}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
+        )
+    return dim
 
 
 def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
@@ -122,6 +146,11 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
         _check_tensors(leaves)
     dims = flatten(out_dims)[0]
     dims = dims * len(columns[0]) if len(dims) == 1 else dims
+    if len(dims) != len(columns[0]):
+        raise ValueError(
+            f"vmap(f, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+            f"`outputs`: {len(columns[0])} tensors"
+        )
     parts = [
         c[0] if d is None else functions.stack(list(c), dim=d)
         for c, d in zip(zip(*columns, strict=True), dims, strict=True)

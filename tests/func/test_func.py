@@ -119,6 +119,35 @@ def test_sizes_must_agree_under_vmap():
         func.vmap(lambda x, y: x + y)(jtorch.ones(2), jtorch.ones(3))
 
 
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"in_dims": 2}, "in_dims=2.*dimensionality 2 so expected in_dim to satisfy -2 <= in_dim < 2"),
+        ({"in_dims": -3}, "Got in_dim=-3 for some input"),
+        ({"in_dims": None}, "expected `in_dims` to be int or a .*, got: <class 'NoneType'>"),
+        ({"in_dims": "a"}, "expected `in_dims` to be int or a .*, got: <class 'str'>"),
+        (
+            {"in_dims": (1.5,)},
+            "in_dim=1.5 for an input but in_dim must be either an integer dimension or None",
+        ),
+        ({"in_dims": (0, 1)}, "in_dims is not compatible with the structure of"),
+        ({"out_dims": (0, 1)}, "out_dims is not compatible with the structure of `outputs`"),
+        ({"chunk_size": 0}, "chunk_size should be None or greater than 0"),
+    ],
+)
+@pytest.mark.parametrize("name", ["jtorch", "torch"])
+def test_dims_that_vmap_refuses(name, options, match):
+    library = pytest.importorskip(name)
+    with pytest.raises(ValueError, match=match):
+        library.func.vmap(lambda row: row * 2, **options)(library.ones(2, 3))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile])
+def test_a_tensor_without_dims_under_vmap(wrap):
+    with pytest.raises(ValueError, match="a Tensor of dimensionality 0 so expected in_dim"):
+        wrap(lambda x: func.vmap(lambda row: row * 2)(x))(jtorch.tensor(2.0))
+
+
 def test_numbers_read_of_examples_are_pytorchs_error():
     with pytest.raises(RuntimeError, match=r"It looks like you're calling \.item\(\) on a Tensor"):
         jtorch.func.vmap(lambda x: x.item())(jtorch.arange(3.0))
