@@ -26,7 +26,7 @@ def _either(name: str, inplace: bool, input: Any, *args: Any) -> Tensor:
 
 def _check_numbers(input: Any, *numbers: Any) -> None:
     for number in numbers:
-        check_number(number, input._data.dtype)
+        check_number(number, input.dtype.numpy)
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -46,7 +46,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to [min_val, max_val]. Raises ValueError where the first is the larger."""
-    kind = input._data.dtype.kind
+    kind = input.dtype.numpy.kind
     if not min_val > max_val:
         if kind == "b":
             raise RuntimeError("Bool inputs not supported for hardtanh")

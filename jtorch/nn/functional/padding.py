@@ -63,7 +63,7 @@ def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:
     if value == 0:
         return ops.pad(input, low=low, high=high, interior=(0,) * input.ndim)
     if value.__class__ is int and value < 0:  # a C double in PyTorch, which wraps around nowhere
-        check_number(float(value), input._data.dtype)
+        check_number(float(value), input.dtype.numpy)
     around = full(tuple(shape), value, dtype=input.dtype)
     stop = tuple(a + n for a, n in zip(low, input.shape, strict=True))
     return ops.slice_put(around, input, start=low, stop=stop, step=(1,) * input.ndim)
