@@ -657,6 +657,58 @@ def two_captured_tensors_that_overlap(wrap):
     return [(f(1.0 + k), base.clone()) for k in range(3)]
 
 
+@program
+def a_part_of_memory_that_captured_tensors_share(wrap):
+    """Both of these are written, so all of ``base`` counts as one: the argument is a part of that."""
+    base = jtorch.zeros(6)
+    a, b = base[:2], base[1:3]
+
+    def change(x):
+        a.add_(1.0)
+        b.mul_(2.0)
+        x.add_(1.0)
+        return x + a
+
+    f = wrap(change)
+    parts = (base[4:], base[4:], base[2:4], t(1, 1), base[4:], jtorch.zeros(6)[4:])
+    return [(f(x).tolist(), base.tolist(), x.tolist()) for x in parts]
+
+
+@program
+def a_view_that_is_replaced_by_what_is_computed_from_it(wrap):
+    """The first call finds a part of ``base``, the second a tensor with memory of its own."""
+    base = jtorch.zeros(4)
+    state = {"hidden": base[:2]}
+
+    def change(x):
+        base.add_(1.0)
+        state["hidden"] = state["hidden"] + x
+        return state["hidden"] * 1
+
+    f, found = wrap(change), []
+    for k in range(4):
+        found += [f(t(1, 1)).tolist(), base.tolist(), state["hidden"].tolist()]
+        if k == 2:
+            state["hidden"] = base[2:]
+    return found
+
+
+@program
+def overlapping_views_that_are_written_and_replaced(wrap):
+    base = jtorch.zeros(4)
+    state = {"a": base[:2], "b": base[1:3]}
+
+    def change(x):
+        state["a"].add_(x)
+        state["a"] = state["a"] * 1
+        state["b"].add_(10.0)
+        state["b"] = state["b"] * 1
+        return state["a"] + state["b"]
+
+    f = wrap(change)
+    return [(f(1.0).tolist(), base.tolist(), state["a"].tolist(), state["b"].tolist()) for _ in range(3)]
+
+
 def test_a_refusal_writes_nothing():
     base = jtorch.arange(8.0)
     version = base._version

@@ -14,7 +14,7 @@ from jtorch.compile.observe.stand_ins import Closed
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import Opened, with_opened
-from jtorch.compile.record.shared_memory import MemoryShared
+from jtorch.compile.record.shared_memory import MemoryShared, owner
 from jtorch.compile.record.tree import Leaves
 from jtorch.core.errors import Restart
 from jtorch.eager.tensor import Tensor
@@ -75,6 +75,13 @@ class Known:
             found.place.put(found.value)
         else:
             raise found
+
+    def fix_parts(self, leaves: Iterable[Any]) -> None:
+        """Have arguments recorded as captured that lie in the memory of several tensors, of which an element
+        has one name: as an argument it would have another."""
+        if self.wholes:
+            tensors = ((k, a) for k, a in enumerate(leaves) if isinstance(a, Tensor))
+            self.fixed |= {k for k, a in tensors if id(owner(a._data)) in self.wholes}
 
     def _forget_positions(self) -> None:
         """The leaves of what is open will lie at other positions."""

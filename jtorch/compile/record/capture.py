@@ -178,6 +178,7 @@ def _capture(
     known.spans = [each for each, _, _ in opened]
     for _, more, _ in opened:
         leaves += more
+    known.fix_parts(leaves)
     traced = _traced_arguments(tracer, leaves, known)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
