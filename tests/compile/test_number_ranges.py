@@ -64,3 +64,13 @@ def test_numbers_that_the_function_computes_are_checked_without_a_guard_on_them(
             )
             assert want == got, f"{name} with {k}"
         assert len(compiled.retraces) <= 2, f"{name}: {compiled.retraces}"
+
+
+def test_a_number_that_is_not_finite_says_nothing_of_finite_ones():
+    x = jtorch.ones(2)
+    for first in (float("inf"), -float("inf"), float("nan")):
+        for name in ("clamp", "where", "masked_fill", "full_like"):
+            program, compiled = PROGRAMS[name], jtorch.compile(PROGRAMS[name], mode="interpret")
+            for k in (first, 1e39, -1e39, first, 3.0):
+                want, got = _outcome(program, x, k), _outcome(compiled, x, k)
+                assert repr(want) == repr(got), f"{name} with {k} after {first}"

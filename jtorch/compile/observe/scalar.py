@@ -115,7 +115,8 @@ class Scalar:
         """Whether it is a finite number out of this range is looked at, and what it is now is True of each
         call. A comparison of what was computed would guard the numbers that it was made of."""
         if len(self.origins) == 1 and self.origins[0].var is self.var:
-            return bool(self >= least and self <= most) or not math.isfinite(self.value)
+            inside = bool(self >= least and self <= most)
+            return inside or not (self < math.inf and self > -math.inf)  # a guard that says it is not finite
         outside = (self.value < least or self.value > most) and math.isfinite(self.value)
         if outside or self.tracer.callees or all(origin.argument is None for origin in self.origins):
             return not outside
