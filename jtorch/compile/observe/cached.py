@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.compile.observe.fact_guards import MissesRead
-from jtorch.compile.observe.guards import MISSING, PLAIN, Read, same
+from jtorch.compile.observe.guards import MISSING, PLAIN, Read, by_value, same
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer, source_of
 from jtorch.compile.observe.questions import ArgumentReached
@@ -29,12 +29,15 @@ _LASTING = (Kind.PLAIN, Kind.VALUE, Kind.TYPE, Kind.NAMESPACE)
 
 
 class KeptRead(Read):
-    """What a cache keeps for ``key``, which is what it makes of ``args`` and ``keywords``."""
+    """What a cache keeps for ``key``, which is what it makes of ``args`` and ``keywords``, and the ``result``
+    that a call gives for it. A cache with a ``maxsize`` keeps results in links, and a link that it threw out
+    serves for a later result, maybe of the same key."""
 
-    __slots__ = ("args", "entries", "keywords")
+    __slots__ = ("args", "entries", "keywords", "result")
 
     def __init__(self, cache: Any, key: Any, args: tuple, keywords: dict[str, Any], source: Any) -> None:
         self.entries, self.args, self.keywords = entries_of(cache), args, keywords
+        self.result: Any = MISSING
         super().__init__(cache, key, self.entries.get(key, MISSING), source)
 
     def _look(self) -> Any:
@@ -44,8 +47,10 @@ class KeptRead(Read):
         """Whether it is there still: the cache counts that, and remembers that it was used."""
         if not same(self.entries.get(self.key, MISSING), self.value):
             return False
-        self.container(*self.args, **self.keywords)
-        return True
+        return same(self.container(*self.args, **self.keywords), self.result)
+
+    def facts(self) -> tuple:
+        return *super().facts(), by_value(self.result)
 
     def test(self, name: Callable[[str, Any], str]) -> str:
         return f"{name('again', self)}.asks()"
@@ -86,7 +91,12 @@ def see_cached(stop: Stop, cache: Any, args: list[Any], names: tuple[str, ...]) 
     identity = KeptRead, id(cache), key
     if identity not in observer.reads:
         observer.reads[identity] = KeptRead(cache, key, positional, keywords, source_of(frame))
-    stop.pending = observer.meet
+    stop.pending = functools.partial(_found, observer, observer.reads[identity])
+
+
+def _found(observer: Observer, read: KeptRead, value: Any) -> None:
+    read.result = value
+    observer.meet(value)
 
 
 def see_handed(observer: Observer, frame: types.FrameType, value: Any) -> None:
@@ -123,7 +133,9 @@ class _MadeAnewError(Exception):
 
 def _as_key(observer: Observer, value: Any, typed: bool) -> Any:
     """An argument as eager mode has it."""
-    if issubclass(type(value), Scalar) and not typed:
+    if issubclass(type(value), Scalar):
+        if typed:  # the call itself would find nothing by what stands for a number
+            raise value.refuse("a cache that tells types apart")
         return float(value)
     if isinstance(value, (tuple, frozenset)):
         parts = [_as_key(observer, part, typed) for part in value]
@@ -141,8 +153,6 @@ def _lasts(observer: Observer, value: Any) -> bool:
     """Whether the next call finds by it what this one keeps."""
     if isinstance(value, Tensor):
         return not observer.holds_traced(value)
-    if issubclass(type(value), Scalar):
-        return False
     if kind_of(type(value)) in _LASTING or observer.is_outside(value):
         return True
     by_value = type(value).__hash__ is not object.__hash__

@@ -58,12 +58,13 @@ def run_once(
             raise
         raise once.error(f"raises {type(error).__name__} ({error})") from error
     finally:
+        after = op_module.CONTEXT.get()
         op_module.CONTEXT.set(before)
         watch.journal.set(journal)
         watch.seeding.set(seeding)
     if _positions(tracer) != positions:
         raise once.error("seeds a random generator that the compiled function draws from, too")
-    if _has_changed_what_is_relied_on(observer, heard):
+    if after.mode != before.mode or _has_changed_what_is_relied_on(observer, heard):
         raise once.error("changes a module, an optimizer or a mode")
     for read in [r for r in observer.reads.values() if id(r) not in broken and not r.holds()]:
         raise once.error(f"changes {read.label()}, which '{tracer.name}' has read before")

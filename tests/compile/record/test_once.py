@@ -387,6 +387,37 @@ def a_key_that_has_no_hash(wrap):
         yield f(t(1, 1))
 
 
+@program
+def a_result_made_anew_in_the_link_of_the_old_one(wrap):
+    count = []
+
+    @functools.lru_cache(maxsize=1)
+    def made(n):
+        count.append(n)
+        return jtorch.full((2,), float(len(count)))
+
+    f = wrap(lambda x: x + made(1))
+    yield f(t(1, 1))
+    made(2)
+    made(1)
+    for _ in range(2):
+        yield f(t(1, 1)), count
+
+
+@program
+def a_number_of_the_call_for_a_cache_that_tells_types_apart(wrap):
+    log = []
+
+    @functools.lru_cache(typed=True)
+    def double(k):
+        log.append(k)
+        return k * 2
+
+    f = wrap(lambda x, k: x * double(k))
+    for k in (1.0, 2.0, 1.0, 2.0):
+        yield f(t(1, 1), k), log, double.cache_info().misses
+
+
 @refused("draws from the random generator that the compiled function draws from")
 def draws_after_draws(wrap):
     noise = functools.cache(lambda: jtorch.rand(2))
@@ -425,6 +456,17 @@ def changes_what_was_read(wrap):
         return x * helper() * n
 
     yield wrap(f)(t(1, 1))
+
+
+@refused("changes a module, an optimizer or a mode")
+def sets_the_grad_mode(wrap):
+    @functools.cache
+    def helper():
+        jtorch.set_grad_enabled(False)
+        return 2.0
+
+    with jtorch.enable_grad():
+        yield wrap(lambda x: x * helper())(t(1, 1)), jtorch.is_grad_enabled()
 
 
 @refused("raises ValueError (no)")
