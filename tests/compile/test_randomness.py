@@ -451,3 +451,35 @@ def test_a_call_that_fails_puts_a_seeded_generator_back():
         with pytest.raises(IndexError):
             function(jtorch.ones(3), jtorch.tensor([5]))
         assert jtorch.default_generator.position() == (3, 0)
+
+
+def test_so_it_does_where_it_has_drawn_before():
+    def f(x, place):
+        noise = jtorch.rand(1)
+        found = x[place]
+        jtorch.manual_seed(3)
+        return found + noise
+
+    compiled = jtorch.compile(f)
+    compiled(jtorch.ones(3), jtorch.tensor([1]))
+    for function in (f, compiled):
+        jtorch.manual_seed(8)
+        with pytest.raises(IndexError):
+            function(jtorch.ones(3), jtorch.tensor([5]))
+        assert jtorch.default_generator.position() == (8, 1)
+
+
+def test_seeds_on_one_way_through_a_branch():
+    def f(x):
+        noise = jtorch.rand(2)
+        if noise.sum() > 1:
+            jtorch.manual_seed(3)
+        return noise + jtorch.rand(2)
+
+    compiled = jtorch.compile(f)
+    for seed in range(8):
+        found = []
+        for function in (f, compiled):
+            jtorch.manual_seed(seed)
+            found.append((function(jtorch.zeros(2)).tolist(), jtorch.default_generator.position()))
+        assert found[0] == found[1], seed

@@ -433,7 +433,7 @@ class _Caller:
             generator, before = self.name("G", seeded), self.name("n", None)
             lines.append(f"{before} = {generator}.key, {generator}.call")
             lines.append(f"{generator}.key, {generator}.call = {key}, {call}")
-            undo.append(f"put_back({generator}, {before}, ({key}, {call}))")
+            undo.insert(0, f"put_back({generator}, {before}, ({key}, {call}))")  # it may have drawn before
         return lines, undo
 
     # -- afterwards ------------------------------------------------------------------------------------------
