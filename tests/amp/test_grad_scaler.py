@@ -189,3 +189,34 @@ def test_a_new_scale_is_known_when_the_call_has_ended():
     ):
         step(True)
     assert scaler.get_scale() == 2.0
+
+
+def test_a_step_that_is_refused_or_recorded_once_more_leaves_no_stage():
+    """What is left over would make the next ``step()`` the second one of an update."""
+    counts = {"n": 0}
+
+    def refused(loss, scaler):
+        return loss * scaler.get_scale()
+
+    def counted(loss, scaler):
+        counts["n"] += 1
+        return loss * counts["n"]
+
+    for further in (refused, counted):
+        w = jtorch.ones(3, requires_grad=True)
+        optimizer, scaler = jtorch.optim.SGD([w], lr=0.1), jtorch.amp.GradScaler("cpu", init_scale=4.0)
+
+        def step(x, w=w, optimizer=optimizer, scaler=scaler, further=further):
+            loss = (w * x).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return further(loss.detach(), scaler)
+
+        compiled = jtorch.compile(step)
+        if further is refused:
+            with pytest.raises(jtorch.errors.CompileError, match="when it has ended"):
+                compiled(jtorch.ones(3))
+        else:
+            assert [compiled(jtorch.ones(3)).item() for _ in range(2)] == pytest.approx([3.0, 5.4])
+        step(jtorch.ones(3), further=lambda loss, scaler: loss)

@@ -307,6 +307,7 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         last.callback(_undo_graphs, tracer, problems)
         last.callback(_undo_versions, tracer)
         last.callback(observer.effects.undo)
+        last.push(functools.partial(_undo_noted, observer))  # which was noted with these effects in it
         last.callback(setattr, tracer, "written_places", tracer.written_places)
         tracer.written_places = lambda: observer.effects.places
         last.callback(WATCHERS.remove, tracer.graphs.note)
@@ -319,6 +320,11 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         last.callback(setattr, observer, "progress", None)
         last.callback(setattr, tracer, "open", False)
         yield problems
+
+
+def _undo_noted(observer: Observer, kind: type[BaseException] | None, *_: Any) -> None:
+    if kind is not None:
+        observer.noted.undo()
 
 
 def _fill_caches(tracer: Tracer, observer: Observer) -> None:
