@@ -578,3 +578,33 @@ def test_what_is_put_back_alone_is_not_all_that_changed():
         lambda: net.register_buffer("running_mean", net.running_mean, persistent=False),
     )
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.spectral_norm])
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_what_hooks_of_the_library_set_at_each_call_is_no_news(norm):
+    """They compute the weight anew, and hang it on the module, before each call."""
+
+    def made():
+        jtorch.manual_seed(0)
+        net = nn.Sequential(norm(nn.Linear(4, 4)), nn.Tanh(), nn.Linear(4, 1))
+        return net, jtorch.optim.SGD(net.parameters(), lr=0.1)
+
+    (net, optimizer), (eager, its) = made(), made()
+    step, x = _step(net, optimizer), jtorch.ones(3, 4)
+    settled = []
+    for k in range(8):
+        settled.append(len(step.retraces))
+        if k == 4:
+            net[2].bias, eager[2].bias = (nn.Parameter(jtorch.zeros(1)) for _ in range(2))
+        loss = step(x)
+        its.zero_grad()
+        expected = eager(x).square().sum()
+        expected.backward()
+        its.step()
+        assert jtorch.allclose(loss, expected, rtol=1e-4), k
+        assert jtorch.allclose(net[0].weight, eager[0].weight, atol=1e-5), k
+    assert settled[2] == settled[4] and settled[6] == len(step.retraces)
+    assert [entry.outcome for entry in step.retraces].count(
+        "recorded"
+    ) == 2  # the bias: no gradient yet, and one

@@ -22,8 +22,9 @@ _ONE_OF_TWO = "its value decides what is recorded: each is a program of its own,
 _PASS = "from here on it is read at each call, as a float argument is from the first one on"
 OF_FORMS = "each length is another program, recorded once: pad to a fixed one, or keep it in a tensor"
 _OPENED = (
-    "numbers in it are read at each call from here on; another length, class or text in it is another "
-    "program, as is what it holds where the function changes it, returns it or needs its digits"
+    "numbers in it, and arrays and tensors beside them, are read at each call from here on; another length, "
+    "class or text in it is another program, as is what it holds where the function changes it, returns it "
+    "or needs its digits"
 )
 _OTHER = "its value decides what is recorded: pass a float, or a tensor, where any value should do"
 

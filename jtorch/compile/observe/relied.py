@@ -90,10 +90,13 @@ def _kind(value: Any) -> Any:
 
 
 class ModuleFact:
-    """The attributes ``names`` of a module, or all where that is None, are what they are now."""
+    """The attributes ``names`` of a module, or all where that is None, are what they are now; ``replaced``
+    are as in ``EntriesFact``: hooks set some."""
 
-    def __init__(self, module: Any, names: frozenset[str] | None) -> None:
-        self.container, self.names = module.__dict__, names
+    def __init__(
+        self, module: Any, names: frozenset[str] | None, replaced: frozenset[Any] = frozenset()
+    ) -> None:
+        self.container, self.names, self.replaced = module.__dict__, names, replaced
         self.owner = type(module).__name__
         self.before = {name: self._now(name) for name in (self.container if names is None else names)}
 
@@ -117,6 +120,8 @@ class ModuleFact:
 
     def _now(self, name: str) -> Any:
         value = self.container.get(name, MISSING)
+        if name in self.replaced:
+            return _kind(value)
         inside = name in _COMPARED_INSIDE and isinstance(value, (dict, set))
         return contents(value) if inside else value
 
@@ -236,11 +241,12 @@ def facts_of_module(
 ) -> Iterator[watch.Fact]:
     """What code of the library's may read of a module, or all that it holds; ``replaced`` are keys of its
     containers, see ``EntriesFact``."""
-    yield ModuleFact(module, None if whole else names_of(type(module)))
+    none: frozenset[Any] = frozenset()
+    yield ModuleFact(module, None if whole else names_of(type(module)), replaced.get("__dict__", none))
     for place in _CONTAINERS:
         if (container := module.__dict__.get(place)) is not None:
             what = f"the {place[1:]} of a {type(module).__name__}"
-            yield EntriesFact(container, what, replaced.get(place, frozenset()))
+            yield EntriesFact(container, what, replaced.get(place, none))
     for place in HOOKS if module._hooked else ():  # else nobody asks for them
         if isinstance(hooks := module.__dict__.get(place), watch.HookDict):
             yield EntriesFact(hooks, f"the {place[1:]} of a {type(module).__name__}")
@@ -249,17 +255,25 @@ def facts_of_module(
 def _replaced(
     observer: Any, module: Any, captured: Mapping[int, Any], whole: bool
 ) -> dict[str, frozenset[Any]]:
-    """The buffers of a module that a replay writes, and whose value before counts by guards of its own, or
-    not at all: code of the library's, which is not watched, has not computed with it."""
-    container = module.__dict__.get("_buffers")
+    """The buffers and attributes of a module that a replay writes, and whose value before counts by guards of
+    its own, or not at all: code of the library's, which is not watched, has not computed with it."""
+    containers = {"__dict__": module.__dict__, "_buffers": module.__dict__.get("_buffers", {})}
+    return {name: _replaced_in(observer, held, captured, whole) for name, held in containers.items()}
+
+
+def _replaced_in(
+    observer: Any, container: dict[str, Any], captured: Mapping[int, Any], whole: bool
+) -> frozenset[Any]:
+    """Those of one container, of a module whose attributes, but not its buffers, hooks may set: what
+    ``weight_norm`` computes."""
     places = [place for place in observer.effects.places if place.container is container]
-    if whole:  # whoever read it, unseen, found what stands for the tensor of each call
-        known = frozenset(place.key for place in places if place.identity in observer.effects.stood_in)
-        return {"_buffers": known}
     keys = {place.key for place in places}
-    guarded = {read.key for read in observer.reads.values() if read.container is container and read.guarded}
     unseen = {key for key in keys if id(getattr(container.get(key), "_data", None)) not in captured}
-    return {"_buffers": frozenset(keys & (guarded | unseen))}
+    if whole:  # whoever read it, unseen, found what stands for the tensor of each call
+        stood_in = {place.key for place in places if place.identity in observer.effects.stood_in}
+        return frozenset(stood_in | (unseen if "_buffers" in container else set()))
+    guarded = {read.key for read in observer.reads.values() if read.container is container and read.guarded}
+    return frozenset(keys & (guarded | unseen))
 
 
 def _trees(modules: Iterable[Any], others: Container[int]) -> Iterator[Any]:
