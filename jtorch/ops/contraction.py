@@ -205,7 +205,7 @@ def in_kind(product, factor):
         return factor
     dtype = getattr(product.dtype, "numpy", product.dtype)
     check_factor(factor, dtype)
-    return element(int(factor), dtype) if dtype.name in _WHOLE else dt.plain(factor)
+    return element(int(factor), dtype) if product.dtype.name in _WHOLE else dt.plain(factor)
 
 
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False)
