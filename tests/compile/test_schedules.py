@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch.core.errors import CompileError
 from jtorch.optim import lr_scheduler as schedules
 
 OPTIMIZERS = {
@@ -297,3 +298,66 @@ def test_a_wrong_order_warns_once_at_the_users_line(recwarn):
     scheduler.step()
     (told,) = [w for w in recwarn.list if "before `optimizer.step()`" in str(w.message)]
     assert told.filename == __file__
+
+
+# -- what a schedule's own code may see ---------------------------------------------------------------
+
+
+class Reading(schedules.LRScheduler):
+    """A user's own schedule, which reads a tensor."""
+
+    def __init__(self, optimizer, seen):
+        self.seen = seen
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        return [group["lr"] / (1 + float(self.seen)) for group in self.optimizer.param_groups]
+
+
+SEEING = {  # (optimizer, a tensor) -> a schedule whose code of the user's reads it or draws
+    "a tensor": lambda o, seen: schedules.LambdaLR(o, lambda k: 1 / (k + 1 + float(seen))),
+    "a tensor of an object": Reading,
+    "a tensor below": lambda o, seen: schedules.ChainedScheduler(
+        [schedules.LambdaLR(o, lambda k: 1 / (k + 1 + float(seen)))]
+    ),
+    "random numbers": lambda o, seen: schedules.LambdaLR(o, lambda k: float(jtorch.rand(1))),
+}
+
+
+def _rates_seen(make, is_last, wrap):
+    jtorch.manual_seed(0)
+    w, seen = jtorch.ones(2).requires_grad_(), jtorch.zeros(1)
+    optimizer = jtorch.optim.SGD([w], lr=1.0)
+    scheduler = make(optimizer, seen)
+
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        if not is_last:
+            scheduler.step()
+        noise = jtorch.rand(1)
+        seen.add_(1)
+        if is_last:
+            scheduler.step()
+        return noise
+
+    step = wrap(step)
+    return [(step(jtorch.ones(2)).item(), optimizer.param_groups[0]["lr"]) for _ in range(3)]
+
+
+@pytest.mark.parametrize("make", SEEING.values(), ids=SEEING)
+def test_what_its_own_code_sees_is_what_it_is_at_that_place_or_an_error(make):
+    expected = _rates_seen(make, True, lambda f: f)
+    assert _rates_seen(make, True, jtorch.compile) == expected
+    with pytest.raises(CompileError, match=r"test_schedules.py:\d+ .*Put the call last"):
+        _rates_seen(make, False, jtorch.compile)
+
+
+@pytest.mark.parametrize("name", ["LambdaLR", "ExponentialLR", "a user's"])
+def test_a_formula_may_be_stepped_anywhere(name):
+    def make(optimizer, seen):
+        return STEPPED_INSIDE[name](optimizer, True)
+
+    expected = _rates_seen(make, False, lambda f: f)
+    assert _rates_seen(make, False, jtorch.compile) == expected

@@ -21,6 +21,7 @@ from jtorch.compile.observe.guards import (
     ContentsRead,
     ItemRead,
     OwnRead,
+    content_of,
     contents,
     instance_facts,
     slot_of,
@@ -169,13 +170,6 @@ def _read_property(
         value = getattr(owner, name, MISSING)
         if isinstance(value, PLAIN) or (type(value) is tuple and all(isinstance(v, PLAIN) for v in value)):
             observer.read(AttributeRead, frame, owner, name, value)
-
-
-def content_of(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
 
 
 def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import keyword
 import math
 import operator
+import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -187,6 +188,14 @@ class ItemRead(Read):
         if self.value is MISSING:
             return f"{container}.get({key}, {name('V', MISSING)})"
         return f"{container}[{key}]"
+
+
+def content_of(cell: types.CellType) -> Any:
+    """What a closure's cell holds; MISSING where its variable has no value."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 class CellRead(Read):

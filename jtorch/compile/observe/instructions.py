@@ -22,7 +22,6 @@ from jtorch.compile.observe.attributes import (
     TRUTH,
     changes_unseen,
     compares_in_c,
-    content_of,
     hashes_in_python,
     read_attribute,
     read_base,
@@ -38,7 +37,7 @@ from jtorch.compile.observe.calls import (
 )
 from jtorch.compile.observe.effects import Cell, Place
 from jtorch.compile.observe.frames import NULL, function_of
-from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead
+from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead, content_of
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import source_of
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jtorch.compile.observe.effects import Place
-from jtorch.compile.observe.guards import contents
+from jtorch.compile.observe.guards import content_of, contents
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.eager.tensor import Tensor
+from jtorch.optim.optimizer import Optimizer
 
 _LIMIT = 100_000  # parts that are looked at
 
@@ -60,6 +61,34 @@ def holds_computed(root: Any) -> bool:
     return False
 
 
+def seen_by_users_code(owner: Any) -> tuple[list[Tensor], bool]:
+    """The tensors that code of the user's can reach which a method of ``owner`` may run, and whether it uses
+    anything of jtorch's, which may draw random numbers. What an optimizer holds is not looked at."""
+    tensors: list[Tensor] = []
+    runs, uses = False, False
+    stack, seen = [owner], set()
+    while stack and len(seen) < _LIMIT:
+        value = stack.pop()
+        if id(value) in seen or isinstance(value, Optimizer):
+            continue
+        seen.add(id(value))
+        if isinstance(value, Tensor):
+            tensors.append(value)
+        if isinstance(value, types.FunctionType) and is_observed(value.__code__, value.__globals__):
+            used = [namespace[name] for namespace, name in _names(value)]
+            uses |= any(_is_ours(v) for v in (*used, *map(content_of, value.__closure__ or ())))
+            stack += used
+            runs = True
+        stack += _parts(value)
+    return (tensors, uses) if runs else ([], False)
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether it is a module, a class, a function or an object of jtorch's."""
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return str(name).partition(".")[0] == "jtorch"
+
+
 def _names(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
     """The globals that a user's function uses, and what it uses of the modules among them."""
     if not is_observed(function.__code__, function.__globals__):
@@ -90,7 +119,7 @@ def _parts(value: Any) -> list[Any]:
     if kind in (Kind.CONTAINER, Kind.TUPLE):
         return [*contents(value), getattr(value, "__dict__", None)]
     if isinstance(value, types.CellType):
-        return [getattr(value, "cell_contents", None)]
+        return [content_of(value)]
     if isinstance(value, types.FunctionType):
         return [*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__, value.__dict__]
     if isinstance(value, functools.partial):

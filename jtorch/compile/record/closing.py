@@ -35,6 +35,7 @@ class Effects:
 def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
     """Close the trace: the graph of ``results`` and of every effect, in that order."""
     check_tape(tracer.written_picks)
+    tracer.put_off.check()
     tracer.open = False
     effects = Effects()
     outputs = list(results)

@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from jtorch.compile.observe.guards import contents
+from jtorch.compile.observe.guards import content_of, contents
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.scalar import Scalar
@@ -72,7 +72,7 @@ def _inside(value: Any) -> Iterator[Any]:
         for name in _OF_FUNCTIONS:
             yield getattr(value, name, None)
         for cell in getattr(value, "__closure__", None) or ():
-            yield getattr(cell, "cell_contents", None)
+            yield content_of(cell)
     elif kind in (Kind.OBJECT, Kind.OURS, Kind.MODULE, Kind.FOREIGN):
         yield getattr(value, "__dict__", None)
         for name in (n for c in type(value).__mro__ for n in _slots(c)):

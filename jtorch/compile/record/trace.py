@@ -52,6 +52,7 @@ from jtorch.compile.record.items import Item
 from jtorch.compile.record.layouts import order_of, order_of_copy
 from jtorch.compile.record.leaks import leaked
 from jtorch.compile.record.operands import broadcast, check_operands, typed
+from jtorch.compile.record.put_off import PutOff
 from jtorch.compile.record.shared_memory import MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
@@ -78,6 +79,7 @@ class Tracer(Evaluator):
         self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
         self.generators = Generators(self)
+        self.put_off = PutOff(self)
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
         self.wholes: dict[int, np.ndarray] = {}  # id of memory of which several tensors are views -> it
         self.windows: dict[int, tuple[np.ndarray, Sym]] = {}  # id of an outside array -> it, as a part of one
@@ -455,6 +457,7 @@ class Tracer(Evaluator):
                 f"hands {function.__name__}() of a {type(owner).__name__} more than tensors and numbers",
                 "Call it outside.",
             )
+        self.put_off.note(f"{function.__name__}() of a {type(owner).__name__}", owner)
         place = plain_state.Afterwards(owner, function, changes=changes)
         self.plain_effects.put_off(place, (arguments, named), changes())
         return None
