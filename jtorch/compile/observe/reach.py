@@ -66,7 +66,8 @@ def seen_by_users_code(owner: Any) -> tuple[list[Tensor], bool]:
     anything of jtorch's, which may draw random numbers. What an optimizer holds is not looked at."""
     tensors: list[Tensor] = []
     runs, uses = False, False
-    stack, seen = [owner], set()
+    stack: list[Any] = [owner]
+    seen: set[int] = set()
     while stack and len(seen) < _LIMIT:
         value = stack.pop()
         if id(value) in seen or isinstance(value, Optimizer):
