@@ -5,6 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -104,9 +105,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         )
         condition = condition.to(bool_)
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
-        number = other if isinstance(input, Tensor) else input
-        alone = number is input and not isinstance(other, Tensor)
-        if alone or not (number.__class__ in PLAIN and -128 <= number <= 127):
+        beside, number = (input, other) if isinstance(input, Tensor) else (other, input)
+        alone = not isinstance(beside, Tensor)
+        if alone or not (number.__class__ in PLAIN and (-128 <= number <= 127 or _holds(beside, number))):
             _check_choice(input, other)
         if alone:  # two numbers are not weak
             input = wrap(np.full((), input, dt.promote((), (input, other))))
@@ -114,6 +115,15 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 
 _TRUE = wrap(np.ones((), np.bool_))  # a number beside it has the dtype of one alone
+
+
+def _holds(beside: Tensor, number: Any) -> bool:
+    """Whether ``beside`` is of floats that hold ``number``, which most masks are filled with: -1e9, -inf."""
+    return beside._data.dtype in _WIDE and not _LARGEST < abs(number) < math.inf
+
+
+_WIDE = (np.dtype(np.float32), np.dtype(np.float64))
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def _check_choice(*choices: Any) -> None:
