@@ -345,6 +345,10 @@ def _watched_dict() -> dict:
     return watch.Dict()
 
 
+def _watched_hooks() -> OrderedDict:
+    return watch.HookDict()
+
+
 def _watched_list() -> list:
     return watch.List()
 
@@ -369,7 +373,10 @@ _PLAIN: dict[str, Any] = {
     "builtins.list": _not_called, "builtins.dict": _not_called, "builtins.int": _not_called,
     "builtins.float": _not_called,
 }  # fmt: skip
-_WATCHED = {"Dict": _watched_dict, "List": _watched_list, "DefaultDict": _watched_default_dict}
+_WATCHED = {
+    "Dict": _watched_dict, "HookDict": _watched_hooks, "List": _watched_list,
+    "DefaultDict": _watched_default_dict,
+}  # fmt: skip
 for _home in ("jtorch.core.watch", "jtorch.watch"):  # the second in files of before it moved
     _PLAIN |= {f"{_home}.{name}": made for name, made in _WATCHED.items()}
 _PAYING = ("builtins.set", "collections.OrderedDict")  # for what they fill, by themselves

@@ -327,7 +327,7 @@ def _draws_are_counted_wrong(patch):
     def next_call(old):
         def first(self, generator):
             seed, _ = old(self, generator)
-            entry = self.generators[id(generator)]
+            entry = self.generators.entries[id(generator)]
             return seed, self.fresh(entry.call.var)
 
         return first
