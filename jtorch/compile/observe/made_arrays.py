@@ -6,33 +6,43 @@ an array was when it met a tensor is kept, and another thing by the next time or
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jtorch.core.errors import CompileError, Source
 
 
+class _Met(NamedTuple):
+    array: np.ndarray
+    before: bytes
+    source: Source | None
+
+
 class MadeArrays:
-    """The arrays that met tensors, and what they were."""
+    """The arrays of ``function`` that met tensors, and what they were."""
 
-    def __init__(self) -> None:
-        self._met: dict[int, tuple[np.ndarray, bytes, Source | None]] = {}
+    def __init__(self, function: str) -> None:
+        self.function = function
+        self._met: dict[int, _Met] = {}
 
-    def meet(self, array: np.ndarray, source: Source | None, function: str) -> None:
+    def meet(self, array: np.ndarray, source: Source | None) -> None:
         """A tensor is about to be computed with ``array`` or made over it. Raises as ``check`` does."""
-        if array.dtype.hasobject:
-            return
-        self.check(function, array)
-        self._met.setdefault(id(array), (array, array.tobytes(), source))
+        known = self._met.get(id(array))
+        if known is not None:
+            self._check(known)
+        elif not array.dtype.hasobject:
+            self._met[id(array)] = _Met(array, array.tobytes(), source)
 
-    def check(self, function: str, one: np.ndarray | None = None) -> None:
-        """Raise CompileError if an array, or just ``one``, is not what it was."""
-        for array, before, source in [*self._met.values()] if one is None else self._of(one):
-            if array.tobytes() != before:
-                raise CompileError(
-                    f"{source}: '{function}' computes with a NumPy array that it made and later changes: a "
-                    "recording would take the later elements. Compute with jtorch.tensor(array), a copy, or "
-                    "change it before."
-                )
+    def check(self) -> None:
+        """Raise CompileError if an array is not what it was."""
+        for met in self._met.values():
+            self._check(met)
 
-    def _of(self, array: np.ndarray) -> list[tuple[np.ndarray, bytes, Source | None]]:
-        return [self._met[id(array)]] if id(array) in self._met else []
+    def _check(self, met: _Met) -> None:
+        if met.array.tobytes() != met.before:
+            raise CompileError(
+                f"{met.source}: '{self.function}' computes with a NumPy array that it made and later "
+                "changes: a recording would take the later elements. Compute with jtorch.tensor(array), a "
+                "copy, or change it before."
+            )

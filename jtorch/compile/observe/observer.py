@@ -146,7 +146,7 @@ class Observer(Writing):
         self.open_places: dict[Any, Any] = {}  # those places by their identity
         self.handed: list[Scalar] = []  # numbers of the call that the latest call or operator got
         self.runtime_numbers: Callable[[list[Scalar]], Digits | None] = lambda among: None
-        self.made_arrays = MadeArrays()
+        self.made_arrays = MadeArrays(name)
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ class Observer(Writing):
     def beside_tensor(self, frame: types.FrameType, value: Any) -> None:
         """A tensor is about to be computed with ``value``, or made over it."""
         if isinstance(value, np.ndarray) and not self.is_outside(value) and id(value) not in self.places:
-            self.made_arrays.meet(value, source_of(frame), self.name)
+            self.made_arrays.meet(value, source_of(frame))
 
     def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
         """Elements of an outside NumPy array were read."""

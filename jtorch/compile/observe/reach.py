@@ -22,66 +22,69 @@ from jtorch.optim.optimizer import Optimizer
 _LIMIT = 100_000  # parts that are looked at
 
 
+_UNKNOWN = object()  # stands for all that was not looked at
+
+
 def reached(roots: Iterable[Any], places: Iterable[Place]) -> Place | None:
     """One of ``places`` that can be reached from ``roots``, or that may be, for all that can be told."""
     places = tuple(places)
     by_container = {id(place.container): place for place in places}
     named = {place.identity: place for place in places}
-    stack, seen = list(roots) if named else [], set()
-    while stack:
-        value = stack.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
+    for value in _led_to(roots if named else (), through_globals=True):
+        if value is _UNKNOWN:
+            return next(iter(by_container.values()), None)
         if id(value) in by_container:
             return by_container[id(value)]
-        if len(seen) > _LIMIT:
-            return next(iter(by_container.values()), None)
-        if isinstance(value, types.FunctionType):
-            for namespace, name in _names(value):
-                if (id(namespace), name) in named:
-                    return named[id(namespace), name]
-                stack.append(namespace[name])
-        stack += _parts(value)
+        for namespace, name in _names(value):
+            if (id(namespace), name) in named:
+                return named[id(namespace), name]
     return None
 
 
 def holds_computed(root: Any) -> bool:
     """Whether ``root`` is or holds anything that a recording computes, for all that can be told."""
-    stack, seen = [root], set()
-    while stack:
-        value = stack.pop()
-        if isinstance(value, Tensor) or issubclass(type(value), Scalar):
-            return True
-        if id(value) not in seen:
-            seen.add(id(value))
-            stack += _parts(value)
-        if len(seen) > _LIMIT:
-            return True
-    return False
+    return any(
+        value is _UNKNOWN or isinstance(value, Tensor) or issubclass(type(value), Scalar)
+        for value in _led_to([root])
+    )
 
 
-def seen_by_users_code(owner: Any) -> tuple[list[Tensor], bool]:
-    """The tensors that code of the user's can reach which a method of ``owner`` may run, and whether it uses
-    anything of jtorch's, which may draw random numbers. What an optimizer holds is not looked at."""
+def seen_by_users_code(owner: Any) -> tuple[list[Tensor] | None, bool]:
+    """The tensors that code of the user's can reach which a method of ``owner`` may run, None for any, and
+    whether it uses anything of jtorch's, which may draw random numbers. What an optimizer holds is not looked
+    at."""
     tensors: list[Tensor] = []
     runs, uses = False, False
-    stack: list[Any] = [owner]
-    seen: set[int] = set()
-    while stack and len(seen) < _LIMIT:
-        value = stack.pop()
-        if id(value) in seen or isinstance(value, Optimizer):
-            continue
-        seen.add(id(value))
+    for value in _led_to([owner], through_globals=True, apart=Optimizer):
+        if value is _UNKNOWN:
+            return None, True
         if isinstance(value, Tensor):
             tensors.append(value)
         if isinstance(value, types.FunctionType) and is_observed(value.__code__, value.__globals__):
+            runs = True
             used = [namespace[name] for namespace, name in _names(value)]
             uses |= any(_is_ours(v) for v in (*used, *map(content_of, value.__closure__ or ())))
-            stack += used
-            runs = True
-        stack += _parts(value)
     return (tensors, uses) if runs else ([], False)
+
+
+def _led_to(
+    roots: Iterable[Any], through_globals: bool = False, apart: type | tuple[()] = ()
+) -> Iterator[Any]:
+    """What ``roots`` lead to, each once, but for objects that are to be left ``apart``; ``_UNKNOWN`` at the
+    end where that is too much to look at. ``through_globals``: also what users' functions name."""
+    stack, seen = list(roots), set()
+    while stack:
+        value = stack.pop()
+        if id(value) in seen or isinstance(value, apart):
+            continue
+        seen.add(id(value))
+        yield value
+        if len(seen) > _LIMIT:
+            yield _UNKNOWN
+            return
+        if through_globals:
+            stack += [namespace[name] for namespace, name in _names(value)]
+        stack += _parts(value)
 
 
 def _is_ours(value: Any) -> bool:
@@ -90,8 +93,11 @@ def _is_ours(value: Any) -> bool:
     return str(name).partition(".")[0] == "jtorch"
 
 
-def _names(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
-    """The globals that a user's function uses, and what it uses of the modules among them."""
+def _names(function: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """The globals that a user's function uses, and what it uses of the modules among them; nothing of what is
+    no function."""
+    if not isinstance(function, types.FunctionType):
+        return
     if not is_observed(function.__code__, function.__globals__):
         return
     names = {name for code in _codes(function.__code__) for name in code.co_names}

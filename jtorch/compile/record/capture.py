@@ -172,17 +172,12 @@ def _capture(
     tracer = Tracer(name)
     tracer.log, tracer.plain_effects, tracer.wholes = known.log, observer.effects, known.wholes
     probe.check()
-    given_containers = getattr(leaves, "containers", ())
-    n_passed, leaves = len(leaves), with_replaced(leaves, known.replaced.values())
-    opened = open_all((p for k, p in known.opened.items() if k not in known.counts), len(leaves))
-    known.spans = [each for each, _, _ in opened]
-    for _, more, _ in opened:
-        leaves += more
-    known.fix_parts(leaves)
+    containers, n_passed = getattr(leaves, "containers", ()), len(leaves)
+    leaves, opened = _with_what_each_call_brings(leaves, known)
     traced = _traced_arguments(tracer, leaves, known)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
-    given = Given(made_anew, getattr(leaves, "containers", ()))
+    given = Given(made_anew, containers)
     observer.start(function, leaves, (args, kwargs))
     observer.numbers = given.numbers
     observer.places, observer.versions_before = tracer.places, tracer.versions
@@ -200,27 +195,21 @@ def _capture(
             observer.effects.replace(place, tracer.number(place))
         for k, place in enumerate(known.replaced.values(), n_passed):
             observer.effects.replace(place, arguments[k])
-        stand_ins = StandIns()
-        for each, _, real in opened:
-            found, containers = each.build(arguments)
-            stand_ins.add(each, containers, real)
-            observer.effects.replace(each.place, found)
-        observer.opened = stand_ins.by_id
-        observer.open_places = {each.place.identity: each.place for each in known.spans}
+        stand_ins = _stand_in_for(opened, arguments, observer)
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.seeding.set(tracer.generators)
         watch.journal.set(observer.journal)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, observer)
             observer.obey()
-            observer.made_arrays.check(name)
+            observer.made_arrays.check()
             if error is None:
                 observer.noted.check(name)
             else:
                 returned = _held_by(observer, error)
             _check_mode(context, name)
             made = _recorded(tracer, observer, returned, given)
-            stand_ins.check(observer, given_containers, bool(made.changes or tracer.callees))
+            stand_ins.check(observer, containers, bool(made.changes or tracer.callees))
     if observer.refilled and observer.may_refill:
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
@@ -246,6 +235,34 @@ def _capture(
         if t._requires_grad is not leaves[k]._requires_grad
     }
     return made
+
+
+def _with_what_each_call_brings(
+    leaves: list[Any], known: Known
+) -> tuple[list[Any], list[tuple[Opened, list[Any], list[Any]]]]:
+    """``leaves`` with what is at the places whose tensors the function replaces, and in containers that
+    change from call to call; these."""
+    leaves = with_replaced(leaves, known.replaced.values())
+    opened = open_all((p for k, p in known.opened.items() if k not in known.counts), len(leaves))
+    known.spans = [each for each, _, _ in opened]
+    for _, more, _ in opened:
+        leaves += more
+    known.fix_parts(leaves)
+    return leaves, opened
+
+
+def _stand_in_for(
+    opened: list[tuple[Opened, list[Any], list[Any]]], arguments: list[Any], observer: Observer
+) -> StandIns:
+    """Have the function find copies in the place of containers that change from call to call."""
+    stand_ins = StandIns()
+    for each, _, real in opened:
+        found, containers = each.build(arguments)
+        stand_ins.add(each, containers, real)
+        observer.effects.replace(each.place, found)
+    observer.opened = stand_ins.by_id
+    observer.open_places = {each.place.identity: each.place for each, _, _ in opened}
+    return stand_ins
 
 
 def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -> Capture:

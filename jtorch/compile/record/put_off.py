@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class _Call(NamedTuple):
     line: Source
     what: str
-    tensors: list[Any]  # that the user's code in it can reach
+    tensors: list[Any] | None  # that the user's code in it can reach, None for any
     may_draw: bool
     written: dict[int, int]
     drawn: list[Any]
@@ -36,7 +36,7 @@ class PutOff:
     def note(self, what: str, owner: Any) -> None:
         """A method of ``owner`` is put off."""
         tensors, may_draw = seen_by_users_code(owner)
-        if tensors or may_draw:
+        if tensors or tensors is None or may_draw:
             now = self._written(), self._drawn()
             self._calls.append(_Call(self.tracer.line(), what, tensors, may_draw, *now))
 
@@ -45,8 +45,7 @@ class PutOff:
         for call in self._calls:
             versions = self._written()
             later = [e.array for k, e in self.tracer.arrays.items() if versions[k] != call.written.get(k, 0)]
-            arrays = [t._data for t in call.tensors if t._data.__class__ is np.ndarray]
-            if any(np.may_share_memory(a, b) for a in later for b in arrays):
+            if any(_sees(call.tensors, array) for array in later):
                 raise self._refused(call, "writes a tensor that your code in it can reach")
             if call.may_draw and call.drawn != self._drawn():
                 raise self._refused(call, "draws random numbers, as your code in it may")
@@ -63,3 +62,11 @@ class PutOff:
             f"{call.line}: '{self.tracer.name}' calls {call.what}, which runs when a compiled function has "
             f"ended, and then {does}. Put the call last."
         )
+
+
+def _sees(tensors: list[Any] | None, array: np.ndarray) -> bool:
+    """Whether one of ``tensors`` lies in the memory of ``array``."""
+    if tensors is None:
+        return True
+    held = (t._data for t in tensors if t._data.__class__ is np.ndarray)
+    return any(np.may_share_memory(array, other) for other in held)

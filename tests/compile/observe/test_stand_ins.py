@@ -15,13 +15,12 @@ import numbers
 import operator
 import pickle
 import statistics
-import types
 import typing
-import warnings
 
 import pytest
 
 import jtorch
+from tests.compile.numbers_of_the_call import assert_as_eager, of_a_counter, of_an_argument
 
 
 @dataclasses.dataclass
@@ -117,43 +116,11 @@ def _outcome(function, *args):
         return type(error), str(error)
 
 
-def _of_an_argument(program, wrap):
-    function = wrap(lambda x, k: program(k))
-    return lambda k: function(jtorch.ones(1), k)
-
-
-def _of_a_counter(program, wrap):
-    state = types.SimpleNamespace()
-
-    def counted(x):
-        k, state.n = state.n, state.n + 1
-        return program(k)
-
-    function = wrap(counted)
-
-    def call(k):
-        state.n = k
-        return function(jtorch.ones(1))
-
-    return call
-
-
 @pytest.mark.parametrize(
-    ("made_of", "kinds"), [(_of_an_argument, [(5.0, 2.0, -1.5)]), (_of_a_counter, [(5, 2), (2.0, 5.5)])]
+    ("made_of", "series"), [(of_an_argument, [(5.0, 2.0, -1.5)]), (of_a_counter, [(5, 2), (2.0, 5.5)])]
 )
-def test_numbers_of_the_call_are_numbers_to_all_code(made_of, kinds):
-    failures = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", jtorch.errors.RetraceWarning)
-        for name, program in PROGRAMS.items():
-            for values in kinds:
-                eager = made_of(program, lambda f: f)
-                compiled = made_of(program, lambda f: jtorch.compile(f, mode="interpret"))
-                for k in values:
-                    want, got = _outcome(eager, k), _outcome(compiled, k)
-                    if want != got:
-                        failures.append(f"{name} of {k!r}: {got}, want {want}")
-    assert not failures, "\n".join(failures)
+def test_numbers_of_the_call_are_numbers_to_all_code(made_of, series):
+    assert_as_eager(PROGRAMS, made_of, series, _outcome)
 
 
 def test_a_number_that_only_a_replay_knows_is_refused_whatever_the_function_catches():

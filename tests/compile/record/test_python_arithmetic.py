@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
-import types
-import warnings
 
 import pytest
 
 import jtorch
+from tests.compile.numbers_of_the_call import assert_as_eager, of_a_counter, of_an_argument
 
 inf, nan = math.inf, math.nan
 FLOATS = (4.0, -4.0, -5.5, 0.0, -0.0, inf, -inf, nan)
@@ -61,42 +60,9 @@ def _outcome(function, value):
         return type(error), str(error)
 
 
-def _argument(program, wrap):
-    function = wrap(lambda x, k: program(k))
-    return lambda k: function(jtorch.ones(1), k)
-
-
-def _counter(program, wrap):
-    state = types.SimpleNamespace()
-
-    def counted(x):
-        k = state.n
-        state.n = k + 1
-        return program(k)
-
-    function = wrap(counted)
-
-    def call(k):
-        state.n = k
-        return function(jtorch.ones(1))
-
-    return call
-
-
-@pytest.mark.parametrize(("made_of", "kinds"), [(_argument, (FLOATS,)), (_counter, COUNTED)])
-def test_numbers_are_those_of_python_to_the_bit(made_of, kinds):
-    failures = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", jtorch.errors.RetraceWarning)
-        for name, program in PROGRAMS.items():
-            for numbers in kinds:
-                eager = made_of(program, lambda f: f)
-                compiled = made_of(program, lambda f: jtorch.compile(f, mode="interpret"))
-                for k in numbers:
-                    want, got = _outcome(eager, k), _outcome(compiled, k)
-                    if want != got:
-                        failures.append(f"{name} of {k!r}: {got}, want {want}")
-    assert not failures, "\n".join(failures)
+@pytest.mark.parametrize(("made_of", "series"), [(of_an_argument, (FLOATS,)), (of_a_counter, COUNTED)])
+def test_numbers_are_those_of_python_to_the_bit(made_of, series):
+    assert_as_eager(PROGRAMS, made_of, series, _outcome)
 
 
 def test_kernels_give_a_zero_remainder_its_sign():
