@@ -114,6 +114,7 @@ _BLOCKS = (
     "{name} = {n}\nfor r in ({s}, 2):\n    {name} = r * {name}",
     "{name} = sum([{n} * k for k in (1, 2)], {n})",
     "{name} = {n} * {n}.detach().abs().sum().item()",
+    "{name} = {n} * 2\nif {name}.dim() > 0:\n    {name}[-1:] = {n}.detach().mean().item()",
     "if {n}.requires_grad:\n    {name} = {n} * 2\nelse:\n    {name} = {n} * 3",
     "if T.is_grad_enabled() and {n}.is_floating_point():\n    {name} = -{n}\nelse:\n    {name} = {n}",
 )
@@ -170,6 +171,8 @@ def state(w: Writer) -> None:
             "{b}.lerp_({x}.detach(), 0.5)",
             "{b}.add_({x}.detach(), alpha={s})",
             "{b}.view(-1)[0] = {s}",
+            "{b}.view(-1)[0] = {x}.detach().sum().item()",
+            "{b}.view(-1)[:2].fill_({x}.detach().amax().item())",
             "{b}.clamp_({x}.detach() - 1, {x}.detach() + 1)",
         )
         w.values.append(Value(buffer, x.dtype, x.shape, False))

@@ -249,6 +249,11 @@ def _walk(
             stack += [(p, False) for p in (() if is_leaf(v) else v.parts())]
 
 
+def _latest(*parts: Value) -> tuple[int, int]:
+    """(level, stage) of what is computed from these."""
+    return max((v.level for v in parts), default=0), max((v.stage for v in parts), default=0)
+
+
 def build_nest(step: Step, fused: Fused) -> Nest:
     """The loop nest of a loop step."""
     assert step.group is not None
@@ -372,8 +377,7 @@ class _Builder:
             named["position"] = self._position(place[eqn.statics["axis"]])
         if "{index}" in text:
             named["index"] = self._position(linear(place, strides_of(var), self.n))
-        level = max((v.level for v in (*args, *named.values())), default=0)
-        stage = max((v.stage for v in args), default=0)
+        level, stage = _latest(*args, *named.values())
         return Compute(var.dtype, level, stage, eqn.op, args, named, var)
 
     def _position(self, at: Affine) -> Value:
@@ -397,8 +401,8 @@ class _Builder:
         assert isinstance(tree, ix.Select)
         condition = self._index_value(tree.condition, eqn, place)
         then, otherwise = (self._choice(t, eqn, place) for t in (tree.then, tree.otherwise))
-        level = max(condition.level, then.level, otherwise.level)
-        return Choose(eqn.outputs[0].dtype, level, 0, condition, then, otherwise)
+        level, stage = _latest(condition, then, otherwise)
+        return Choose(eqn.outputs[0].dtype, level, stage, condition, then, otherwise)
 
     def _gather(
         self, atom: Atom, at: tuple[ix.Expr, ...], eqn: Eqn, place: Coordinates,
@@ -418,9 +422,9 @@ class _Builder:
         ]
         terms = tuple((s, self._index_value(e, eqn, place)) for _, s, e in axes)
         sizes = tuple(n for n, _, _ in axes)
-        level = max((v.level for _, v in terms), default=0)
+        level, stage = _latest(*(v for _, v in terms))
         return Gather(
-            atom.dtype, level, 0, layout.owner, layout.offset, terms, sizes, bound, error, eqn.source
+            atom.dtype, level, stage, layout.owner, layout.offset, terms, sizes, bound, error, eqn.source
         )
 
     def _pattern(
@@ -441,8 +445,7 @@ class _Builder:
             raise IndexError(
                 f"index {largest} is out of bounds for dimension with size {bound} (at {eqn.source})"
             )
-        level = max((v.level for v in (*args, *named.values())), default=0)
-        stage = max((v.stage for v in args), default=0)
+        level, stage = _latest(*args, *named.values())
         return Compute(maker.outputs[0].dtype, level, stage, maker.op, args, named, maker.outputs[0])
 
     def _index_value(self, expr: ix.Expr, eqn: Eqn, place: Coordinates) -> Value:
@@ -454,7 +457,7 @@ class _Builder:
             return self._gather(eqn.inputs[expr.source], expr.at, eqn, place, expr.bound, expr.error)
         assert isinstance(expr, ix.Binary)
         left, right = (self._index_value(e, eqn, place) for e in (expr.left, expr.right))
-        return Arithmetic(_I64, max(left.level, right.level), 0, expr.sign, left, right)
+        return Arithmetic(_I64, *_latest(left, right), expr.sign, left, right)
 
     def _scatter(self, eqn: Eqn) -> Scatter:
         assert eqn.op.scatter is not None

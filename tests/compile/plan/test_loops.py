@@ -160,6 +160,8 @@ CASES = {
     "choice of patterns": (lambda x: jtorch.cat((x, jtorch.zeros(1, 3), jtorch.ones(2, 3))), (2, 3)),
     "positions as values": (lambda x: jtorch.cat((x, jtorch.arange(3.0).unsqueeze(0))), (2, 3)),
     "integers of both kinds": (lambda x: jtorch.cat((x.long(), jtorch.arange(3).unsqueeze(0))), (2, 3)),
+    "a row filled with the sum": (lambda x: jtorch.cat((jtorch.full((1, 3), x.sum().item()), x[1:])), (2, 3)),
+    "padded with the largest": (lambda x: F.pad(x[:, 1:], (1, 0), value=x.amax().item()), (2, 3)),
     "a scalar of a view": (lambda x: x * x[1, 2], (3, 4)),
     "size one": (lambda x: F.softmax(x, -1) + x.sum(0), (1, 1)),
 }

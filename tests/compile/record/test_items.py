@@ -173,3 +173,85 @@ def test_a_number_that_leaked_is_an_error():
 def test_more_than_one_element_is_eagers_error():
     with pytest.raises(RuntimeError, match="a Tensor with 12 elements cannot be converted to Scalar"):
         jtorch.compile(lambda x: x.item())(INPUTS[0])
+
+
+def written_into_a_row(x):
+    x[0] = x.sum().item()
+
+
+def written_into_a_column(x):
+    x[:, 0] = x.mean().item()
+
+
+def written_into_an_element(x):
+    x[0, 0] = x.norm().item()
+    x[-1, -1] = x.argmax().item()
+
+
+def written_into_rows(x):
+    x[1:] = x.max().item()
+
+
+def written_into_another(x):
+    y = jtorch.zeros(3, 3)
+    y[1] = x.sum().item()
+    y[2:].fill_((x > 2).sum().item())
+    return y
+
+
+def written_into_a_diagonal(x):
+    x.fill_diagonal_(x.sum().item())
+
+
+def put_together(x):
+    q = x.sum().item()
+    return jtorch.cat([jtorch.full((1, 3), q), x[1:]]), jtorch.nn.functional.pad(x, (1, 0), value=q)
+
+
+def made_of_several(x):
+    return jtorch.tensor([x.sum().item(), x.max().item()]), jtorch.diag(jtorch.full((2,), x.amax().item()))
+
+
+def made_of_rows(x):
+    return jtorch.cat([jtorch.full((1,), row.max().item()) for row in x])
+
+
+def chosen_by_a_number(x):
+    return jtorch.where(x > 4, jtorch.full((3, 3), x.sum().item()), x).roll(1, 0)
+
+
+def normalised_by_a_number(x):
+    y = x.clone()
+    y[0] = x.sum().item()
+    y[1] = (y / y.sum().item()).max().item()
+    return y
+
+
+def test_a_number_of_all_elements_is_put_among_them(unjitted):
+    """What is put there is known when all elements were read, not at each of them."""
+    functions = (
+        written_into_a_row, written_into_a_column, written_into_an_element, written_into_rows,
+        written_into_another, written_into_a_diagonal, put_together, made_of_several, made_of_rows,
+        chosen_by_a_number, normalised_by_a_number,
+    )  # fmt: skip
+    for function in functions:
+        compiled = jtorch.compile(function)
+        for k in range(2):
+            wanted, found = (jtorch.arange(9.0).view(3, 3) + k for _ in range(2))
+            expected, got = function(wanted), compiled(found)
+            assert repr(got) == repr(expected), function.__name__
+            assert found.tolist() == wanted.tolist(), function.__name__
+
+
+def test_a_history_of_losses():
+    model, history = jtorch.nn.Linear(3, 2), jtorch.zeros(10)
+
+    @jtorch.compile
+    def step(x, k):
+        loss = model(x).square().mean()
+        history[k] = loss.item()
+        return loss
+
+    for k in range(4):
+        loss = step(jtorch.ones(5, 3) * k, k)
+        assert history[k].item() == loss.item(), k
