@@ -28,3 +28,15 @@ def expanded_strides(sizes: Numbers, strides: Numbers, shape: Numbers) -> Number
     for k in reversed(range(new)):
         found[k] = shape[k + 1] * found[k + 1] if shape[k] == 1 else 0
     return tuple(found)
+
+
+def is_crowded(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements may lie at one place. True also for some interleaved ones that are apart."""
+    if 0 in shape:
+        return False
+    last = 0
+    for step, n in sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if step <= last:
+            return True
+        last += step * (n - 1)
+    return False

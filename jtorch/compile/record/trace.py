@@ -56,9 +56,11 @@ from jtorch.compile.record.put_off import PutOff
 from jtorch.compile.record.shared_memory import MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
+from jtorch.compile.record.view_chains import direct
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
+from jtorch.core.strides import is_crowded
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.views import living
 from jtorch.ops.slicing import OVERLAPPING
@@ -358,6 +360,8 @@ class Tracer(Evaluator):
                 self._refuse_overlap(storage.source, storage.source.overlaps)
             if not storage.source.array.flags.writeable:
                 raise ValueError("assignment destination is read-only")
+            if is_crowded(storage.source.array.shape, storage.source.array.strides):
+                raise CompileError(CROWDED.format(source=user_source(), name=self.name))
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
             self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
@@ -368,7 +372,9 @@ class Tracer(Evaluator):
         atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
         if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
             raise AssertionError(f"written value {atom} does not fit {sym.shape}")
-        storage.current = self._written_through(storage.current, sym.chain, atom)
+        assert isinstance(storage.current, Var)
+        chain = direct(storage.current.type, sym.chain)
+        storage.current = self._written_through(storage.current, chain, atom)
         storage.version += 1
         if storage.picked is not None:
             storage.picked.write(self.fresh(storage.current))
@@ -622,6 +628,10 @@ class Tracer(Evaluator):
 MANY = 32  # runs of one function in a recording of which a user is told
 _WARNED: set[tuple[str, int]] = set()
 
+CROWDED = (
+    "{source}: '{name}' changes a tensor in place of which several elements lie at one place in memory (an "
+    "expanded one, or overlapping windows): change the memory itself, and take the view of it inside."
+)
 OVERLAP = (
     "{source}: a tensor is changed in place whose memory overlaps another tensor that this function uses. "
     "Pass one of them and take the other as a view of it inside."

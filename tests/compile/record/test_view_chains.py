@@ -1,0 +1,90 @@
+"""Writes through views of views whose elements share places in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+import jtorch
+from jtorch.core.errors import CompileError
+from jtorch.core.strides import is_crowded
+
+
+def a_window_of_windows(b):
+    v = jtorch.as_strided(b, (3, 2), (1, 1))
+    v[1] += 10
+    return b * 1
+
+
+def two_windows(b):
+    v = b.as_strided((2, 4), (2, 1))
+    v[0].mul_(3)
+    v[1, 1:] = 7.0
+    return v * 1, b * 1
+
+
+def rows_of_windows_of_a_permuted_tensor(b):
+    v = b.view(2, 3).t().reshape(-1).as_strided((3, 2), (1, 1))
+    v[2] = -1.0
+    return v * 1, b * 1
+
+
+def a_row_of_an_expanded_tensor(b):
+    v = b[:2].expand(3, 2)
+    v[1].add_(1)
+    return b * 1, v * 1
+
+
+def a_column_of_a_row_expanded(b):
+    v = b.view(2, 3)[1].expand(4, 3)
+    v[0][1:] = jtorch.ones(2) * b[0]
+    return b * 1
+
+
+def the_other_way(b):
+    v = b.flip(0).as_strided((2, 2), (1, 1))
+    v[1] += 1
+    return v * 1, b * 1
+
+
+def with_gradients(b):
+    w = (b * 2).requires_grad_()
+    y = w * 3
+    v = y.as_strided((3, 2), (1, 1))
+    v[1] *= 2
+    (y * y).sum().backward()
+    return w.grad, y.detach() * 1
+
+
+def test_what_shares_places_is_written_where_it_lies(unjitted):
+    for function in (
+        a_window_of_windows, two_windows, rows_of_windows_of_a_permuted_tensor, a_row_of_an_expanded_tensor,
+        a_column_of_a_row_expanded, the_other_way, with_gradients,
+    ):  # fmt: skip
+        compiled = jtorch.compile(function)
+        for k in range(2):
+            wanted, found = (jtorch.arange(6.0) + k for _ in range(2))
+            expected, got = function(wanted), compiled(found)
+            assert repr(got) == repr(expected), function.__name__
+            assert found.tolist() == wanted.tolist(), function.__name__
+
+
+def test_arguments_whose_elements_share_places_are_not_changed():
+    @jtorch.compile
+    def scaled(w):
+        w[1].mul_(10)
+        return w.sum()
+
+    memory = jtorch.arange(4.0)
+    said = r"test_view_chains.py:\d+ in scaled: 'scaled' changes a tensor in place of which several elements"
+    for w in (memory.as_strided((2, 3), (1, 1)), memory[:3].expand(2, 3)):
+        with pytest.raises(CompileError, match=said):
+            scaled(w)
+    assert memory.tolist() == [0, 1, 2, 3]
+    assert jtorch.compile(lambda w: w.sum())(memory.as_strided((2, 3), (1, 1))).item() == 9.0
+
+
+def test_which_layouts_are_crowded():
+    crowded = (((3, 2), (1, 1)), ((2, 3), (0, 1)), ((2, 2), (2, 2)))
+    apart = (((3, 2), (2, 1)), ((2, 3), (1, 2)), ((4,), (-1,)), ((1, 3), (0, 1)), ((0, 5), (0, 0)), ((), ()))
+    assert all(is_crowded(*layout) for layout in crowded)
+    assert not any(is_crowded(*layout) for layout in apart)
