@@ -329,6 +329,15 @@ def test_arrays_that_no_tensor_can_be_are_refused():
             f(a)
 
 
+def test_such_an_array_is_refused_by_its_line_at_a_later_call_too():
+    f = T.compile(lambda x, a: x + a)
+    x, a = T.ones(3), ones(3)
+    assert f(x, a).tolist() == [2, 2, 2]
+    with pytest.raises(CompileError, match=r"test_array_arguments.py:\d+ .*got a NumPy array of .*pass a"):
+        f(x, a[::-1])
+    assert f(x, a).tolist() == [2, 2, 2] and recordings(f) == 1
+
+
 def test_questions_about_the_latest_call():
     f = T.compile(lambda a: T.from_numpy(a) * 2)
     a = ones(3)

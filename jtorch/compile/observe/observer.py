@@ -75,6 +75,7 @@ from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Digits, Scalar
 from jtorch.compile.observe.stand_ins import Closed
 from jtorch.compile.observe.stepping import Table, table_of
+from jtorch.compile.observe.unraisable import noted_already
 from jtorch.compile.observe.writes import Writing
 from jtorch.core import library_threads, watch
 from jtorch.core.errors import CompileError, Source, noting
@@ -153,7 +154,7 @@ class Observer(Writing):
 
     @contextmanager
     def observing(self) -> Iterator[None]:
-        with noting() as self.refused:
+        with noting() as self.refused, noted_already(self.refused):
             try:
                 with watching(self):
                     yield

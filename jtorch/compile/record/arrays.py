@@ -29,6 +29,14 @@ def lend(array: np.ndarray) -> Lent:
     return made
 
 
+def lend_if_possible(array: np.ndarray) -> Any:
+    """The tensor, or ``array`` itself where there is none (of negative strides): no plan is for that."""
+    try:
+        return lend(array)
+    except (TypeError, ValueError):
+        return array
+
+
 def lend_all(leaves: list[Any], name: str) -> list[Any]:
     """``leaves`` with a tensor for each array. Raises CompileError for arrays that no tensor can be."""
     if not any(isinstance(leaf, np.ndarray) for leaf in leaves):

@@ -42,7 +42,7 @@ from jtorch.compile.observe.effects import finisher
 from jtorch.compile.observe.guards import GONE, tests_of
 from jtorch.compile.observe.values import alike, counts_by_value
 from jtorch.compile.plan.plan import Use
-from jtorch.compile.record.arrays import Lent, lend
+from jtorch.compile.record.arrays import Lent, lend_if_possible
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.containers import changed_of, changer
 from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
@@ -250,7 +250,7 @@ class _Caller:
         data = leaf._data
         cls, dtype = self.name("C", type(leaf)), self.name("D", data.dtype)
         if type(leaf) is Lent:  # straight from the caller
-            self.names["ndarray"], self.names["lend"] = np.ndarray, lend
+            self.names["ndarray"], self.names["lend"] = np.ndarray, lend_if_possible
             self.add(f"if a{k}.__class__ is ndarray and a{k}.dtype == {dtype}: a{k} = lend(a{k})")
         self.miss_unless(f"a{k}.__class__ is {cls}")
         self.add(f"d{k} = a{k}._data")
