@@ -7,7 +7,6 @@ an element that was not written would overwrite one that was. The chain is then 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from jtorch.compile.graph.ir import Type, Var, types_of
@@ -15,7 +14,7 @@ from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, Op
 from jtorch.core.strides import contiguous_strides, is_crowded
 
-Chain = Sequence[tuple[Op, dict[str, Any]]]
+Chain = tuple[tuple[Op, dict[str, Any]], ...]
 
 
 def direct(type: Type, chain: Chain) -> Chain:
