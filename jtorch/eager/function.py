@@ -399,12 +399,13 @@ def _alias(tensor: Tensor) -> Tensor:
 
 def _check_written(output: Tensor, count: int) -> None:
     """What autograd can't follow of a write to an input, as PyTorch says it."""
+    if output._node is None and output._requires_grad:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     if output._base is None:
-        if output._node is None and output._requires_grad:
-            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
-    elif count > 1:
+        return
+    if count > 1:
         raise RuntimeError(_VIEW_AND_MORE)
-    elif output._base._node is None and output._base._requires_grad:
+    if output._base._node is None and output._base._requires_grad:
         raise RuntimeError(VIEW_OF_LEAF)
 
 

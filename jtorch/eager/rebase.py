@@ -35,6 +35,9 @@ _OF_SEVERAL = (
     "output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
 )
 _ONE_OF_SEVERAL = f"Output {{place}} of {{name}} is a view and is being modified inplace. {_OF_SEVERAL}"
+_ONE_WITHOUT_GRAPH = (
+    f"A view was created in no_grad mode and is being modified inplace with grad mode enabled. {_OF_SEVERAL}"
+)
 _OF_FUNCTION = (
     "This view was created inside a custom Function (or because an input was returned as-is) and the "
     "autograd logic to handle view+inplace would override the custom backward associated with the custom "
@@ -213,31 +216,44 @@ def check_allowed(tensor: Tensor, others: tuple = ()) -> None:
     if base is None:
         if tensor._node is None and tensor._requires_grad:
             raise RuntimeError(LEAF)
-    elif is_tracked(tensor, *others) and (how := _made_in_function(tensor)) is not None:
-        raise how.refusal(tensor, False)
-    if base is not None and base._requires_grad and base._node is None:
-        raise RuntimeError(VIEW_OF_LEAF)
-    if is_tracked(tensor, *others):
-        list_all(tensor if base is None else base)
-        if base is not None:
-            chain_of(tensor)
+        if is_tracked(tensor, *others):
+            list_all(tensor)
+    elif is_tracked(tensor, *others):
+        if (how := _made_in_function(tensor)) is not None:
+            raise how.refusal(tensor, False)
+        chain_of(tensor)
+        # of a view, too, that became a leaf itself over memory without a graph
+        if base._node is None and (tensor._requires_grad or base._requires_grad):
+            raise RuntimeError(VIEW_OF_LEAF)
+        list_all(base)
 
 
 def chain_of(view: Tensor) -> tuple[Step, ...]:
     """The view ops from the base to ``view``. Raises RuntimeError for views that can't be written through."""
     steps: list[Step] = []
+    written = view
     while view._base is not None:
         how = view._how
         if how is None:
             raise RuntimeError(UNKNOWN_VIEW)
         if how.__class__ is OneOfSeveral:
-            raise RuntimeError(_ONE_OF_SEVERAL.format(place=how.place, name=how.name))
+            raise RuntimeError(_one_of_several(written, how))
         parent, op, *statics = how
         if op.put is None or view._data.size > parent._data.size:  # expanded
             raise RuntimeError(OVERLAPPING)
         steps.append((op, dict(zip(op.statics, statics, strict=True))))
         view = parent
     return tuple(reversed(steps))
+
+
+def _one_of_several(view: Tensor, how: OneOfSeveral) -> str:
+    """The error of a write to ``view``, which was made that way or is a view of what was."""
+    if view._node is None:
+        return _ONE_WITHOUT_GRAPH
+    if view._how is how:
+        return _ONE_OF_SEVERAL.format(place=how.place, name=how.name)
+    name = view._node.name().partition("Backward")[0]
+    return _ONE_OF_SEVERAL.format(place=view._index, name=name)
 
 
 def move(tensor: Tensor, edge: Any) -> None:

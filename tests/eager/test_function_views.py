@@ -166,10 +166,11 @@ def test_what_was_used_before_the_write_keeps_its_gradient(mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_one_that_writes_a_leaf_is_refused(mode):
     leaf, part = jtorch.ones(2, requires_grad=True), jtorch.ones(2, requires_grad=True)
-    with pytest.raises(
-        RuntimeError, match=r"^a leaf Variable that requires grad has been used in an in-place"
-    ):
-        MODES[mode](lambda b: made(jtorch, tripled).apply(b))(leaf)
+    for one in (leaf, jtorch.ones(4)[:2].requires_grad_()):
+        with pytest.raises(
+            RuntimeError, match=r"^a leaf Variable that requires grad has been used in an in-place"
+        ):
+            MODES[mode](lambda b: made(jtorch, tripled).apply(b))(one)
     with pytest.raises(
         RuntimeError, match=r"^a view of a leaf Variable that requires grad is being used in an"
     ):

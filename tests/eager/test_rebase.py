@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jtorch
+from tests.each import each
 from tests.ops.support import HAS_TORCH, needs_torch
 
 if HAS_TORCH:
@@ -169,6 +170,92 @@ def test_leaves_and_their_views_are_refused_before_anything_is_written():
     with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
         x[0] = 1.0
     assert (x.tolist(), x._version) == ([1, 1, 1, 1], 0)
+
+
+def leaf_view(make):
+    """What makes a leaf that is a view of memory without a graph."""
+    return lambda L: make(L).requires_grad_()
+
+
+LEAF_VIEWS = {
+    "reshape": leaf_view(lambda L: L.ones(4).reshape(2, 2)),
+    "view": leaf_view(lambda L: L.arange(4.0).view(2, 2)),
+    "slice": leaf_view(lambda L: L.ones(3, 2)[:2]),
+    "t": leaf_view(lambda L: L.ones(2, 2).t()),
+    "diagonal": leaf_view(lambda L: L.ones(2, 2, 2).diagonal()),
+    "as_strided": leaf_view(lambda L: L.ones(4).as_strided((2, 2), (2, 1))),
+    "from_numpy": leaf_view(lambda L: L.from_numpy(np.ones((3, 2), np.float32))[1:]),
+}
+WRITES = {
+    "add_": lambda L, w: w.add_(1), "mul_": lambda L, w: w.mul_(w), "zero_": lambda L, w: w.zero_(),
+    "-=": lambda L, w: w.__isub__(0.5), "copy_": lambda L, w: w.copy_(L.ones(2, 2)),
+    "fill_": lambda L, w: w.fill_(2), "[0] =": lambda L, w: w.__setitem__(0, 1.0),
+    "[mask] =": lambda L, w: w.__setitem__(w > 0, 2.0), "uniform_": lambda L, w: w.uniform_(),
+    "index_fill_": lambda L, w: w.index_fill_(0, L.tensor([0]), 2.0), "t_": lambda L, w: w.t_(),
+    "relu": lambda L, w: L.nn.functional.relu(w, inplace=True), "part of it": lambda L, w: w[0].add_(1),
+}  # fmt: skip
+
+
+def refusal(program):
+    """How it is refused, up to the explanation."""
+    with pytest.raises(RuntimeError) as caught:
+        program()
+    return str(caught.value).partition(" Given that")[0]
+
+
+@needs_torch
+@each("write", WRITES.values(), ids=[*WRITES])
+@each("make", LEAF_VIEWS.values(), ids=[*LEAF_VIEWS])
+def test_leaves_that_are_views_are_refused_in_both_modes(make, write):
+    expected = refusal(lambda: write(torch, make(torch)))
+    w = make(jtorch)
+    before = w.detach().clone()
+    assert refusal(lambda: write(jtorch, w)) == expected
+    assert refusal(lambda: jtorch.compile(lambda: write(jtorch, w))()) == expected
+    assert refusal(lambda: jtorch.compile(lambda w: write(jtorch, w))(w)) == expected
+    assert refusal(lambda: jtorch.compile(lambda: write(jtorch, make(jtorch)))()) == expected
+    assert jtorch.equal(w, before)
+    assert w.requires_grad and w._version == 0
+
+
+def test_leaf_that_is_a_view_may_be_written_off_the_tape():
+    b = jtorch.ones(4)
+    w = b.reshape(2, 2).requires_grad_()
+    with jtorch.no_grad():
+        w.add_(1)
+    w.detach().mul_(3)
+    b.add_(1)  # the memory has no graph
+    assert (w.tolist(), w.is_leaf) == ([[7, 7], [7, 7]], True)
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [[14, 14], [14, 14]]
+
+
+@needs_torch
+def test_view_of_a_leaf_made_under_no_grad_is_refused():
+    def program(L, write):
+        w = L.ones(4, requires_grad=True)
+        with L.no_grad():
+            view = w[:2]
+        write(view, L.ones(2, requires_grad=True))
+
+    for write in (lambda view, p: view.add_(1), lambda view, p: view.add_(p)):
+        assert refusal(lambda: program(jtorch, write)) == refusal(lambda: program(torch, write))  # noqa: B023
+
+
+@needs_torch
+def test_one_of_several_views_is_refused_with_and_without_a_graph():
+    def program(L, make, write):
+        write(make(L.ones(2, 2, 2)), L.ones(2, 2, requires_grad=True))
+
+    for make in (
+        lambda x: x.unbind(0)[1],
+        lambda x: x.unbind(0)[1].requires_grad_(),
+        lambda x: x.requires_grad_().unbind(0)[1],
+        lambda x: (x.requires_grad_() * 2).unbind(0)[1],
+    ):
+        for write in (lambda view, p: view.add_(p), lambda view, p: view[0].add_(p[0])):
+            expected = refusal(lambda: program(torch, make, write))  # noqa: B023
+            assert refusal(lambda: program(jtorch, make, write)) == expected  # noqa: B023
 
 
 def test_view_made_under_no_grad_is_refused():

@@ -413,7 +413,8 @@ def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
     twin = object.__new__(type(leaf))
     twin.hold(array, leaf._requires_grad)
     twin._cell, twin._base, twin._hooks = leaf._cell, leaf._base, leaf._hooks
-    twin._how = None
+    # what is written to a view would reach its base, which is not passed: but a leaf refuses any write itself
+    twin._how = leaf._how if leaf._base is not None and leaf._requires_grad and leaf.is_leaf else None
     twin._grad = EAGER.get_grad(leaf)
     if leaf._node is not None:
         twin._base = twin._hooks = None

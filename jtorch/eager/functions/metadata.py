@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
+from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor, has_elements
 from jtorch.eager.views import list_all, living
 
@@ -70,7 +71,7 @@ def _renamed(name: str, function: Callable) -> Callable:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tracked = self._requires_grad and op_module.CONTEXT.get().grad
         if tracked and self._node is None:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+            raise RuntimeError(LEAF if self._base is None else VIEW_OF_LEAF)
         if tracked:
             list_all(self)
             if self._base is not None or living(self):
