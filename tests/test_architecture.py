@@ -220,3 +220,27 @@ def test_raw_values_become_tensors_by_wrap(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id != "Tensor", f"{path}:{node.lineno}"
+
+
+_NO_CHECKS = {  # functions that ask isinstance() of float, and what of
+    "_bits": "an operand of NumPy's",
+    "constructed": "the sizes of a tensor",
+    "_no_number": "data that is no tensor's",
+    "__init__": "the options of what is made outside",
+}
+_COMPUTING = [
+    f for f in FILES if f.relative_to(PACKAGE).parts[0] in ["ops", "eager", "nn", "optim", "distributions"]
+]
+
+
+@each("path", _COMPUTING, ids=_name)
+def test_numbers_are_asked_for_by_is_number(path):
+    """What stands for a number in a recording is no float to the library: a check behind isinstance() would
+    be lost there. ``core.number_ranges`` has ``is_number`` and ``number_type``, which know both."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, ast.FunctionDef) or function.name in _NO_CHECKS:
+            continue
+        for node in ast.walk(function):
+            asks = isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+            if asks and "float" in {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}:
+                assert "as_runtime_scalar" in ast.unparse(function), f"{path}:{node.lineno}"

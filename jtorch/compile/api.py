@@ -29,6 +29,7 @@ from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
 from jtorch.compile.observe.effects import Filling
 from jtorch.compile.observe.observer import became
+from jtorch.compile.observe.texts import ErrorText
 from jtorch.compile.options import Options, idle_options, parse
 from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
@@ -258,8 +259,8 @@ class CompiledFunction(Asks):
         return bound.args, bound.kwargs
 
     def _record(self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]) -> CompiledPlan | None:
-        """A plan for a call that no plan takes; None where it runs eagerly: ``on_retrace`` says so, or
-        it makes an object that later calls find."""
+        """A plan for a call that no plan takes; None where it runs eagerly: ``on_retrace`` says so, it makes
+        an object that later calls find, or raises an error whose text tells elements."""
         context = op_module.CONTEXT.get()
         facts = facts_of(self.function, leaves, structure, context)
         known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
@@ -275,7 +276,7 @@ class CompiledFunction(Asks):
                 made = capture(
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True
                 )
-        except Filling:  # as each later call does not
+        except (Filling, ErrorText):  # what it does is not what a later call does
             return None
         try:
             plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from jtorch.core.errors import user_source
+from jtorch.core.number_ranges import is_number
 
 _SHOWN: dict[Any, Any] = {}  # lines that were warned already
 
@@ -21,7 +22,7 @@ def factor_first(name: str, factor: str, count: int, *given: Any) -> tuple[Any, 
     Raises TypeError where they begin with no number, or are more: then one too many was given.
     """
     first = given[0]
-    number = isinstance(first, (int, float, complex)) or hasattr(first, "as_runtime_scalar")
+    number = isinstance(first, complex) or is_number(first)
     if not number or len(given) != count:
         raise TypeError(f"{name}() takes {count} positional arguments but {len(given) + 1} were given")
     text = f"This overload of {name} is deprecated: the number goes last, as {factor}=..., after the tensors."

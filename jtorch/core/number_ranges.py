@@ -28,33 +28,41 @@ def number_type(value: Any) -> type:
     return type(getattr(value, "as_runtime_scalar", value))
 
 
-def is_known(value: Any) -> bool:
-    """Whether ``value`` is no element of a tensor that a recording handles."""
-    return not getattr(value, "is_element", False)
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a real number of Python's, or stands for one in a recording: of the latter
+    ``isinstance(value, float)`` is False in jtorch's own code, and what is checked after it would be lost."""
+    return isinstance(value, (int, float)) or hasattr(value, "as_runtime_scalar")
+
+
+def whole(value: Any) -> Any:
+    """A number without what stands behind its point, as integers take it; of what is an integer nothing is
+    asked, which a recording may not know."""
+    return value if number_type(value) is int else int(value)
 
 
 def check_number(value: Any, dtype: np.dtype) -> None:
     """Raise PyTorch's error for a number that no element of ``dtype`` can be: as the fill value of a mask,
     -1e9 would be -inf in float16. Infinities are numbers of floats alone; a negative integer wraps around in
     an unsigned dtype."""
+    if not fits(value, dtype):
+        raise RuntimeError(f"value cannot be converted to type {_c_name(dtype)} without overflow")
+
+
+def fits(value: Any, dtype: np.dtype) -> bool:
+    """Whether an element of ``dtype`` can be ``value``, a number or something else."""
     if value.__class__ in (int, float):
         if 0 <= value <= 127:  # nearly all that fill anything
-            return
+            return True
     elif number_type(value) is not float and (number_type(value) is not int or dtype.itemsize == 8):
-        return  # no number, or an integer of a recording's, which has 64 bits itself
+        return True  # no number, or an integer of a recording's, which has 64 bits itself
     limit = _LIMITS.get(dtype)
     if limit is None:
-        return
+        return True
     least = _least(limit, dtype.kind, value)
     floats = dtype.kind in "fV"
-    if floats and hasattr(value, "in_range") and not value.is_element:
-        if value.in_range(least, limit):
-            return
-    elif least <= value <= limit:
-        return
-    if floats and not hasattr(value, "in_range") and not math.isfinite(value):
-        return
-    raise RuntimeError(f"value cannot be converted to type {_c_name(dtype)} without overflow")
+    if hasattr(value, "in_range"):
+        return bool(value.in_range(least, limit, or_infinite=floats))
+    return least <= value <= limit or (floats and not math.isfinite(value))
 
 
 def _least(limit: Any, kind: str, value: Any) -> Any:
@@ -69,8 +77,7 @@ def _c_name(dtype: np.dtype) -> str:
 
 def check_factor(value: Any, dtype: np.dtype) -> None:
     """The same for a factor of what is computed in float32 where ``dtype`` has 16 bits."""
-    if is_known(value):
-        check_number(value, _FLOAT32 if dtype.kind in "fV" and dtype.itemsize == 2 else dtype)
+    check_number(value, _FLOAT32 if dtype.kind in "fV" and dtype.itemsize == 2 else dtype)
 
 
 def element(value: Any, dtype: np.dtype) -> Any:
@@ -83,14 +90,14 @@ def element(value: Any, dtype: np.dtype) -> Any:
 
 def check_scalar(value: Any, dtype: np.dtype) -> None:
     """The same for what PyTorch makes a 0-d tensor of first, where it does not look at 16 bits."""
-    if is_known(value) and not (dtype.kind in "fV" and dtype.itemsize == 2):
+    if not (dtype.kind in "fV" and dtype.itemsize == 2):
         check_number(value, dtype)
 
 
 def check_beside(tensor: Any, *numbers: Any) -> None:
     """The same for numbers that become elements of the dtype that they have together with ``tensor``; None
     and tensors among them are not looked at."""
-    given = [n for n in numbers if number_type(n) in (int, float) and is_known(n)]
+    given = [n for n in numbers if number_type(n) in (int, float)]
     if given:
         shown = [getattr(n, "as_runtime_scalar", n) for n in given]
         target = dt.promote([(tensor.dtype.numpy, 1)], shown)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
+from jtorch.core.number_ranges import is_number
 from jtorch.eager.public import Tensor, has_elements
 
 
@@ -15,7 +16,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
     Raises ValueError for anything but numbers and tensors.
     """
-    if not all(isinstance(v, (Tensor, int, float)) or hasattr(v, "as_runtime_scalar") for v in values):
+    if not all(isinstance(v, Tensor) or is_number(v) for v in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
             "__torch_function__."

@@ -27,7 +27,7 @@ from jtorch.eager.factory import check_layout, factory, number, size_named, size
 from jtorch.eager.nested import tensor_of
 from jtorch.eager.tensor import Tensor, wrap
 
-_FLOAT64 = np.dtype(np.float64)
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
 _WIDER: dict[np.dtype, np.dtype] = {np.dtype(np.float32): _FLOAT64, _FLOAT64: np.dtype(np.longdouble)}
 
@@ -255,7 +255,26 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Tensor:
     if target.kind == "b":
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     first, last = (element(number(bound), target) for bound in (start, end))
+    if target == _FLOAT32 and any(hasattr(bound, "as_runtime_scalar") for bound in (first, last)):
+        return _changing_line(first, last, number(steps))
     return tensor(_line(first, last, number(steps), target))
+
+
+def _changing_line(start: Any, end: Any, steps: int) -> Tensor:
+    """``_line`` in float32 where an end changes from call to call."""
+    if steps < 2:
+        return (
+            full((int(steps),), start, dtype=dt.float32)
+            if steps >= 0
+            else tensor(_line(0, 0, steps, _FLOAT32))
+        )
+    first, last = (_full((), end, dt.float32) for end in (start, end))
+    step: Any = (last - first) / (steps - 1)
+    wide = [t.to(dt.float64) for t in (first, last, step)]
+    places = arange(steps)
+    away = (places.to(dt.float64), (steps - 1 - places).to(dt.float64))
+    near, far = wide[0] + wide[2] * away[0], wide[1] - wide[2] * away[1]
+    return APPLY["cast"](APPLY["where"](places < steps // 2, near, far), dtype=_FLOAT32)
 
 
 def _line(start: Any, end: Any, steps: int, target: np.dtype) -> np.ndarray:

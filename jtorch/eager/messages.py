@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
-from jtorch.core.number_ranges import check_number
+from jtorch.core.number_ranges import check_number, is_number, number_type
 from jtorch.core.op import Kind, Op
 
 
@@ -67,7 +67,7 @@ def check_power(op: Op, values: tuple, target: np.dtype) -> None:
     if not op.fitting:
         return
     power = values[-1]
-    if target.kind in "iu" and power.__class__ is int and power < 0:
+    if target.kind in "iu" and number_type(power) is int and power < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     if target.kind in "iu" or target.itemsize == 2:
         check_number(power, target)
@@ -107,7 +107,7 @@ def broadcast_mismatch(shapes: list[tuple[int, ...]]) -> str | None:
 
 def bad_argument(op: Op, values: tuple) -> str:
     """For an argument that is neither a tensor nor a number."""
-    wrong = next((v for v in values if not hasattr(v, "dtype") and not isinstance(v, (int, float))), None)
+    wrong = next((v for v in values if not hasattr(v, "dtype") and not is_number(v)), None)
     hint = " Make it one with jtorch.tensor(...)." if isinstance(wrong, (list, tuple)) else ""
     return f"{op.public or op.name}(): argument must be Tensor or a number, not {type(wrong).__name__}.{hint}"
 

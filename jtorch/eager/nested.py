@@ -8,6 +8,7 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
+from jtorch.core.number_ranges import fits
 from jtorch.eager.binding import APPLY
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Tensor, wrap
@@ -24,8 +25,8 @@ def tensor_of(data: Any, dtype: Any = None) -> Tensor:
 def composed(data: Any, dtype: Any = None) -> Tensor | None:
     """The elements put beside each other by ops, which a later call does again, where that is asked for.
 
-    None where nothing among them changes, and where numbers may not fit into integers: eager mode looks at
-    each, and so must a recording, which it says.
+    None where nothing among them changes, and where tensors may not fit into integers: eager mode looks at
+    each element, and so must a recording, which it says. Raises RuntimeError for a number that does not fit.
     """
     if op_module.CONTEXT.get().evaluator.reads_elements:
         return None
@@ -37,7 +38,11 @@ def composed(data: Any, dtype: Any = None) -> Tensor | None:
     kinds = {_dtype_of(leaf) for leaf in leaves}
     target = dt.to_numpy(dtype) or dt.of(dt.promote((kind, 1) for kind in kinds)).numpy
     if target.kind in "iu" and not all(np.can_cast(kind, target) for kind in kinds):
-        return None
+        numbers = [leaf for leaf in leaves if hasattr(leaf, "as_runtime_scalar")]
+        if len(numbers) < len(leaves):
+            return None
+        if not all(fits(number, target) for number in numbers):
+            raise RuntimeError(f"value cannot be converted to type {target.name} without overflow")
     return _stacked(data, target)
 
 

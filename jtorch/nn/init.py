@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.dtypes import float64
+from jtorch.core.number_ranges import is_number
 from jtorch.eager.public import Tensor, no_grad, ops, rand, randn, randperm, tensor
 from jtorch.ops.xp import qr
 
@@ -35,7 +36,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         return math.sqrt(2.0)
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
-        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+        if isinstance(slope, bool) or not is_number(slope):
             raise ValueError(f"negative_slope {param} not a valid number")
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity == "selu":

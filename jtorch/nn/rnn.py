@@ -10,6 +10,7 @@ import math
 import warnings
 from typing import Any
 
+from jtorch.core.number_ranges import is_number
 from jtorch.eager.public import Tensor, empty, functions, ops, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
@@ -26,7 +27,7 @@ _ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
 def _check_options(facts: dict[str, Any]) -> None:
     """Raise PyTorch's errors for arguments of a recurrent layer that it cannot have."""
     dropout: Any = facts["dropout"]
-    if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+    if not is_number(dropout) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being "
             "zeroed"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from jtorch.core.number_ranges import is_number
 from jtorch.core.op import composite
 from jtorch.ops import axes as ax
 
@@ -137,7 +138,7 @@ def _(xp, g, x, low, high):
 
 @hardtanh.face
 def _(input, min_val=-1.0, max_val=1.0):
-    if isinstance(min_val, (int, float)) and isinstance(max_val, (int, float)) and min_val > max_val:
+    if is_number(min_val) and is_number(max_val) and min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return (input, min_val, max_val), {}
 
@@ -155,7 +156,7 @@ def _(xp, g, x, alpha):
 
 @celu.face
 def _(input, alpha=1.0):
-    if isinstance(alpha, (int, float)) and alpha == 0:
+    if is_number(alpha) and alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return (input, alpha), {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from jtorch.core import dtypes as dt
-from jtorch.core.number_ranges import check_factor, element
+from jtorch.core.number_ranges import check_factor, element, whole
 from jtorch.core.op import composite, contraction
 from jtorch.core.products import dot_general_axes, free_axes, matmul_axes
 from jtorch.ops.routines import direct
@@ -205,7 +205,7 @@ def in_kind(product, factor):
         return factor
     dtype = getattr(product.dtype, "numpy", product.dtype)
     check_factor(factor, dtype)
-    return element(int(factor), dtype) if product.dtype.name in _WHOLE else dt.plain(factor)
+    return element(whole(factor), dtype) if product.dtype.name in _WHOLE else dt.plain(factor)
 
 
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.memory_formats import check as check_format
-from jtorch.core.number_ranges import PLAIN, check_beside
+from jtorch.core.number_ranges import PLAIN, check_beside, is_number
 from jtorch.core.op import composite, elementwise
 
 # -- arithmetic ------------------------------------------------------------------------------------
@@ -64,8 +64,7 @@ def _(xp, g):
 
 def _root(xp, x, y):
     """Beside the number 0.5 or -0.5 a power is a root, as in PyTorch: NaN for -inf, where C's pow has inf."""
-    numbers = [isinstance(v, (int, float)) or hasattr(v, "as_runtime_scalar") for v in (x, y)]
-    if numbers != [False, True]:
+    if is_number(x) or not is_number(y):
         return None
     if y == 0.5:
         return xp.sqrt(x)

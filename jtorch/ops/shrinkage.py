@@ -5,6 +5,7 @@ NaN stays NaN where PyTorch keeps it, so the test that fails for NaN picks the b
 
 from __future__ import annotations
 
+from jtorch.core.number_ranges import is_number
 from jtorch.core.op import composite
 
 
@@ -67,7 +68,7 @@ def _(xp, g, x, bound):
 
 @softshrink.face
 def _(input, lambd=0.5):
-    if isinstance(lambd, (int, float)) and lambd < 0:
+    if is_number(lambd) and lambd < 0:
         raise RuntimeError(f"lambda must be in range [0, inf), but found {lambd:g}")
     return (input, lambd), {}
 

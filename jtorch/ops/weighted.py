@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
-from jtorch.core.number_ranges import check_factor, number_type
+from jtorch.core.number_ranges import check_factor, number_type, whole
 from jtorch.core.op import composite
 
 
@@ -51,6 +51,15 @@ def _(xp, g, x, end, weight, needs):
     return gx, gend, g * (end - x) if needs[2] else None
 
 
+@lerp.face
+def _(input, end, weight):
+    if not any_floating(input):
+        kernel = "tensor" if hasattr(weight, "dtype") else "scalar"
+        name = dt.LONG_NAMES[input.dtype.numpy.name]
+        raise NotImplementedError(f"\"lerp_kernel_{kernel}\" not implemented for '{name}'")
+    return (input, end, weight), {}
+
+
 @addcmul.face
 def _(input, tensor1, tensor2, *early, value=1):
     if early:
@@ -87,7 +96,9 @@ def _checked(value, *tensors):
     if target.kind == "b":
         raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'")
     check_factor(value, target)
-    return int(value) if number_type(value) is float and target.kind in "iu" else value  # as PyTorch takes it
+    return (
+        whole(value) if number_type(value) is float and target.kind in "iu" else value
+    )  # as PyTorch takes it
 
 
 def any_floating(*tensors):

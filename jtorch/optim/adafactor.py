@@ -11,7 +11,7 @@ from jtorch.core import op
 from jtorch.core.dtypes import float32
 from jtorch.eager.public import Tensor, finfo, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import number, refuse_parts
+from jtorch.optim.options import check_divisor, number, refuse_parts
 
 _MATRIX, _OTHER = ("row_var", "col_var", "step"), ("variance", None, "step")
 
@@ -72,6 +72,7 @@ class Adafactor(Optimizer):
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
         lr, d = number(evaluator, group, "lr"), evaluator.scalar(group, "d")
+        check_divisor(evaluator, group, d)
         beta2_decay = evaluator.scalar(group, "beta2_decay")
         weight_decay = evaluator.scalar(group, "weight_decay")
         eps1, eps2 = evaluator.option(group, "eps")

@@ -11,7 +11,7 @@ from jtorch.core import op
 from jtorch.core.dtypes import float32
 from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import adam_numbers, check_adam, check_implementation, decay_kind
+from jtorch.optim.options import adam_numbers, check_adam, check_corrections, check_implementation, decay_kind
 
 _STATE = "exp_avg", "exp_avg_sq", "step"
 _AMSGRAD_STATE = "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"
@@ -77,6 +77,7 @@ class Adam(Optimizer):
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
         lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
+        check_corrections(evaluator, group, beta1, beta2)
         amsgrad = evaluator.option(group, "amsgrad")
         update_each(
             self.state, group, context, "amsgrad_update" if amsgrad else "adam_update",

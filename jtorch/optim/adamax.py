@@ -11,7 +11,7 @@ from jtorch.core import op
 from jtorch.core.dtypes import float32
 from jtorch.eager.public import Tensor, update_each, zeros, zeros_like
 from jtorch.optim.optimizer import Optimizer
-from jtorch.optim.options import adam_numbers, check_adam, check_implementation
+from jtorch.optim.options import adam_numbers, check_adam, check_corrections, check_implementation
 
 
 class Adamax(Optimizer):
@@ -52,6 +52,7 @@ class Adamax(Optimizer):
     def _update(self, group: dict[str, Any], context: op.Context) -> None:
         evaluator = context.evaluator
         lr, beta1, beta2, eps, weight_decay = adam_numbers(evaluator, group)
+        check_corrections(evaluator, group, beta1)
         update_each(
             self.state, group, context, "adamax_update", ("exp_avg", "exp_inf", "step"),
             (lr, beta1, beta2, eps, weight_decay), decay=bool(weight_decay != 0),

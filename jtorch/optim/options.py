@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from jtorch.core import op
@@ -77,6 +78,29 @@ def adam_numbers(evaluator: op.Evaluator, group: dict[str, Any]) -> tuple[Any, A
         evaluator.scalar(group, "eps"),
         evaluator.scalar(group, "weight_decay"),
     )
+
+
+def check_corrections(evaluator: op.Evaluator, group: dict[str, Any], beta1: Any, beta2: Any = 0.0) -> None:
+    """Raise what Python does for the bias corrections of betas that were set by hand, unchecked: nothing is
+    divided by ``1 - beta1 ** step`` where that is 0, and ``1 - beta2 ** step`` has a root. As in PyTorch not
+    where a fused kernel does it."""
+    if beta1 == 1.0 and not group.get("fused"):
+        check_divisor(evaluator, group, 0.0)
+    if beta2 > 1.0 and not group.get("fused") and _has_gradients(evaluator, group):
+        raise RuntimeError(
+            "the bias correction 1 - beta2 ** step is negative and has no root: beta2 is over 1"
+        )
+
+
+def check_divisor(evaluator: op.Evaluator, group: dict[str, Any], number: Any) -> None:
+    """Raise ZeroDivisionError where an update would divide by ``number``, which is 0: PyTorch computes that
+    in Python, for each parameter that has a gradient."""
+    if number == 0.0 and _has_gradients(evaluator, group):
+        operator.truediv(1.0, 0.0)  # raises, in the words of this Python
+
+
+def _has_gradients(evaluator: op.Evaluator, group: dict[str, Any]) -> bool:
+    return any(evaluator.get_grad(p) is not None for p in group["params"])
 
 
 def decay_kind(evaluator: op.Evaluator, group: dict[str, Any], weight_decay: Any) -> str:

@@ -184,3 +184,34 @@ def test_parameters_without_axes_that_have_gradients():
         return found
 
     assert run(True) == pytest.approx(run(False))
+
+
+class ByCorrection(_Momentum):
+    def __init__(self, params, lr):
+        jtorch.optim.Optimizer.__init__(self, params, {"lr": lr, "beta": 0.5})
+
+    def one(self, p, group):
+        p.sub_(p.grad, alpha=group["lr"] / (1.0 - group["beta"]))
+
+
+def test_a_division_by_a_number_of_a_group_is_looked_at_at_each_step():
+    found = []
+    for wrap in (lambda f: f, jtorch.compile):
+        w = jtorch.tensor([1.0, -2.0], requires_grad=True)
+        optimizer = ByCorrection([w], 0.125)
+
+        def step(w=w, optimizer=optimizer):
+            w.grad = None
+            (w * w).sum().backward()
+            optimizer.step()
+
+        step = wrap(step)
+        for beta in (0.5, 0.25, 1.0, 0.75):
+            optimizer.param_groups[0]["beta"] = beta
+            if beta == 1.0:
+                with pytest.raises(ZeroDivisionError):
+                    step()
+            else:
+                step()
+        found.append(w.tolist())
+    assert found[0] == found[1]

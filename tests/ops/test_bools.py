@@ -23,6 +23,8 @@ CASES = {
     "sum": lambda T, b, u: u.sum(),
     "sum in bytes": lambda T, b, u: u.sum(dtype=T.uint8),
     "sum in int16": lambda T, b, u: T.sum(u, 0, dtype=T.int16),
+    "lerp of bytes": lambda T, b, u: T.lerp(u, u, 0.5),
+    "lerp of bytes by bytes": lambda T, b, u: T.lerp(u, u, u),
     "product in int32": lambda T, b, u: u.prod(dtype=T.int32),
     "assigned list": lambda T, b, u: u.__setitem__(0, [1]),
     "assigned array": lambda T, b, u: u.__setitem__(0, np.array([1])),

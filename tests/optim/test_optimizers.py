@@ -575,3 +575,55 @@ def test_a_loaded_state_is_made_of_the_tensors_given():
     assert wide.state[wide_p]["step"] is state["state"][0]["step"]
     wide.param_groups[0]["betas"] = (0.0, 0.0)
     assert optimizer.param_groups[0]["betas"] == (0.9, 0.999)
+
+
+BY_HAND = [  # what was in range when the optimizer was made, and what is set later; both modes, and PyTorch
+    *[(name, {"betas": (1.0, 0.9)}, ZeroDivisionError) for name in ("Adam", "AdamW", "Adamax")],
+    *[(name, {"betas": (0.9, 1.5)}, RuntimeError) for name in ("Adam", "AdamW")],
+    ("RAdam", {"betas": (0.9, 1.0)}, ZeroDivisionError),
+    ("Adafactor", {"d": 0.0}, ZeroDivisionError),
+    *[(name, {"betas": (1.0, 0.9)}, None) for name in ("NAdam", "RAdam")],
+    *[(name, {"betas": (0.9, 1.0)}, None) for name in ("Adam", "Adamax", "NAdam")],
+]
+
+
+def _step_of(library, name, compiled):
+    w = library.tensor([[1.0, -2.0]], requires_grad=True)
+    optimizer = getattr(library.optim, name)([w], lr=0.125, weight_decay=0.0)
+
+    def step():
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+
+    return w, optimizer, library.compile(step) if compiled else step
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled", "torch"])
+def test_numbers_set_by_hand_are_looked_at_at_each_step(mode):
+    library = pytest.importorskip("torch") if mode == "torch" else jtorch
+    for name, options, error in BY_HAND:
+        w, optimizer, step = _step_of(library, name, mode == "compiled")
+        group = optimizer.param_groups[0]
+        usual = {key: group[key] for key in options}
+        for betas in ((0.8, 0.9), (0.75, 0.5)):
+            group.update({"betas": betas} if "betas" in options else {})
+            step()
+        before = w.tolist()
+        group.update(options)
+        if error is None:
+            step()
+            continue
+        with pytest.raises(error):
+            step()
+        assert w.tolist() == before, name
+        group.update(usual)
+        step()
+        assert w.tolist() != before, name
+
+
+def test_nothing_is_divided_where_nothing_is_updated():
+    w, optimizer, _ = _step_of(jtorch, "Adam", False)
+    optimizer.param_groups[0]["betas"] = (1.0, 0.9)
+    optimizer.step()  # no gradient
+    assert w.tolist() == [[1.0, -2.0]]

@@ -39,7 +39,6 @@ class Scalar:
 
     __slots__ = ("origins", "tracer", "value", "var")
     as_runtime_scalar: Any = 1.0  # a number of its Python type, for promotion
-    is_element = False  # whether it is one of a tensor, of which a recording knows nothing
 
     def __init__(self, tracer: Any, var: Any, value: float, origins: tuple) -> None:
         self.tracer = tracer
@@ -111,21 +110,21 @@ class Scalar:
             float(self)  # the result of arithmetic: guard the numbers it was made of
         return outcome
 
-    def in_range(self, least: float, most: float) -> bool:
-        """Whether it is a finite number out of this range is looked at, and what it is now is True of each
-        call. A comparison of what was computed would guard the numbers that it was made of."""
+    def in_range(self, least: float, most: float, or_infinite: bool) -> bool:
+        """Whether it lies in this range, or is infinite or NaN where that counts, too; each call looks anew.
+        A comparison of what was computed would guard the numbers that it was made of."""
         if len(self.origins) == 1 and self.origins[0].var is self.var:
-            inside = bool(self >= least and self <= most)
-            return inside or not (self < math.inf and self > -math.inf)  # a guard that says it is not finite
-        outside = (self.value < least or self.value > most) and math.isfinite(self.value)
-        if outside or self.tracer.callees or all(origin.argument is None for origin in self.origins):
-            return not outside
-        record, number = self.tracer.record, self.tracer.fresh(self.var)
-        middle, width = (least + most) / 2, (most - least) / 2
-        away = record(BY_NAME["abs"], record(BY_NAME["sub"], number, middle) if middle else number)
-        inside = record(BY_NAME["le"], away, width)
-        unlimited = record(BY_NAME["logical_not"], record(BY_NAME["isfinite"], number))
-        return bool(self.tracer.branches.decide(record(BY_NAME["logical_or"], inside, unlimited)))
+            inside = bool(self >= least and self <= _at_most(most))
+            # a guard that says it is not finite
+            return inside or (or_infinite and not (self < math.inf and self > -math.inf))
+        inside = least <= self.value <= most or (or_infinite and not math.isfinite(self.value))
+        if not inside or all(origin.argument is None for origin in self.origins):
+            return inside
+        if self.tracer.callees:  # where it goes another way they cannot be run again: their numbers count
+            float(self)
+            return inside
+        number = self.tracer.fresh(self.var)
+        return bool(self.tracer.branches.decide(within(self.tracer, number, least, most, or_infinite)))
 
     def __eq__(self, other: object) -> bool:
         return self._compare(operator.eq, other) if _is_comparable(other) else False
@@ -202,6 +201,23 @@ class Scalar:
 
     def __hash__(self) -> int:
         return hash(float(self))
+
+
+def within(tracer: Any, number: Any, least: float, most: float, or_infinite: bool) -> Any:
+    """Whether a traced float lies in this range, or is infinite or NaN, as a traced bool."""
+    above = tracer.record(BY_NAME["ge"], number, float(least))
+    below = tracer.record(BY_NAME["le"], number, _at_most(most))
+    inside = tracer.record(BY_NAME["logical_and"], above, below)
+    if not or_infinite:
+        return inside
+    unlimited = tracer.record(BY_NAME["logical_not"], tracer.record(BY_NAME["isfinite"], number))
+    return tracer.record(BY_NAME["logical_or"], inside, unlimited)
+
+
+def _at_most(limit: float) -> float:
+    """The largest float that is not more than ``limit``: the one nearest to 2**63 - 1 is 2**63."""
+    nearest = float(limit)
+    return nearest if nearest <= limit else math.nextafter(nearest, 0.0)
 
 
 def _asked(function: Callable, *values: Any) -> Any:
@@ -312,20 +328,17 @@ def check_arithmetic(name: str, left: Any, right: Any) -> complex | None:
 
 
 def expect_real(tracer: Any, name: str, operands: tuple, result: Scalar) -> None:
-    """Have a later call looked at anew where Python would raise for what it computes from float arguments.
-
-    Optimizers compute from their own numbers, in range whatever they are: looking costs a step of the plan.
-    """
-    if all(origin.argument is None for origin in result.origins):
+    """Have a later call looked at anew where Python would raise for what it computes. Where a branch cannot
+    do that, the numbers count that it was computed from."""
+    divides = name in _DIVIDING and isinstance(operands[1], Scalar)
+    if not (divides and operands[1].origins[0].var is not operands[1].var) and name != "pow":
         return
-    if name in _DIVIDING and not isinstance(_comparable(operands[1]), Scalar):
-        if isinstance(operands[1], Scalar):
-            tracer.branches.decide(tracer.record(BY_NAME["ne"], tracer.fresh(operands[1].var), 0.0))
-    elif name == "pow":
-        if math.isfinite(result.value):
-            tracer.branches.decide(tracer.record(BY_NAME["isfinite"], tracer.fresh(result.var)))
-        else:
-            float(result)
+    if tracer.callees or not math.isfinite(result.value):
+        float(result)
+    elif divides:
+        tracer.branches.decide(tracer.record(BY_NAME["ne"], tracer.fresh(operands[1].var), 0.0))
+    else:
+        tracer.branches.decide(tracer.record(BY_NAME["isfinite"], tracer.fresh(result.var)))
 
 
 def _comparable(operand: Any) -> Any:

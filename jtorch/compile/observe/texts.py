@@ -14,7 +14,7 @@ from typing import Any
 
 from jtorch.compile.observe.frames import NULL
 from jtorch.compile.observe.stepping import Stop
-from jtorch.core.errors import NOT_THE_USERS, CompileError, user_source
+from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, user_source
 
 PLACEHOLDER = "(..., shape="  # what stands in the text of a traced tensor for its elements
 _MAKERS: tuple[Any, ...] = (str, repr, format, ascii, print)
@@ -22,6 +22,27 @@ _TELLING = ("logging", "warnings", "_warnings")
 _FILES = (logging.__file__, warnings.__file__)
 _NULL = -1 if sys.version_info >= (3, 13) else 1  # where NULL lies from a function that is no method
 _NEAR = 8  # bytes from where an instruction is looked at to where it runs
+_OF_OBJECTS = ("__repr__", "__str__", "__format__")
+
+
+class ErrorText(Restart):
+    """jtorch makes a text of what only a replay knows: an error's ("Expected parameter scale ..., but found
+    invalid values"). The call runs as plain Python, which raises it; where it cannot, ``refusal`` is said."""
+
+    def __init__(self, refusal: str) -> None:
+        super().__init__(refusal)
+        self.refusal = refusal
+
+
+def refused_text(refusal: str, frame: types.FrameType | None) -> BaseException:
+    """What to raise for a text of what is not known, which ``frame`` makes: a CompileError, unless a function
+    of jtorch's makes it that the user has called for something else."""
+    called = None
+    while frame is not None and frame.f_code.co_filename.startswith(NOT_THE_USERS):
+        called, frame = frame, frame.f_back
+    if called is None or called.f_code.co_name in _OF_OBJECTS:
+        return CompileError(refusal)
+    return ErrorText(refusal)
 
 
 def makes_text(callee: Any) -> bool:
@@ -67,10 +88,11 @@ def check_text(observer: Any) -> None:
     told, at = observer.telling or (None, 0)
     if told is frame and 0 <= frame.f_lasti - at <= _NEAR:
         return
-    raise CompileError(
+    raise refused_text(
         f"{user_source()}: the text of a tensor needs its elements, which are not known while a function is "
         "compiled. Return the tensor and make the text outside; print(), logging and the messages of "
-        "exceptions may show it here."
+        "exceptions may show it here.",
+        sys._getframe(1),
     )
 
 

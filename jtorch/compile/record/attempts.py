@@ -11,12 +11,13 @@ from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.observe.stand_ins import Closed
+from jtorch.compile.observe.texts import ErrorText
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import Opened, with_opened
 from jtorch.compile.record.shared_memory import MemoryShared, owner
 from jtorch.compile.record.tree import Leaves
-from jtorch.core.errors import Restart
+from jtorch.core.errors import CompileError, Restart
 from jtorch.eager.tensor import Tensor
 
 _REFILLS = 2  # what is cached for a tensor, of which each recording has another one, is never found again
@@ -73,6 +74,8 @@ class Known:
                 raise found
             self.filled.callback(found.place.snapshot())
             found.place.put(found.value)
+        elif isinstance(found, ErrorText) and (self.log or not self.may_wait):
+            raise CompileError(found.refusal)
         else:
             raise found
 

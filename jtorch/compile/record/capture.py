@@ -122,7 +122,7 @@ def capture(
 ) -> Capture:  # fmt: skip
     """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call.
     Where it makes an object for all later calls, and this one ``may_wait``, that raises ``Filling``: what
-    the first call does may be something else."""
+    the first call does may be something else. So does ``ErrorText`` where an error tells elements."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
     with subscription.recording(), ExitStack() as filled:

@@ -11,21 +11,30 @@ recorded once more, with that number as a plain one, which is guarded (``Digits`
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.scalar import Digits, Scalar
+from jtorch.compile.observe.scalar import Digits, Scalar, within
+from jtorch.compile.observe.texts import refused_text
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, Kind, Op
 
-_CAST, _EQ, _MUL, _DIV, _SUM = (BY_NAME[name] for name in ("cast", "eq", "mul", "div", "sum"))
+_CAST, _EQ, _LE, _MUL, _DIV, _SUM = (BY_NAME[n] for n in ("cast", "eq", "le", "mul", "div", "sum"))
 _FLOOR, _REST, _POW = (BY_NAME[name] for name in ("floor_divide", "remainder", "pow"))
 _ARITHMETIC = (BY_NAME["add"], BY_NAME["sub"], BY_NAME["neg"], _MUL, _DIV)
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
+
+_REFUSAL = (
+    "{source}: {wanted_by} needs the number that .item() gives, which is not known while a function is "
+    "compiled. Keep it a tensor (jtorch.where for a choice), or return it and print, round or use it as a "
+    "size outside; it may also be returned, added up, scaled and compared here."
+)
 
 
 class Item(Scalar):
@@ -34,12 +43,12 @@ class Item(Scalar):
     It is the variable of when ``.item()`` was called: what is written into the tensor later does not show.
     """
 
-    __slots__ = ("bound", "places")
-    is_element = True
+    __slots__ = ("bound", "largest", "places")
 
     def __init__(self, tracer: Any, var: Any, bound: int = 2**63, places: tuple[Any, ...] = ()) -> None:
         super().__init__(tracer, var, float("nan"), ())
         self.bound = bound  # of the magnitude of an integer, as far as it is known
+        self.largest = math.inf  # of the magnitudes of a finite float, as far as it is known
         self.places = places  # of the numbers outside that it was computed from, if from nothing else
 
     @property
@@ -55,11 +64,13 @@ class Item(Scalar):
         self.tracer.check_open(self)
         if self.places:
             return Digits(self.places)
-        return CompileError(
-            f"{user_source()}: {wanted_by} needs the number that .item() gives, which is not known while a "
-            "function is compiled. Keep it a tensor (jtorch.where for a choice), or return it and print, "
-            "round or use it as a size outside; it may also be returned, added up, scaled and compared here."
-        )
+        return CompileError(_REFUSAL.format(source=user_source(), wanted_by=wanted_by))
+
+    def _refuse_text(self) -> BaseException:
+        self.tracer.check_open(self)
+        if self.places:
+            return Digits(self.places)
+        return refused_text(_REFUSAL.format(source=user_source(), wanted_by="a text"), sys._getframe(1))
 
     def __float__(self) -> float:
         raise self.refuse("float()")
@@ -78,10 +89,12 @@ class Item(Scalar):
         raise self.refuse("round()")
 
     def __format__(self, spec: str) -> str:
-        raise self.refuse("a text")
+        raise self._refuse_text()
 
     def __repr__(self) -> str:
-        raise self.refuse("a text")
+        raise self._refuse_text()
+
+    __str__ = __repr__
 
     def __hash__(self) -> int:
         raise self.refuse("a key")
@@ -128,6 +141,29 @@ class Item(Scalar):
         mine, others = _alike(self.tracer, (self, other), exact=True)
         return self.tracer.branches.decide(self.tracer.record(BY_NAME[_TESTS[test]], mine, others))
 
+    def in_range(self, least: float, most: float, or_infinite: bool) -> bool:
+        """As of other numbers; what is known of the tensor that it is of is not looked at."""
+        if self.var.dtype == _FLOAT:
+            if or_infinite and self.largest <= most and -self.largest >= least:
+                return True
+        elif self.bound <= most and -self.bound >= least:
+            return True
+        if self.tracer.callees:
+            raise self.refuse("what a dtype can hold, after a call that is disabled for compiling,")
+        inside = self.tracer.branches.decide(self._within(least, most, or_infinite))
+        if inside and or_infinite:
+            self.largest = min(self.largest, most)
+        if inside and self.var.dtype != _FLOAT:
+            self.bound = min(self.bound, int(max(-least, most)))
+        return inside
+
+    def _within(self, least: float, most: float, or_infinite: bool) -> Any:
+        if self.var.dtype == _FLOAT:
+            return within(self.tracer, self.sym, least, most, or_infinite)
+        number = _operand(self.tracer, self, False)
+        above = self.tracer.record(BY_NAME["ge"], number, math.ceil(least))
+        return self.tracer.record(BY_NAME["logical_and"], above, self.tracer.record(_LE, number, int(most)))
+
 
 _TESTS = {
     operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt",
@@ -145,7 +181,10 @@ def item_of(sym: Any) -> Item:
     flat = tracer.record(BY_NAME["reshape"], sym, shape=())
     bound = _bound(tracer, tracer.read(sym)) if dtype != _FLOAT else 0
     var = tracer.read(flat if dtype == sym.dtype else tracer.record(_CAST, flat, dtype=dtype))
-    return Item(tracer, var, bound)
+    item = Item(tracer, var, bound)
+    if sym.dtype.kind == "f":
+        item.largest = float(np.finfo(sym.dtype).max)
+    return item
 
 
 def _bound(tracer: Any, var: Any) -> int:
@@ -208,9 +247,9 @@ def _product(tracer: Any, item: Item, values: tuple, places: tuple) -> Item:
     Raises CompileError where they are not known to fit.
     """
     known = [abs(int(v)) for v in values if not isinstance(v, Item)]
-    if not item.places:
-        raise item.refuse("a product of integers, which has no bound in Python,")
     limit = _ROOM // max(1, known[0]) if known else _ROOT
+    if not item.places and any(isinstance(v, Item) and v.bound > limit for v in values):
+        raise item.refuse("a product of integers, which has no bound in Python,")
     if limit < _ROOT:
         raise item.refuse("a product with a large integer")
     bounds = [_within(tracer, v, limit) for v in values]

@@ -11,7 +11,7 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
-from jtorch.core.number_ranges import PLAIN, check_beside, check_number, is_known, number_type
+from jtorch.core.number_ranges import PLAIN, check_beside, check_number, number_type
 from jtorch.core.op import BY_NAME
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY, public_function
@@ -76,11 +76,14 @@ def _checked(function: Callable, first: Any, second: Any, alpha: Any) -> Any:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if target.kind == "b":
         return bool(alpha)
-    if not is_known(alpha):
-        return alpha
     # what is subtracted is added with the opposite factor: this is what must fit
-    check_number(-alpha if function is _sub and kind is int and alpha > -(2**63) else alpha, target)
+    check_number(-alpha if function is _sub and kind is int and _has_opposite(alpha) else alpha, target)
     return alpha
+
+
+def _has_opposite(number: Any) -> bool:
+    """Whether its opposite is an int64: arithmetic with a number of a recording looks at that itself."""
+    return number.__class__ is not int or number > -(2**63)
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:

@@ -16,7 +16,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import bool_
 from jtorch.core.number_ranges import PLAIN, check_beside, check_number, check_scalar, number_type
 from jtorch.eager.binding import APPLY
-from jtorch.eager.functions.places import dtype_name
+from jtorch.eager.functions.places import dtype_name, of_number
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
@@ -110,7 +110,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         if alone or not (number.__class__ in PLAIN and (-128 <= number <= 127 or _holds(beside, number))):
             _check_choice(input, other)
         if alone:  # two numbers are not weak
-            input = wrap(np.full((), input, dt.promote((), (input, other))))
+            input = of_number(
+                input, dt.promote((), [getattr(n, "as_runtime_scalar", n) for n in (input, other)])
+            )
     return APPLY["where"](condition, input, other)
 
 
@@ -152,9 +154,9 @@ def isin(
     """
     elements, test_elements = _either(elements, element), _either(test_elements, test_element)
     if not isinstance(elements, Tensor):
-        elements = wrap(np.asarray(elements))
+        elements = of_number(elements)
     if not isinstance(test_elements, Tensor):
-        test_elements = wrap(np.asarray(test_elements))
+        test_elements = of_number(test_elements)
     found = APPLY["isin"](elements, test_elements)
     return APPLY["logical_not"](found) if invert else found
 

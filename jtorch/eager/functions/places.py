@@ -45,6 +45,13 @@ def filled(shape: Any, value: Any, like: Tensor) -> Tensor:
     return wrap(xp.full(value, shape=tuple(shape), dtype=like._data.dtype))
 
 
+def of_number(number: Any, dtype: np.dtype | None = None) -> Tensor:
+    """A number as a tensor without dims, which a recording makes anew at each call; in NumPy's dtype for it
+    where none is given."""
+    dtype = dtype or np.asarray(getattr(number, "as_runtime_scalar", number)).dtype
+    return wrap(op_module.CONTEXT.get().xp.full(number, shape=(), dtype=dtype))
+
+
 def at_places(name: str, error: type[Exception], *arrays: Any, **statics: Any) -> Tensor:
     """The op ``name``, whose complaint about an index comes as ``error``."""
     try:

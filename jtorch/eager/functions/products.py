@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.core.dtypes import bool_
-from jtorch.core.number_ranges import check_number
+from jtorch.core.number_ranges import check_number, number_type
 from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.joining import _common
@@ -169,12 +169,12 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {t.ndim}-D")
     if not any(t.is_floating_point() or t.is_complex() for t in (input, vec1, vec2)):
         for name, factor in (("beta", beta), ("alpha", alpha)):
-            if isinstance(factor, float):
+            if number_type(factor) is float:
                 raise RuntimeError(
                     f"For integral input tensors, argument {name} must not be a floating point number."
                 )
     for name, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, bool) and input.dtype is not bool_:
+        if number_type(factor) is bool and input.dtype is not bool_:
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
     _check_factors(input, beta, alpha)
     if input.dtype is vec1.dtype is vec2.dtype is bool_:

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from jtorch.core.dtypes import bool_, int64
-from jtorch.core.number_ranges import check_number
+from jtorch.core.number_ranges import check_number, whole
 from jtorch.eager.public import Tensor, arange, functions, not_a_tensor, rand, zeros
 
 gelu, glu, logsigmoid, softplus = functions.gelu, functions.glu, functions.logsigmoid, functions.softplus
@@ -53,7 +53,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         if kind in "iu" or not (min_val >= -128 and max_val <= 127):
             _check_numbers(input, min_val, max_val)
         if kind in "iu":
-            limits = int(min_val), int(max_val)
+            limits = whole(min_val), whole(max_val)
             return input.clamp_(*limits) if inplace else input.clamp(*limits)
     return _either("hardtanh", inplace, input, min_val, max_val)
 
@@ -129,7 +129,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
     _check_numbers(input, value, threshold)
     if not input.is_floating_point():
-        out = input.masked_fill(input <= int(threshold), int(value))
+        out = input.masked_fill(input <= whole(threshold), whole(value))
         return input.copy_(out) if inplace else out
     return _either("threshold", inplace, input, threshold, value)
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.number_ranges import is_number, number_type
 from jtorch.eager.public import Tensor, functions, ones_like, ops
 from jtorch.nn.functional._reduction import chosen, reduced
 
@@ -81,7 +82,7 @@ def smooth_l1_loss(
     """Half the square over ``beta`` where the distance is below it, the distance less beta / 2 elsewhere."""
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
-    if isinstance(beta, (int, float)) and beta == 0:
+    if is_number(beta) and beta == 0:
         return functions.l1_loss(input, target, reduction)
     return functions.smooth_l1_loss(input, target, reduction, beta)
 
@@ -199,7 +200,7 @@ def gaussian_nll_loss(
     ``var`` is a number or a tensor of the input's shape, with a last dim of 1 or without it. Raises
     ValueError for another shape. Negative entries count as ``eps``; a negative number is a ValueError.
     """
-    if isinstance(var, float):
+    if number_type(var) is float:
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = var * ones_like(input)

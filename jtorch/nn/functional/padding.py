@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jtorch.core.number_ranges import check_number
+from jtorch.core.number_ranges import check_number, number_type
 from jtorch.eager.public import Tensor, full, functions, ops
 
 _Borders = list[tuple[int, int]]  # (before, after) of each dim, the first dim first
@@ -62,8 +62,8 @@ def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:
         return input.clone() if any(a or b for a, b in borders) else input
     if value == 0:
         return ops.pad(input, low=low, high=high, interior=(0,) * input.ndim)
-    if value.__class__ is int and value < 0:  # a C double in PyTorch, which wraps around nowhere
-        check_number(float(value), input.dtype.numpy)
+    if number_type(value) is int and input.dtype.numpy.kind == "u":
+        check_number(value * 1.0, input.dtype.numpy)  # a C double in PyTorch, which wraps around nowhere
     around = full(tuple(shape), value, dtype=input.dtype)
     stop = tuple(a + n for a, n in zip(low, input.shape, strict=True))
     return ops.slice_put(around, input, start=low, stop=stop, step=(1,) * input.ndim)

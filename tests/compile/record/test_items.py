@@ -145,14 +145,31 @@ def test_gradients_stop_at_item():
         lambda x: x.sum(dim=(x > 9).sum().item()),
         lambda x: {x.sum().item(): 1},
         lambda x: x.sum().item() ** 2,
-        lambda x: (x > 0).sum().item() * 3,
-        lambda x: jtorch.tensor([x.sum().item()], dtype=jtorch.int64),
+        lambda x: x.long().sum().item() * 3,
+        lambda x: jtorch.tensor([x.sum()], dtype=jtorch.int64),
         lambda x: type(x.sum().item()) is float,
     ],
 )
 def test_what_needs_the_digits_is_refused_with_the_line(f):
     with pytest.raises(jtorch.errors.CompileError, match=r"test_items\.py:\d+ in <lambda>"):
         jtorch.compile(f)(INPUTS[0])
+
+
+def test_integers_that_are_known_to_be_small_multiply():
+    def scaled(x):
+        return (x > 0).sum().item() * 3 * (x > 9).sum().item(), x.byte().max().item() * 1000
+
+    for x in INPUTS:
+        assert jtorch.compile(scaled)(x) == scaled(x)
+
+
+def test_a_float_becomes_an_integer_where_it_is_one():
+    compiled = jtorch.compile(lambda x: jtorch.tensor([x.sum().item()], dtype=jtorch.int64))
+    for number in (3.7, -2.5, 1e6):
+        assert compiled(jtorch.tensor([number])).tolist() == [int(jtorch.tensor(number).item())]
+    for number in (1e19, float("nan"), -float("inf"), 2.0**63):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type int64 without overflow"):
+            compiled(jtorch.tensor([number]))
 
 
 @pytest.mark.slow
