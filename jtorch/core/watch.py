@@ -61,13 +61,16 @@ class Fact(Protocol):
 
 
 def tell(
-    container: Any, key: Any = WHOLE, before: Any = MISSING, holds: Callable[[], bool] | None = None
-) -> None:
+    container: Any, key: Any = WHOLE, before: Any = MISSING, holds: Callable[[], bool] | None = None,
+    by_write: bool = False,
+) -> None:  # fmt: skip
     """``key`` of ``container``, which was ``before``, has been changed. ``holds()`` says whether it is as it
-    was, where those who rely on it cannot tell."""
+    was, where those who rely on it cannot tell. What a write ``by_write`` to elements did besides is no news
+    to a ``Listener``: it is the write that may be done, or not."""
     if _listeners:  # first: a recording that ends meanwhile is a subscriber before it listens no more
         for listener in list(_listeners.values()):
-            listener.listen(container, key, before)
+            if not (by_write and isinstance(listener, Listener)):
+                listener.listen(container, key, before)
     found = _subscribers.get(id(container))
     if found is not None:
         for reference in found:

@@ -31,7 +31,7 @@ from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, pro
 from jtorch.eager.rebase import VIEW_OF_LEAF, FromFunction, move, note_from_function
 from jtorch.eager.results import note_view
 from jtorch.eager.saved_hooks import Packed, pack
-from jtorch.eager.tensor import Tensor, wrap
+from jtorch.eager.tensor import Tensor, rehang, wrap
 from jtorch.eager.unusual import WATCHERS, look_at
 
 _NO_GRADIENT = np.dtype(np.bool_)  # the dtype noted for an output that is no tensor
@@ -373,7 +373,7 @@ def _output(
         move(output, (node, index))
     else:
         output = _alias(output) if given else output
-        output._node, output._index, output._requires_grad = node, index, True
+        rehang(output, node, index)
     if output._base is not None and not (given and dirty):
         source = output._base if output._how is None else output._how[0]
         output._how = FromFunction((source,))

@@ -17,7 +17,7 @@ from typing import Any
 from jtorch.core import op as op_module
 from jtorch.core.op import Op
 from jtorch.eager.node import Node
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, rehang
 from jtorch.eager.views import list_all, living
 from jtorch.ops.slicing import OVERLAPPING
 
@@ -131,8 +131,7 @@ def refuse_views_of_functions(cell: list, base: Tensor | None = None) -> None:
         for one in (view, *(v for v in living(view) if _is_of(v, view))):
             edge = edge_of(one) or (None if base is None else edge_of(base))
             if edge is not None and not isinstance(one._node, Overwritten):
-                one._node, one._index = Overwritten(one, view._how, edge), 0
-                one._requires_grad = True
+                rehang(one, Overwritten(one, view._how, edge), 0)
 
 
 def _is_of(view: Tensor, source: Tensor) -> bool:
@@ -261,14 +260,14 @@ def move(tensor: Tensor, edge: Any) -> None:
     base = tensor._base
     if base is None:
         if edge is not None:
-            tensor._node, tensor._index, tensor._requires_grad = edge[0], edge[1], True
+            rehang(tensor, *edge)
             _retake_views(tensor)
         return
     if edge is None and not base._requires_grad:
         return
     metadata = (base._data.shape, base._data.dtype)
     node = CopySlices((edge_of(base), edge), (chain_of(tensor),), (), metadata)
-    base._node, base._index, base._requires_grad = node, 0, True
+    rehang(base, node, 0)
     _retake_views(base)
 
 
@@ -288,4 +287,4 @@ def _retake_views(base: Tensor) -> None:
             continue
         parent, op, *statics = view._how
         fresh = APPLY[op.name](parent, **dict(zip(op.statics, statics, strict=True)))
-        view._node, view._index, view._requires_grad = fresh._node, fresh._index, fresh._requires_grad
+        rehang(view, fresh._node, fresh._index, fresh._requires_grad)

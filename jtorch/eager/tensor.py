@@ -439,9 +439,12 @@ def _concrete(tensor: Tensor, wanted_by: str) -> np.ndarray:
     return data.concrete(wanted_by)
 
 
-def _teller(tensor: Tensor) -> Callable[[], None]:
+def _teller(tensor: Tensor, by_write: bool = False) -> Callable[[], None]:
     """What tells, once it is done, of a change to what plans rely on of a tensor. It is as it was where its
-    memory, its ``requires_grad`` and its hooks all are: each may change while another is put aside."""
+    memory, its ``requires_grad`` and its hooks all are: each may change while another is put aside.
+
+    ``by_write``: an op wrote to it. Many do so to an alias that is gone at once (``t.data.add_(y)``): nothing
+    is left then. And who asks what else than elements some code changes is not told."""
     array = tensor._data
     if not watch.is_relied_on(array):
         return _nobody
@@ -449,9 +452,9 @@ def _teller(tensor: Tensor) -> Callable[[], None]:
 
     def as_before() -> bool:
         now = reference()
-        return now is not None and now._data is array and _facts_of(now) == before
+        return by_write if now is None else now._data is array and _facts_of(now) == before
 
-    return partial(watch.tell, array, ("tensor", id(tensor)), holds=as_before)
+    return partial(watch.tell, array, ("tensor", id(tensor)), holds=as_before, by_write=by_write)
 
 
 def _nobody() -> None:
@@ -460,6 +463,27 @@ def _nobody() -> None:
 
 def _facts_of(tensor: Tensor) -> tuple[bool, bool, dict[int, Any]]:
     return tensor._requires_grad, tensor._node is None, dict(tensor._hooks or {})
+
+
+def rehang(tensor: Tensor, node: Any, index: int, requires_grad: bool = True) -> None:
+    """Another place on the tape for a tensor that may be anybody's: plans that rely on it hear of it. (One
+    that is recorded is nobody's yet.)"""
+    told = _nobody
+    if tensor._data.__class__ is np.ndarray and watch.is_relied_on(tensor._data):
+        told = _teller(tensor, by_write=True) if tensor._node is None else _graph_teller(tensor)
+    tensor._node, tensor._index, tensor._requires_grad = node, index, requires_grad
+    told()
+
+
+def _graph_teller(tensor: Tensor) -> Callable[[], None]:
+    """The same for a tensor that has a graph and is about to get another one."""
+    reference, node, index = weakref.ref(tensor), weakref.ref(tensor._node), tensor._index
+
+    def as_before() -> bool:
+        now = reference()
+        return now is None or (now._node is node() and now._index == index)
+
+    return partial(watch.tell, tensor._data, ("graph", id(tensor)), holds=as_before, by_write=True)
 
 
 def _hooks_teller(tensor: Tensor) -> Callable[[], None]:

@@ -128,13 +128,13 @@ class ModuleFact:
 
 class ArrayFact:
     """The tensor that holds an array holds it still, and requires grad or not as it did: who changes that
-    says how to tell."""
+    says how to tell. Which graph it has counts where ``by_graph`` the recording goes back through it."""
 
-    def __init__(self, array: Any) -> None:
-        self.container = array
+    def __init__(self, array: Any, by_graph: bool = False) -> None:
+        self.container, self.by_graph = array, by_graph
 
     def concerns(self, key: Any) -> bool:
-        return True
+        return self.by_graph or not (isinstance(key, tuple) and key[0] == "graph")
 
     def holds(self, key: Any) -> bool:
         return False
@@ -190,11 +190,14 @@ class Relied:
                 return
 
 
-def relied_on(observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray]) -> list[watch.Fact]:
-    """All of it, as it is now that the recording has ended, with the ``arrays`` that it captured."""
+def relied_on(
+    observer: Any, reads: Iterable[Read], arrays: Iterable[np.ndarray], by_graph: bool = False
+) -> list[watch.Fact]:
+    """All of it, as it is now that the recording has ended, with the ``arrays`` that it captured; for
+    ``by_graph`` see ``ArrayFact``."""
     found: list[watch.Fact] = [ReadFact(read) for read in reads if not read.guarded]
     captured = {id(array): array for array in arrays}
-    found += map(ArrayFact, captured.values())
+    found += [ArrayFact(array, by_graph) for array in captured.values()]
     relied = observer.relied
     whole = {id(module) for module in _trees(relied.handed.values(), observer.inside)}
     apart = [module for module in relied.met.values() if _is_read_by_users_alone(module)]

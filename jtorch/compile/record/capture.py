@@ -92,6 +92,7 @@ class Capture:
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
+    by_graph: bool = False  # whether it goes back through graphs of tensors from outside
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
     subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to what others tell of
 
@@ -130,7 +131,7 @@ def capture(
         known = Known(filled, opened=opened, may_wait=may_wait)
         made, observer = _attempted(function, leaves, structure, context, name, known)
         captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
-        facts = relied_on(observer, made.plain, [*captured, *made.windows])
+        facts = relied_on(observer, made.plain, [*captured, *made.windows], made.by_graph)
         observer.relied.check(subscription)
         subscription.close(facts)
         made.subscription = subscription
@@ -213,6 +214,7 @@ def _capture(
     if observer.refilled and observer.may_refill:
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
+    made.by_graph = tracer.graphs.left
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact
     made.replaced, made.opened = list(known.replaced.values()), known.spans

@@ -24,6 +24,7 @@ class Graphs:
     def __init__(self, tracer: Any) -> None:
         self.tracer = tracer
         self.made: WeakKeyDictionary[Node, Source] = WeakKeyDictionary()  # with the user's line
+        self.left = False  # whether a pass goes through a graph from outside
 
     def note(self, node: Node) -> None:
         """A node was just made, by the recording or in another thread."""
@@ -35,6 +36,7 @@ class Graphs:
         for node in targets:
             if not isinstance(node, Node) or node in self.made:
                 continue
+            self.left = True
             refuse = getattr(type(node), "refuse", None)
             if refuse is not None:  # of an earlier call of a compiled function
                 refuse(node, self.tracer.name)

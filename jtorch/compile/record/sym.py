@@ -113,8 +113,8 @@ class Sym:
 
     def lies_in(self, value: Any) -> bool:
         """Whether its memory is that of ``value``, which is a Sym or an array from outside."""
-        if value.__class__ is np.ndarray:
-            return self.storage.source is not None and self.storage.source.array is value
+        if value.__class__ is np.ndarray:  # which may be recorded as a part of a larger one
+            return self.storage.source is not None and self.tracer.lift(value).storage is self.storage
         return value.storage is self.storage
 
     def concrete(self, wanted_by: str) -> Any:
