@@ -292,6 +292,11 @@ class Evaluator:
         """``value`` if nobody else can hold its memory, else a copy; ``given`` lists those handed out."""
         raise NotImplementedError
 
+    def knows(self, value: Any) -> bool:
+        """Whether a raw value that is no array is one of its own: others are of recordings that have ended,
+        or of other threads."""
+        return False
+
     def window(self, value: Any) -> tuple[Any, int]:
         """(whose memory ``value`` lies in, how many bytes from its start)"""
         raise NotImplementedError

@@ -258,6 +258,10 @@ class Seeding(Protocol):
 seeding: ContextVar[Seeding | None] = ContextVar("jtorch_seeding", default=None)
 
 
+# what moved a tensor on the tape: a write to its memory, a Function that gave it as its own, detach_()
+WRITTEN, GIVEN, DETACHED = "written", "given", "detached"
+
+
 class Journal:
     """What a recording changes in objects of the library, with what makes each of them as it was before."""
 
@@ -275,9 +279,10 @@ class Journal:
             self._before[identity] = now()
             self._changes[identity] = owner, now, put
 
-    def owners(self) -> list[Any]:
-        """Whose parts were changed until now: for each part its owner."""
-        return [owner for owner, _, _ in self._changes.values()]
+    def owners(self, key: str | None = None) -> list[Any]:
+        """Whose parts were changed until now: for each part its owner; of those called ``key`` alone."""
+        changes = self._changes.items()
+        return [owner for (_, name), (owner, _, _) in changes if key is None or name is key]
 
     def undo(self, known: Container[tuple[int, Any]] = ()) -> None:
         """Make everything as it was, but for what is ``known`` to others, who did."""

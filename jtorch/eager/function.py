@@ -373,7 +373,7 @@ def _output(
         move(output, (node, index))
     else:
         output = _alias(output) if given else output
-        rehang(output, node, index)
+        rehang(output, node, index, by=watch.GIVEN)
     if output._base is not None and not (given and dirty):
         source = output._base if output._how is None else output._how[0]
         output._how = FromFunction((source,))

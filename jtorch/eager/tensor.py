@@ -284,6 +284,8 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         told = _teller(self)
+        if has_elements(self):
+            _note_place(self, watch.DETACHED)
         self._node, self._requires_grad, self._index = None, False, 0
         told()
         return self
@@ -465,14 +467,32 @@ def _facts_of(tensor: Tensor) -> tuple[bool, bool, dict[int, Any]]:
     return tensor._requires_grad, tensor._node is None, dict(tensor._hooks or {})
 
 
-def rehang(tensor: Tensor, node: Any, index: int, requires_grad: bool = True) -> None:
-    """Another place on the tape for a tensor that may be anybody's: plans that rely on it hear of it. (One
-    that is recorded is nobody's yet.)"""
+def rehang(
+    tensor: Tensor, node: Any, index: int, requires_grad: bool = True, by: str = watch.WRITTEN
+) -> None:
+    """Another place on the tape for a tensor that may be anybody's: plans that rely on it hear of it, and a
+    recording takes it back. (What is recorded is nobody's yet.)"""
     told = _nobody
     if tensor._data.__class__ is np.ndarray and watch.is_relied_on(tensor._data):
+        _note_place(tensor, by)
         told = _teller(tensor, by_write=True) if tensor._node is None else _graph_teller(tensor)
     tensor._node, tensor._index, tensor._requires_grad = node, index, requires_grad
     told()
+
+
+def _note_place(tensor: Tensor, key: str) -> None:
+    """Have a recording put ``tensor`` back where it is now on the tape."""
+    noting = watch.journal.get()
+    if noting is not None:
+        noting.note(tensor, tensor, key, partial(_place_of, tensor), partial(_put, tensor))
+
+
+def _place_of(tensor: Tensor) -> tuple[Any, int, bool]:
+    return tensor._node, tensor._index, tensor._requires_grad
+
+
+def _put(tensor: Tensor, place: tuple[Any, int, bool]) -> None:
+    tensor._node, tensor._index, tensor._requires_grad = place
 
 
 def _graph_teller(tensor: Tensor) -> Callable[[], None]:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import gc
 import weakref
 
+import numpy as np
+
+from jtorch.core.op import CONTEXT
 from jtorch.eager.tensor import Tensor
 
 
@@ -19,8 +22,16 @@ def UNLISTED() -> None:  # noqa: N802 - a constant that is called as the referen
 
 
 def living(base: Tensor) -> list[Tensor]:
-    """The listed views of ``base``; those that others were made of come first."""
-    return [view for r in base._cell[1:] if (view := r()) is not None and view._how is not None]
+    """The listed views of ``base``; those that others were made of come first. What a recording made, and
+    somebody still holds, is nobody's outside it."""
+    knows = CONTEXT.get().evaluator.knows
+    return [
+        view
+        for r in base._cell[1:]
+        if (view := r()) is not None
+        and view._how is not None
+        and (view._data.__class__ is np.ndarray or knows(view._data))
+    ]
 
 
 def list_all(base: Tensor) -> None:

@@ -2,6 +2,8 @@
 
 import types
 
+import pytest
+
 import jtorch
 from jtorch import nn
 from jtorch.core.errors import CompileError
@@ -170,3 +172,156 @@ def test_a_graph_that_no_call_uses_costs_no_recording():
         for k in (2, 3):
             h.add_(p)
             assert f(jtorch.ones(3)).tolist() == [k, k, k]
+
+
+# -- inside --------------------------------------------------------------------------------------------------
+
+
+def _under_no_grad():
+    with jtorch.no_grad():
+        return jtorch.ones(6)[1:4]
+
+
+OUTER = {
+    "whole": lambda: jtorch.ones(3), "slice": lambda: jtorch.ones(6)[1:4],
+    "view": lambda: jtorch.ones(3).view(3), "row": lambda: jtorch.ones(3, 3)[0],
+    "column": lambda: jtorch.ones(3, 3)[:, 1], "detached": lambda: jtorch.ones(6)[1:4].detach(),
+    "under no_grad": _under_no_grad,
+}  # fmt: skip
+VIEWS = {
+    "itself": lambda a: a, "view": lambda a: a.view(3), "view(-1)": lambda a: a.view(-1),
+    "reshape": lambda a: a.reshape(3), "view_as": lambda a: a.view_as(jtorch.ones(3)),
+    "reshape_as": lambda a: a.reshape_as(jtorch.ones(3)), "unflatten": lambda a: a.unflatten(0, (3, 1)),
+    "ravel": lambda a: a.ravel(), "flatten": lambda a: a.flatten(), "squeeze": lambda a: a.squeeze(),
+    "unsqueeze": lambda a: a[None], "[:]": lambda a: a[:], "[0]": lambda a: a[0],
+    "view of a view": lambda a: a.view(1, 3)[0], "diagonal": lambda a: a.view(3, 1).diagonal(),
+    "transpose": lambda a: a[None].transpose(0, 1), "narrow": lambda a: a.narrow(0, 0, 2),
+}  # fmt: skip
+
+
+def place(tensor):
+    """All that a refused call must leave as it was."""
+    return (
+        tensor.tolist(), tensor._version, tensor._node, tensor._index, tensor.requires_grad, tensor.is_leaf,
+    )  # fmt: skip
+
+
+@each("view", VIEWS.values(), ids=[*VIEWS])
+@each("make", OUTER.values(), ids=[*OUTER])
+def test_what_requires_grad_written_through_a_view_is_refused(make, view):
+    """Its graph would end with the recording; the tensor is as before then, and eager mode writes it."""
+    x = jtorch.ones(3, requires_grad=True)
+    state = types.SimpleNamespace(a=make())
+
+    def function(x):
+        view(state.a).mul_(x.sum())
+        return (state.a * 2).sum()
+
+    before = place(state.a)
+    try:
+        function(x)
+    except RuntimeError as error:
+        with pytest.raises(type(error)):
+            jtorch.compile(function)(x)
+        return
+    graph, state.a = state.a.requires_grad, make()
+    if graph:
+        with pytest.raises(CompileError, match=r"requires grad into a tensor|more than views|is a view"):
+            jtorch.compile(function)(x)
+        assert place(state.a) == before
+        assert function(x).requires_grad
+    else:  # written to an alias that has a graph of its own
+        assert not jtorch.compile(function)(x).requires_grad
+
+
+class Own(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, state):
+        return state.b
+
+    @staticmethod
+    def backward(ctx, g):
+        return g[:3], None
+
+
+class Seen(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view(-1)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.view(3, 3)
+
+
+def _view_kept(s, x):
+    view = s.b.view(-1)[1:]
+    s.b[:3].add_(x)
+    return view
+
+
+def _row(s, x):
+    row = s.b[0]
+    s.b[:3].add_(x)
+    s.kept = row
+    return row.sum()
+
+
+def _detached(s, x):
+    s.w.detach_()
+    s.b[:3].add_(x)
+    return s.w.sum()
+
+
+def _switched_off(s, x):
+    s.w.requires_grad_(False)
+    s.b[:3].add_(x)
+    return s.w.sum()
+
+
+REFUSED = {
+    "view that is returned": _view_kept,
+    "view that is kept": _row,
+    "through a view": lambda s, x: s.b[1:].add_(x).sum(),
+    "through a view from outside": lambda s, x: s.v.add_(x).sum(),
+    "custom Function": lambda s, x: Dirty.apply(s.b[:3], x).sum(),
+    "Function that gives it as its own": lambda s, x: Own.apply(x, s).sum(),
+    "detach_": _detached,
+    "requires_grad_": _switched_off,
+}
+
+
+@each("function", REFUSED.values(), ids=[*REFUSED])
+@each("first", [True, False], ids=["second call", "first call"])
+def test_a_refused_call_leaves_nothing_behind(function, first):
+    """Nor does a tensor of the recording that the error keeps alive get in the way of eager mode."""
+
+    def made():
+        b = jtorch.ones(4, 3)
+        s = types.SimpleNamespace(b=b, v=b[1:], w=jtorch.ones(3, requires_grad=True))
+        s.leaf, s.seen = b[2:].requires_grad_(), Seen.apply(b[:3])
+        return s
+
+    def places(s):
+        return {name: place(t) for name, t in vars(s).items()}
+
+    x, plain = jtorch.ones(3, 3, requires_grad=True), jtorch.ones(3, 3)
+    s, other = made(), made()
+    compiled = jtorch.compile(lambda s, x: function(s, x))
+    if first and function not in (_row, _detached, _switched_off):  # these change what the second finds
+        for call, state in ((compiled, s), (function, other)):
+            call(state, plain)
+    before = places(s)
+    with pytest.raises(CompileError) as kept:
+        compiled(s, x)
+    assert places(s) == before
+    expected, found = function(other, x), function(s, x)
+    assert found.tolist() == expected.tolist()
+    assert {k: (*v[:2], *v[3:]) for k, v in places(s).items()} == {
+        k: (*v[:2], *v[3:]) for k, v in places(other).items()
+    }
+    assert found.requires_grad == expected.requires_grad
+    if found.requires_grad:
+        (gradient,) = jtorch.autograd.grad(found.sum(), x)
+        assert gradient.tolist() == jtorch.autograd.grad(expected.sum(), x)[0].tolist()
+    assert kept.value

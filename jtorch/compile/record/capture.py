@@ -323,7 +323,7 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
     problems: list[str] = []
     with ExitStack() as last:  # the first comes last
         last.callback(_fill_caches, tracer, observer)
-        last.callback(_undo_graphs, tracer, problems)
+        last.callback(_check_graphs, tracer, observer, problems)
         last.callback(_undo_versions, tracer)
         last.callback(observer.effects.undo)
         last.push(functools.partial(_undo_noted, observer))  # which was noted with these effects in it
@@ -513,15 +513,26 @@ def _undo_versions(tracer: Tracer) -> None:
         cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
 
 
-def _undo_graphs(tracer: Tracer, problems: list[str]) -> None:
-    for entry in tracer.arrays.values():
-        for tensor, node, index in reversed(entry.holders):
-            if tensor._node is not node:
-                tensor._node, tensor._index, tensor._requires_grad = node, index, node is not None
-                problems.append(
-                    f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
-                    "graph would end with the recording. Write its .detach(), or return it."
-                )
+def _check_graphs(tracer: Tracer, observer: Observer, problems: list[str]) -> None:
+    """Note that the function moves tensors from outside on the tape; the journal puts them back."""
+    if observer.journal.owners(watch.WRITTEN):
+        problems.append(
+            f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
+            "graph would end with the recording. Write its .detach(), or return it."
+        )
+    given = observer.journal.owners(watch.GIVEN)
+    if given and any(id(t) in tracer.places or _is_read(observer, t) for t in given):
+        problems.append(
+            f"forward of a custom Function in '{tracer.name}' returns a tensor from outside that is not "
+            "among its inputs, whose graph would end with the recording. Return its .clone()."
+        )
+
+
+def _is_read(observer: Observer, tensor: Tensor) -> bool:
+    """Whether the function has found ``tensor`` outside: others over such memory it has made itself."""
+    modules = [*observer.relied.met.values(), *observer.relied.handed.values()]
+    held = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values())]
+    return any(value is tensor for value in (*(r.value for r in observer.reads.values()), *held))
 
 
 def _check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[Any], name: str) -> None:

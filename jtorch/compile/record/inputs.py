@@ -32,7 +32,6 @@ class ArrayInput(Input):
         self.argument: int | None = None  # its place among the tensor arguments, None for a captured one
         self.written = False
         self.cells: dict[int, Any] = {}  # version cells of the tensors that were written through
-        self.holders: list[tuple[Any, Any, int]] = []  # those tensors, and the places they had on the tape
         self.overlaps: list[ArrayInput] = []
 
 

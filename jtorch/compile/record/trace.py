@@ -62,7 +62,6 @@ from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.core.strides import is_crowded
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.views import living
 from jtorch.ops.slicing import OVERLAPPING
 
 _UNSQUEEZE, _PERMUTE = BY_NAME["unsqueeze"], BY_NAME["permute"]
@@ -365,10 +364,6 @@ class Tracer(Evaluator):
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
             self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
-            # the write may move all of them on the tape
-            for held in (tensor, tensor._base, *living(tensor if tensor._base is None else tensor._base)):
-                if held is not None and held._data.__class__ is np.ndarray:
-                    storage.source.holders.append((held, held._node, held._index))
         atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
         if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
             raise AssertionError(f"written value {atom} does not fit {sym.shape}")
@@ -568,6 +563,9 @@ class Tracer(Evaluator):
     def _check_stranger(self, tensor: Any) -> None:
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
+
+    def knows(self, value: Any) -> bool:
+        return isinstance(value, Sym) and value.tracer is self
 
     def window(self, value: Any) -> tuple[Any, int]:
         sym = self.lift(value)
