@@ -47,6 +47,7 @@ VIEWS = {  # a view, or a copy, exactly where PyTorch makes one
     "rot90 back": (lambda L, x: x.rot90(-1, [1, 2]), [CUBE]),
     "rot90 nothing": (lambda L, x: x.rot90(4), [CUBE]),
     "movedim": (lambda L, x: L.movedim(x, 0, -1), [CUBE]),
+    "movedim of a number": (lambda L, x: L.movedim(x[0, 0, 0], 0, -1), [CUBE]),
     "movedim many": (lambda L, x: x.movedim((0, 1), (2, 0)), [CUBE]),
     "moveaxis": (lambda L, x: L.moveaxis(x, -1, 0), [CUBE]),
     "swapaxes": (lambda L, x: x.swapaxes(0, 1), [CUBE]),

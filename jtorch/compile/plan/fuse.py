@@ -120,6 +120,8 @@ class Fuser:
         self.group_of: dict[Eqn, Group] = {}
         self.groups: dict[Group, None] = {}
         self.users: dict[Var, set[Eqn]] = {}  # grouped equations that read a variable
+        numbers = [v for v in self.outputs if (made := self.reader.find(v)) is not None and is_repeated(made)]
+        self.kept = self.outputs | self.reader.behind_numbers(numbers)  # kernels that store a number read it
 
     def run(self) -> None:
         eqns = [e for e in self.graph.eqns if not is_alias(e) and not is_repeated(e)]
@@ -217,7 +219,7 @@ class Fuser:
     def needed_outside(self, eqns: set[Eqn]) -> set[Var]:
         """The results of ``eqns`` that others need."""
         made = {v for e in eqns for v in e.outputs}
-        return {v for v in made if v in self.outputs or not self.users.get(v, set()) <= eqns}
+        return {v for v in made if v in self.kept or not self.users.get(v, set()) <= eqns}
 
     def leads_to(self, a: Group, b: Group, skip_direct: bool) -> bool:
         """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``."""

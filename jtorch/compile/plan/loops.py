@@ -286,6 +286,8 @@ class _Builder:
                 if var in self.fused.stored:
                     stores.append(self._store(var, value))
         g = self.group
+        if scatters and stores:  # which its kernel would not write
+            raise AssertionError(f"a scattering kernel is to store {stores[0].var}")
         reduced = tuple(sorted(self.reduced)) if g.style != Style.SCATTER else ()
         nest = Nest(
             g.domain, reduced, g.style, tuple(reductions), tuple(stores), tuple(scatters), tuple(g.eqns)

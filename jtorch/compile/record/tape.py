@@ -105,8 +105,10 @@ def differentiate_whole(tracer: Tracer, outs: list[Any], results: Sequence[Any])
         if isinstance(error, CompileError) or not any(told in str(error) for told in _BROKEN):
             raise
     for k in alive:
+        start = len(tracer.eqns)
         try:
-            _differentiate(tracer, [outs[k]])
+            _, cotangents, _ = _differentiate(tracer, [outs[k]])
+            tracer.eqns[start:] = _without(cotangents, tracer.eqns[start:])
         except RuntimeError as error:
             results[k].requires_grad, results[k].broken = False, str(error)
     whole = [outs[k] for k in alive if results[k].requires_grad]
@@ -146,8 +148,8 @@ def _differentiate(
 
 
 def _without(cotangents: list[Var], eqns: list[Eqn]) -> list[Eqn]:
-    """What a pass that came to nothing leaves: no graph has its ``cotangents`` among its inputs. The rest,
-    views of outside tensors that it read, may be in use."""
+    """What a pass that came to nothing, or was a trial, leaves: no graph has its ``cotangents`` among its
+    inputs. The rest, views of outside tensors that it read, may be in use."""
     gone: set[Any] = set(cotangents)
     kept = []
     for eqn in eqns:

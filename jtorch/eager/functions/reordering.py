@@ -36,7 +36,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     order = [k for k in range(n) if k not in old]
     for place, axis in sorted(zip(new, old, strict=True)):
         order.insert(place, axis)
-    return APPLY["permute"](input, axes=tuple(order))
+    return APPLY["permute"](input, axes=tuple(order[:n]))  # without dims there are 0 and -1 all the same
 
 
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:

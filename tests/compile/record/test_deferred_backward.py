@@ -424,3 +424,24 @@ def test_inside_all_of_it_may_be_done():
         state.n = 0
         found.append([f(jtorch.ones(3) * k).tolist() for k in range(4)])
     assert found[0] == found[1]
+
+
+def test_a_recording_whose_way_back_fails_for_some_results_is_confirmed():
+    """A module's mode moves in between: what trying the ways back recorded is no part of the program."""
+    layer = jtorch.nn.LayerNorm(3)
+
+    @jtorch.compile(mode="interpret")
+    def step(x):
+        y = layer(x)
+        z = jtorch.nn.functional.logsigmoid(y)
+        y[-1].add_(0.5)
+        return z, y
+
+    x = jtorch.ones(3, 3, requires_grad=True)
+    step(x)
+    for train in (False, True):
+        layer.train(train)
+        z, y = step(x)
+        y.sum().backward()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.sum().backward()

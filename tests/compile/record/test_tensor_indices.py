@@ -138,3 +138,35 @@ def test_what_only_a_view_would_see_is_refused(f):
 def test_beside_arrays_apart():
     with pytest.raises(jtorch.errors.CompileError, match="index in two steps"):
         jtorch.compile(lambda w, i: w[None][i, :, [0, 1]])(base(), T(0))
+
+
+def the_loss_alone(x, i):
+    loss = x[i].double().sin().sum()
+    loss.backward()
+    return loss.detach()
+
+
+def the_loss_and_more(x, i):
+    picked = x[i[0]]
+    loss = sum((v.double().sin().sum() for v in (x.tanh(), picked, x)), jtorch.zeros(()))
+    loss.backward()
+    return loss.detach(), picked.detach() * 2
+
+
+def two_picks(x, i):
+    first, second = x[i[0]], x[i[-1]]
+    loss = first.exp() * second.cos()
+    loss.backward()
+    return loss.detach(), first.detach().sin(), second.detach() + 1
+
+
+def test_a_number_that_is_picked_and_goes_back_is_there_for_others(unjitted):
+    """What spreads its gradient over ``x`` stores nothing else: a step before stores the picked number."""
+    cases = ((the_loss_alone, jtorch.tensor(1)), (the_loss_and_more, jtorch.tensor([2, 0])),
+             (two_picks, jtorch.tensor([0, 1])))  # fmt: skip
+    for function, i in cases:
+        compiled = jtorch.compile(function)
+        for k in (0, 1):
+            x, y = (jtorch.tensor([0.3, 0.5, -0.7]).add_(k).requires_grad_() for _ in range(2))
+            assert repr(compiled(y, i)) == repr(function(x, i)), function.__name__
+            assert jtorch.allclose(y.grad, x.grad, rtol=1e-6), function.__name__
