@@ -35,7 +35,7 @@ _GIVEN = {
         "feature_alpha_dropout", "feature_alpha_dropout_", "fill_", "fix_", "frac_", "get_device",
         "grid_sampler", "group_norm", "gru_cell", "hinge_embedding_loss", "index_put_", "instance_norm",
         "is_conj", "ldexp_", "lstm_cell", "margin_ranking_loss", "negative_", "norm_except_dim",
-        "poisson_nll_loss", "renorm", "resize_as_", "rnn_relu_cell", "rnn_tanh_cell", "square_",
+        "poisson_nll_loss", "resize_as_", "rnn_relu_cell", "rnn_tanh_cell", "square_",
         "triplet_margin_loss", "zero_",
     ),
     "jtorch.nn.functional": (

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.eager.binding import accepting
-from jtorch.eager.sixteen_bits import widened
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
 
@@ -24,13 +23,19 @@ _PADDING = ("zeros", "border", "reflection")
 # -- dropout -------------------------------------------------------------------------------------------------
 
 
+def _probability(p: float) -> float:
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+    return p
+
+
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """``nn.functional.dropout``; all arguments are needed."""
-    return F.dropout(input, p, train)
+    return F.dropout(input, _probability(p), train)
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    return F.dropout(input, p, train, True)
+    return F.dropout(input, _probability(p), train, True)
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
@@ -175,15 +180,6 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 
 
 @accepting
-def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Each slice along ``dim`` whose ``p``-norm is above ``maxnorm`` shortened to it."""
-    if input.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
-    others = tuple(k for k in range(input.ndim) if k != dim % input.ndim)
-    norms = widened(input).norm(p, others, True)
-    return input * (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0).to(input.dtype)
-
-
 # -- one step of a recurrent layer ---------------------------------------------------------------------------
 
 

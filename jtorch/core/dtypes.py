@@ -143,6 +143,13 @@ def promote(
     return result
 
 
+def promoted_by_numpy(dtypes: list[np.dtype]) -> np.dtype:
+    """NumPy's result type where it has one; of bfloat16, which it lacks, PyTorch's."""
+    if any(d.kind == "V" for d in dtypes):
+        return promote((d, 1) for d in dtypes)
+    return np.dtype(np.result_type(*dtypes))
+
+
 def _prefer(strong: np.dtype | None, weak: np.dtype | None) -> np.dtype | None:
     if strong is None or weak is None:
         return weak if strong is None else strong

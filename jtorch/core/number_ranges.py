@@ -14,7 +14,13 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 
-_C_NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "int32": "int"}
+_C_NAMES = {
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+}
 _LIMITS: dict[np.dtype, Any] = {
     d.numpy: float(ml_dtypes.finfo(d.numpy).max) for d in (dt.float16, dt.bfloat16, dt.float32)
 }
@@ -45,7 +51,7 @@ def check_number(value: Any, dtype: np.dtype) -> None:
     -1e9 would be -inf in float16. Infinities are numbers of floats alone; a negative integer wraps around in
     an unsigned dtype."""
     if not fits(value, dtype):
-        raise RuntimeError(f"value cannot be converted to type {_c_name(dtype)} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
 
 
 def fits(value: Any, dtype: np.dtype) -> bool:
@@ -71,7 +77,7 @@ def _least(limit: Any, kind: str, value: Any) -> Any:
     return -limit - 1 if kind == "i" else -limit
 
 
-def _c_name(dtype: np.dtype) -> str:
+def c_name(dtype: np.dtype) -> str:
     return _C_NAMES.get(dtype.name, f"{dtype.name}_t")
 
 
@@ -80,12 +86,40 @@ def check_factor(value: Any, dtype: np.dtype) -> None:
     check_number(value, _FLOAT32 if dtype.kind in "fV" and dtype.itemsize == 2 else dtype)
 
 
+def rounded_number(value: float, dtype: np.dtype) -> float:
+    """``value`` as a number that takes part in what is computed in ``dtype``, or in float32 for 16 bits:
+    infinite where it is beyond."""
+    if dtype.itemsize >= 8 or abs(value) <= _LIMITS[_FLOAT32]:
+        return value
+    return math.copysign(math.inf, value) if value == value else value
+
+
 def element(value: Any, dtype: np.dtype) -> Any:
     """``value``, a number, as NumPy takes it for an element of ``dtype``. Raises as ``check_number`` does."""
     check_number(value, dtype)
     if dtype.kind == "u" and value.__class__ is int and value < 0:
         return value + 2 ** (8 * dtype.itemsize)
     return value
+
+
+def check_parameters(tensor: Any, *numbers: Any) -> None:
+    """The same for numbers that a formula of floats is computed with."""
+    for value in numbers:
+        if not (value.__class__ in PLAIN and -128 <= value <= 127):
+            dtype = tensor.dtype.numpy
+            if dtype.kind in "fV":
+                _check_real(value, dtype)
+                check_factor(value, dtype)
+
+
+def _check_real(value: Any, dtype: np.dtype) -> None:
+    if number_type(value) is complex:
+        raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
+
+
+def largest(dtype: np.dtype) -> float:
+    """The largest finite number of a dtype of floats."""
+    return _LIMITS.get(dtype, float(np.finfo(np.float64).max))
 
 
 def check_scalar(value: Any, dtype: np.dtype) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
-from jtorch.core.number_ranges import is_number
+from jtorch.core.number_ranges import PLAIN, is_number, rounded_number
 from jtorch.eager.public import Tensor, has_elements
 
 
@@ -24,8 +24,15 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     tensors = [v for v in values if isinstance(v, Tensor)]
     floats = [t.dtype for t in tensors if t.is_floating_point()]
     dtype = floats[0] if floats else jtorch.get_default_dtype()
-    made = [v if isinstance(v, Tensor) else jtorch.full((), v, dtype=dtype) for v in values]
+    made = [v if isinstance(v, Tensor) else _of_number(v, dtype) for v in values]
     return tuple(jtorch.broadcast_tensors(*made))
+
+
+def _of_number(value: Any, dtype: Any) -> Tensor:
+    """One beyond the dtype is infinite there, as for ``tensor``."""
+    if value.__class__ in PLAIN:
+        value = rounded_number(float(value), dtype.numpy)
+    return jtorch.full((), value, dtype=dtype)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

@@ -76,7 +76,8 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
     if not all(of_tensors) and len(tensors) > 1:
         pairs = list(zip(values, of_tensors, strict=True))[skip:]
-        tensors = [(v.dtype, v.ndim if known else 1) for v, known in pairs if hasattr(v, "dtype")]
+        if any(not known and hasattr(v, "dtype") for v, known in pairs):
+            tensors = [(_beside_array(op, [d for d, _ in tensors]), 1)]
     numbers: list[Any] = [v for v in values[skip:] if isinstance(v, (bool, int, float, complex))]
     numbers += [v.as_runtime_scalar for v in values[skip:] if hasattr(v, "as_runtime_scalar")]
     if not tensors and not numbers:
@@ -96,6 +97,13 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     if op.dtype == "floating" and target.kind in "biu":
         raise RuntimeError(messages.not_floating(op, target))
     return (*values[:skip], *(_cast(op, context, v, target) for v in values[skip:]))
+
+
+def _beside_array(op: Op, dtypes: list[np.dtype]) -> np.dtype:
+    """The dtype of a tensor's arithmetic with NumPy's arrays, which is NumPy's: float64 for int64 beside
+    float32."""
+    target = dt.promoted_by_numpy(dtypes)
+    return _FLOAT64 if op.dtype == "float" and target.kind in "biu" else target
 
 
 def _cast(op: Op, context: Any, value: Any, target: np.dtype) -> Any:
@@ -130,7 +138,7 @@ def shares_memory(value: Any, out: Any) -> bool:
 
 UNCHANGED = [0]  # the version cell of a number: it never changes
 _CAST = BY_NAME["cast"]
-_INT64 = np.dtype(np.int64)
+_INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 NAMESPACE = {
     "__name__": __name__,  # what warning filters go by
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core.number_ranges import c_name, largest
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import MANTISSA, check_deviation, draw, float_target, integers, successes
 from jtorch.eager.messages import long_name
@@ -26,9 +27,19 @@ def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float
     """
     low, high = _from_to("uniform_", bounds, named, 0.0, 1.0)
     target = float_target(self.dtype, "check_uniform_bounds")
+    limit = largest(target)
+    for name, bound in (("from", low), ("to", high)):
+        if not -limit <= bound <= limit:
+            raise RuntimeError(f"{name} is out of bounds for {c_name(target)}")
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}"
+        )
+    if not high - low <= limit:
+        kind = long_name(target)
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{kind}>::max(), but found to={high:g} and "
+            f"from={low:g} which result in to-from to exceed the limit"
         )
     return self.copy_(draw("uniform", tuple(self.shape), generator, target) * (high - low) + low)
 

@@ -252,18 +252,26 @@ _OPERATORS: dict[Any, Callable] = {
 
 
 def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-    """An operator between an array and a tensor is the tensor's, tape and promotion included.
+    """An operator between an array and a tensor is the tensor's, tape included; the dtype is NumPy's.
 
     Any other of NumPy's functions would compute on the bare elements and lose the tape: it is a TypeError.
     """
     if method == "__call__" and not options and ufunc in _OPERATORS:
-        return _OPERATORS[ufunc](*(_operand(value) for value in inputs))
+        return _OPERATORS[ufunc](*_of_one_dtype(inputs, [_operand(value) for value in inputs]))
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     raise TypeError(
         f"np.{name} on a Tensor: NumPy would compute on its elements and gradients would be lost. Use "
         "jtorch's own "
         f"function of that kind, or np.{name}(tensor.detach().numpy()) for an array that has no gradient."
     )
+
+
+def _of_one_dtype(inputs: tuple, operands: list[Any]) -> list[Any]:
+    """``operands`` in the dtype that NumPy computes in, if there is an array among ``inputs``."""
+    if not any(isinstance(value, np.ndarray) for value in inputs):
+        return operands
+    target = dt.of(dt.promoted_by_numpy([t._data.dtype for t in operands if isinstance(t, Tensor)]))
+    return [t.to(target) if isinstance(t, Tensor) else t for t in operands]
 
 
 def _operand(value: Any) -> Any:

@@ -38,7 +38,8 @@ def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str
     To the common dtype, or of ``op.like_first`` to that of the first argument, where a layer's parameters are
     wider, and its other outputs (the statistics of a batch) stay wide.
     """
-    arguments = tuple(wrap(v) if isinstance(v, np.ndarray) else v for v in arguments)
+    if any(isinstance(v, np.ndarray) for v in arguments):
+        arguments = _with_arrays(op, arguments)
     tensors = [t for t in arguments if isinstance(t, Tensor)]
     target = dt.promote((t._data.dtype, t._data.ndim) for t in tensors[: 1 if op.like_first else None])
     if target in HALVES and not op.like_first:
@@ -54,6 +55,16 @@ def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str
     if not isinstance(out, tuple):
         return rounded(out, target)
     return tuple(t if op.like_first and k else rounded(t, target) for k, t in enumerate(out))
+
+
+def _with_arrays(op: Op, arguments: tuple) -> tuple:
+    """The arguments with NumPy's arrays as tensors: operands are all of the dtype that NumPy computes in."""
+    tensors = tuple(wrap(v) if isinstance(v, np.ndarray) else v for v in arguments)
+    if op.kind is not Kind.ELEMENTWISE:
+        return tensors
+    dtypes = [t._data.dtype for t in tensors if isinstance(t, Tensor)]
+    target = dt.of(dt.promoted_by_numpy(dtypes))
+    return tuple(t.to(target) if isinstance(t, Tensor) else t for t in tensors)
 
 
 def in_float32(function: Callable, *arguments: Any, **options: Any) -> Tensor:

@@ -66,14 +66,14 @@ def _overwrite(target: Tensor, values: Tensor) -> Tensor:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform on [a, b)."""
-    values: Any = rand(*tensor.shape, dtype=tensor.dtype, generator=generator)
-    return _overwrite(tensor, values * (b - a) + a)
+    with no_grad():
+        return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal with the given mean and standard deviation."""
-    values: Any = randn(*tensor.shape, dtype=tensor.dtype, generator=generator)
-    return _overwrite(tensor, values * std + mean)
+    with no_grad():
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.core.number_ranges import is_number
+from jtorch.core.number_ranges import check_parameters, is_number
 from jtorch.core.op import composite
 from jtorch.ops import axes as ax
 
@@ -76,6 +76,7 @@ def _(xp, g, x, slope):
 
 @leaky_relu.face
 def _(input, negative_slope=0.01):
+    check_parameters(input, negative_slope)
     return (input, negative_slope), {}
 
 
@@ -92,6 +93,7 @@ def _(xp, g, x, alpha):
 
 @elu.face
 def _(input, alpha=1.0):
+    check_parameters(input, alpha)
     return (input, alpha), {}
 
 
@@ -110,6 +112,7 @@ def _(xp, g, x, beta, threshold):
 
 @softplus.face
 def _(input, beta=1.0, threshold=20.0):
+    check_parameters(input, beta, threshold)
     return (input, beta, threshold), {}
 
 
@@ -158,6 +161,7 @@ def _(xp, g, x, alpha):
 def _(input, alpha=1.0):
     if is_number(alpha) and alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    check_parameters(input, alpha)
     return (input, alpha), {}
 
 

@@ -25,6 +25,13 @@ def one(dim: int, ndim: int) -> int:
     return dim + bound if dim < 0 else dim
 
 
+def flag(keepdim: Any) -> bool:
+    """``keepdim``, or PyTorch's TypeError for what is no bool."""
+    if keepdim is not True and keepdim is not False:
+        raise TypeError(f"argument 'keepdim' must be bool, not {type(keepdim).__name__}")
+    return keepdim
+
+
 ALL = tuple(tuple(range(n)) for n in range(65))  # NumPy's arrays have at most 64 axes
 
 

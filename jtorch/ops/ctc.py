@@ -109,7 +109,7 @@ def ctc_losses(xp, log_probs, targets, input_lengths, target_lengths, *, blank):
     lattice = _Lattice(xp, log_probs, targets, input_lengths, target_lengths, blank)
     losses = -_likelihood(xp, lattice, lattice.alphas()[-1])
     losses = xp.where(xp.gt(losses, -0.5 * _NEVER), math.inf, losses)
-    without_input = xp.where(xp.eq(target_lengths, 0), 0.0 * losses, losses)
+    without_input = xp.where(xp.eq(target_lengths, 0), 0.0 * losses, math.inf)
     losses = xp.where(xp.eq(input_lengths, 0), without_input, losses)
     too_long = xp.logical_or(
         xp.gt(input_lengths, log_probs.shape[0]), xp.gt(target_lengths, targets.shape[1])

@@ -42,9 +42,11 @@ def binomial_quantile(xp, u, count, prob):
 
 
 @composite(differentiable=False, public=None)
-def all_shares(xp, x):
-    """Whether all elements are in [0, 1]: a bool without axes."""
-    inside = xp.logical_and(xp.ge(x, 0.0), xp.le(x, 1.0))
+def all_shares(xp, x, y):
+    """Whether all elements of both are in [0, 1]: a bool without axes."""
+    inside = xp.logical_and(
+        xp.logical_and(xp.ge(x, 0.0), xp.le(x, 1.0)), xp.logical_and(xp.ge(y, 0.0), xp.le(y, 1.0))
+    )
     return xp.all(inside, axis=tuple(range(len(x.shape))), keepdims=False)
 
 

@@ -63,8 +63,9 @@ def _(xp, g):
 
 
 def _root(xp, x, y):
-    """Beside the number 0.5 or -0.5 a power is a root, as in PyTorch: NaN for -inf, where C's pow has inf."""
-    if is_number(x) or not is_number(y):
+    """Beside the number 0.5 or -0.5 a power is a root, as in PyTorch: NaN for -inf, where C's pow has inf.
+    Not in float16, where PyTorch, too, leaves it to pow."""
+    if is_number(x) or not is_number(y) or x.dtype.name == "float16":
         return None
     if y == 0.5:
         return xp.sqrt(x)

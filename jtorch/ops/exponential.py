@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from jtorch.core.number_ranges import check_number
 from jtorch.core.op import composite, elementwise
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
@@ -98,21 +99,26 @@ def _(xp, g, out):
 @composite(dtype="float", in_place=True)
 def logit(xp, x, *, eps):
     """log(x / (1 - x)), with x limited to [eps, 1 - eps] unless ``eps`` is None."""
-    if eps is not None:
-        x = xp.minimum(xp.maximum(x, eps), 1.0 - eps)
+    if eps is not None and eps >= 0:  # not of NaN, either
+        high = 1.0 - eps  # which may be the lower one: then it holds for what is above it alone
+        x = xp.where(xp.lt(x, eps), eps, xp.where(xp.gt(x, high), high, x))
     return xp.log(x / (1.0 - x))
 
 
 @logit.vjp
 def _(xp, g, x, eps):
-    low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
-    inside = xp.logical_and(xp.ge(x, low), xp.le(x, 1.0 - low))
-    return xp.where(inside, g / (x * (1.0 - x)), outside)
+    low, outside = (eps, 0.0) if eps is not None and eps >= 0 else (0.0, math.nan)
+    beyond = xp.logical_or(xp.lt(x, low), xp.gt(x, 1.0 - low))
+    return xp.where(beyond, outside, g / (x * (1.0 - x)))
 
 
 @logit.face
 def _(input, eps=None):
-    return (input,), {"eps": eps.item() if hasattr(eps, "item") else eps}
+    eps = eps.item() if hasattr(eps, "item") else eps
+    dtype = input.dtype.numpy
+    if eps is not None and dtype.kind in "fV":
+        check_number(eps, dtype)
+    return (input,), {"eps": eps}
 
 
 @composite(dtype="float", tensors_only=True)

@@ -154,7 +154,18 @@ def slogdet(xp, x):
 
 @slogdet.vjp
 def _(xp, g, x):
-    return _column(xp, g[1]) * swap(xp, xp.inv(x))  # the sign is constant
+    return _column(xp, g[1]) * xp.inv_transposed(x)  # the sign is constant
+
+
+@opaque(shape=lambda x: x, public=None)
+def inv_transposed(xp, x):
+    """The inverse of the transposed matrix; of a singular one what dividing by zero makes of it."""
+    return xp.inv_transposed(x)
+
+
+@inv_transposed.vjp
+def _(xp, g, out):
+    return -xp.matmul(xp.matmul(out, swap(xp, g)), out)
 
 
 @opaque(shape=lambda x: x, public=None, grad_name="LinalgMatrixExpBackward0")

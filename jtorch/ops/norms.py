@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from jtorch.core.number_ranges import rounded_number
 from jtorch.core.op import composite
 from jtorch.ops.linear_algebra import dtype_of
 from jtorch.ops.reduction import restore
@@ -24,7 +25,9 @@ def vector_norm(xp, x, *, order, axis, keepdims):
         return xp.sum(size, **facts)
     if math.isinf(order):
         return xp.max(size, **facts) if order > 0 else xp.min(size, **facts)
-    return xp.pow(xp.sum(xp.pow(size, order), **facts), 1.0 / order)
+    # the order is a number of the dtype: where it is infinite there, its root is a power of 0, as in PyTorch
+    root = 0.0 if math.isinf(rounded_number(order, dtype_of(x))) else 1.0 / order
+    return xp.pow(xp.sum(xp.pow(size, order), **facts), root)
 
 
 @vector_norm.vjp

@@ -20,7 +20,7 @@ def restore(xp, g, shape, axis, keepdims):
 
 
 def _axis_face(input, dim=None, keepdim=False):
-    return (input,), {"axis": ax.many(dim, input.ndim), "keepdims": keepdim}
+    return (input,), {"axis": ax.many(dim, input.ndim), "keepdims": ax.flag(keepdim)}
 
 
 @reduction(combine="add", identity=0, dtype="sum")
@@ -33,11 +33,13 @@ def _(xp, g, x_shape, axis, keepdims):
     return restore(xp, g, x_shape, axis, keepdims)
 
 
-@sum.lean_face(usual=("dim is None and dtype is None", "input, ALL_AXES[input._data.ndim], keepdim"))
+@sum.lean_face(
+    usual=("dim is None and dtype is None and keepdim is False", "input, ALL_AXES[input._data.ndim], keepdim")
+)
 def _(input, dim=None, keepdim=False, *, dtype=None):
     if dtype is not None:
         input = input.to(dtype)
-    return input, ax.many(dim, input.ndim), keepdim
+    return input, ax.many(dim, input.ndim), ax.flag(keepdim)
 
 
 @reduction(combine="mul", identity=1, dtype="sum")

@@ -56,8 +56,9 @@ def nan_to_num(xp, x, *, nan, posinf, neginf):
     """x with numbers in place of NaN and the infinities."""
     if x.dtype.kind != "f":
         return xp.clone(x)
-    x = xp.where(xp.isnan(x), nan, x)
-    return xp.where(xp.gt(x, _LARGEST[x.dtype]), posinf, xp.where(xp.lt(x, -_LARGEST[x.dtype]), neginf, x))
+    # what takes the place of NaN may itself be infinite in this dtype
+    limited = xp.where(xp.lt(x, -_LARGEST[x.dtype]), neginf, xp.where(xp.isnan(x), nan, x))
+    return xp.where(xp.gt(x, _LARGEST[x.dtype]), posinf, limited)
 
 
 @nan_to_num.vjp

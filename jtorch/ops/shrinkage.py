@@ -5,7 +5,8 @@ NaN stays NaN where PyTorch keeps it, so the test that fails for NaN picks the b
 
 from __future__ import annotations
 
-from jtorch.core.number_ranges import is_number
+from jtorch.core.dtypes import LONG_NAMES
+from jtorch.core.number_ranges import PLAIN, check_number, is_number, largest
 from jtorch.core.op import composite
 
 
@@ -51,6 +52,8 @@ def _(xp, g, x, bound):
 
 @hardshrink.face
 def _(input, lambd=0.5):
+    if not (lambd.__class__ in PLAIN and -128 <= lambd <= 127):
+        check_number(lambd, input.dtype.numpy)
     return (input, lambd), {}
 
 
@@ -68,8 +71,12 @@ def _(xp, g, x, bound):
 
 @softshrink.face
 def _(input, lambd=0.5):
-    if is_number(lambd) and lambd < 0:
-        raise RuntimeError(f"lambda must be in range [0, inf), but found {lambd:g}")
+    dtype = input.dtype.numpy
+    if is_number(lambd) and dtype.kind in "fV" and not 0 <= lambd <= largest(dtype):
+        raise RuntimeError(
+            f"lambda must be in range [0, {largest(dtype):g}] for input dtype {LONG_NAMES[dtype.name]}, but "
+            f"found {lambd:g}"
+        )
     return (input, lambd), {}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
-from jtorch.core.number_ranges import check_factor, number_type, whole
+from jtorch.core.number_ranges import c_name, check_factor, check_parameters, number_type, whole
 from jtorch.core.op import composite
 
 
@@ -53,10 +53,19 @@ def _(xp, g, x, end, weight, needs):
 
 @lerp.face
 def _(input, end, weight):
+    dtype = input.dtype.numpy
     if not any_floating(input):
         kernel = "tensor" if hasattr(weight, "dtype") else "scalar"
-        name = dt.LONG_NAMES[input.dtype.numpy.name]
-        raise NotImplementedError(f"\"lerp_kernel_{kernel}\" not implemented for '{name}'")
+        raise NotImplementedError(
+            f"\"lerp_kernel_{kernel}\" not implemented for '{dt.LONG_NAMES[dtype.name]}'"
+        )
+    for name, other in (("end", end), ("weight", weight)):
+        # a weight without dims counts as a number
+        if hasattr(other, "ndim") and other.dtype is not input.dtype and (name == "end" or other.ndim):
+            raise RuntimeError(
+                f"expected dtype {c_name(dtype)} for `{name}` but got dtype {c_name(other.dtype.numpy)}"
+            )
+    check_parameters(input, weight)
     return (input, end, weight), {}
 
 

@@ -36,3 +36,36 @@ def test_an_array_of_16_bits():
         found = jtorch.ones(2, dtype=dtype) * array
         assert found.dtype == expected
         assert found.tolist() == [0.5, 1.5]
+
+
+@pytest.mark.filterwarnings("ignore:__array_wrap__:DeprecationWarning")  # of PyTorch
+def test_the_dtype_beside_an_array_is_numpys():
+    torch = pytest.importorskip("torch")
+    kinds = ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
+    arrays = [np.array(2), *(np.array([1, 1, 1], kind) for kind in kinds)]
+    functions = {
+        "*": lambda x, a: x * a, "+": lambda x, a: x + a, "/": lambda x, a: x / a, "//": lambda x, a: x // a,
+        "**": lambda x, a: x**a,
+    }  # fmt: skip
+    failures = []
+    for name in ("uint8", "int8", "int32", "int64", "float16", "float32", "float64"):
+        x = jtorch.ones(3, dtype=getattr(jtorch, name))
+        for array in arrays:
+            for sign, function in functions.items():
+                wanted = function(torch.ones(3, dtype=getattr(torch, name)), array)
+                runs = (
+                    [function, jtorch.compile(function)]
+                    if sign in "*/" and array.dtype.itemsize > 1
+                    else [function]
+                )
+                for found in (run(x, array) for run in runs):
+                    if found.dtype.name != str(wanted.dtype)[6:] or found.tolist() != wanted.tolist():
+                        failures.append(f"{name} {sign} {array!r}: {found}, want {wanted}")
+            if (array * x).dtype is not (x * array).dtype:
+                failures.append(f"{array!r} * {name}: {(array * x).dtype}")
+    assert not failures, "\n".join(failures)
+
+    x = jtorch.ones(3, requires_grad=True)
+    (x * np.array([1, 2, 3])).sum().backward()
+    assert x.grad.dtype is jtorch.float32
+    assert x.grad.tolist() == [1, 2, 3]

@@ -26,6 +26,14 @@ CASES = {
     "lerp of bytes": lambda T, b, u: T.lerp(u, u, 0.5),
     "lerp of bytes by bytes": lambda T, b, u: T.lerp(u, u, u),
     "product in int32": lambda T, b, u: u.prod(dtype=T.int32),
+    "added at places": lambda T, b, u: b.index_add(0, T.tensor([0, 0]), b[:2], alpha=2),
+    "added at places in place": lambda T, b, u: b.index_add_(0, T.tensor([0, 1]), b[:2].clone(), alpha=0.5),
+    "not added at places": lambda T, b, u: b.index_add(0, T.tensor([1, 1]), b[:2], alpha=0),
+    "bytes added at places": lambda T, b, u: u.index_add(0, T.tensor([0, 0]), u[:2], alpha=2.5),
+    "bytes added with what is no byte": lambda T, b, u: u.index_add(0, T.tensor([0, 0]), u[:2], alpha=300),
+    "True added": lambda T, b, u: T.add(b, True, alpha=2),
+    "False added": lambda T, b, u: T.add(b, False, alpha=True),
+    "True added in place": lambda T, b, u: b.add_(True, alpha=True),
     "assigned list": lambda T, b, u: u.__setitem__(0, [1]),
     "assigned array": lambda T, b, u: u.__setitem__(0, np.array([1])),
 }
@@ -44,6 +52,13 @@ def told(function, library):
 def test_the_answer_is_that_of_pytorch(name):
     torch = pytest.importorskip("torch")
     assert told(CASES[name], jtorch) == told(CASES[name], torch)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "added" in name])
+def test_the_answer_of_compiled_code(name):
+    want = told(CASES[name], jtorch)
+    got = told(lambda T, b, u: jtorch.compile(lambda b, u: CASES[name](T, b, u))(b, u), jtorch)
+    assert got == want
 
 
 def test_cross_entropy_of_what_is_no_probability():

@@ -5,11 +5,13 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html#non-linear-activ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import op as op_module
 from jtorch.core.generator import default_generator
+from jtorch.core.number_ranges import check_parameters
 from jtorch.eager.binding import APPLY
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.tensor import Tensor
@@ -50,6 +52,10 @@ def rrelu(
     generator: Any = None,
 ) -> Tensor:
     """x where positive, else x times a random slope while training, the middle slope otherwise."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not -math.inf < bound < math.inf:
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
+    check_parameters(input, lower, upper)
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:

@@ -52,7 +52,10 @@ def _with_factor(function: Callable, first: Any, second: Any, alpha: Any) -> Ten
     """``function(first, alpha second)``; of 16 bits the sum alone is rounded."""
     alpha = _checked(function, first, second, alpha)
     if not any(isinstance(t, Tensor) and t._data.dtype in HALVES for t in (first, second)):
-        return function(first, second * alpha)
+        # of two of Python's bools the product is an int
+        return function(
+            first, second and alpha if alpha.__class__ is second.__class__ is bool else second * alpha
+        )
 
     def apply(first: Any, second: Any) -> Tensor:
         return function(first, second * alpha)

@@ -17,9 +17,9 @@ def isclose(
 ) -> Tensor:
     """Whether |input - other| <= atol + rtol |other|, element by element."""
     _same_dtype(input, other)
-    if rtol < 0 or atol < 0:
-        name, value = ("rtol", rtol) if rtol < 0 else ("atol", atol)
-        raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    if not (rtol >= 0 and atol >= 0):
+        name, value = ("atol", atol) if rtol >= 0 else ("rtol", rtol)
+        raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
     close = APPLY["eq"](input, other)
     if equal_nan and input.is_floating_point():
         both = APPLY["logical_and"](APPLY["isnan"](input), APPLY["isnan"](other))

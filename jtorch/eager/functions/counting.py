@@ -7,6 +7,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#other-operations
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,18 +43,28 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many elements lie in each of ``bins`` equal parts of [min, max], or of their own range."""
     if bins <= 0:
-        raise RuntimeError(f"bins must be > 0, but got {bins}")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if max < min:
-        raise RuntimeError("max must be larger than min")
+        raise RuntimeError("torch.histc: max must be larger than min")
     if not input.is_floating_point():
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{long_name(input._data.dtype)}'")
     x = input.detach().reshape(-1)
     low, high = _range(x, min, max)
+    _check_finite("torch.histc: range of", low, high)
     inside = APPLY["logical_and"](APPLY["ge"](x, low), APPLY["le"](x, high))
     place = ((x - low) * (float(bins) / (high - low))).clamp(0, bins - 1)
     place = APPLY["where"](inside, place, 0).long()
     counts = APPLY["index_add"](inside.to(dt.float64), place, axes=(0,), shape=(bins,))
     return counts.to(input.dtype)
+
+
+def _check_finite(what: str, low: Any, high: Any) -> None:
+    """Raise for a range that is not finite. Of elements this is a branch, also in compiled code."""
+    if isinstance(low, Tensor):
+        if not bool(APPLY["isfinite"](high - low)):
+            raise RuntimeError(f"{what} of the elements is not finite")
+    elif not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"{what} [{low:g}, {high:g}] is not finite")
 
 
 def _range(x: Tensor, min: Any, max: Any, margin: float = 1.0) -> tuple[Any, Any]:
@@ -93,7 +104,13 @@ def _ones(x: Tensor) -> Tensor:
 
 def _edges(x: Tensor, bins: int, range: Any) -> Tensor:
     first, last = range or (0, 0)
+    if first > last:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {first:g} max {last:g} for "
+            "dimension 0"
+        )
     low, high = _range(x, first, last, margin=0.5)
+    _check_finite("torch.histogramdd: dimension 0's range", low, high)
     steps = op_module.CONTEXT.get().xp.iota(shape=(bins + 1,), axis=0, dtype=x.dtype.numpy)
     line = wrap(steps) / bins
     return APPLY["lerp"](line * 0 + low, line * 0 + high, line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.number_ranges import check_parameters
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import vector_norm
 from jtorch.eager.tensor import Tensor
@@ -27,6 +28,9 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
     """
     if not (x1.is_floating_point() or x2.is_floating_point()):
         raise RuntimeError("expected common dtype to be floating point, yet common dtype is Long")
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps:g}")
+    check_parameters(x1, eps)
     axis = ax.one(dim, max(x1.ndim, x2.ndim))
     lacking = max(x1.ndim, x2.ndim)
     x1, x2 = _with_dims(x1, lacking), _with_dims(x2, lacking)

@@ -80,7 +80,12 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     index = as_long(index, "index_select", "Expected dtype int32 or int64 for index")
     try:
         return APPLY["index_select"](input, index, axis=axis)
-    except IndexError:
+    except IndexError as error:
+        if axis == 1:  # where PyTorch has another loop
+            wrong = str(error).split()[1]
+            raise RuntimeError(
+                f"INDICES element is out of DATA bounds, id={wrong} axis_dim={input.shape[1]}"
+            ) from None
         raise IndexError("index out of range in self") from None
 
 

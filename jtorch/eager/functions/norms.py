@@ -28,6 +28,7 @@ def vector_norm(
 ) -> Tensor:
     """The ``ord``-norm over ``dim`` (all dims for None) of the elements as one vector; ``ord`` is any "
     "number."""
+    ax.flag(keepdim)
     x = _floating("linalg.vector_norm", x, dtype)
     x = x.abs() if x.is_complex() else x
     axis = ax.many(dim, x.ndim)

@@ -80,6 +80,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 def _single(input: Tensor, axis: int, index: Tensor, keepdim: bool, name: str) -> Any:
     """The elements at one place along ``axis``, whose length ``index`` has as 1."""
+    ax.flag(keepdim)
     found = _at(input, axis, index, name)
     return found if keepdim or not input.ndim else RESULTS[name](*(t.squeeze(axis) for t in found))
 
@@ -95,6 +96,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 
 def _middle(input: Tensor, dim: int | None, keepdim: bool, name: str) -> Any:
+    ax.flag(keepdim)
     if dim is None:
         if not input.numel():
             return input.sum() / 0.0 if input.is_floating_point() else _lowest(input)
@@ -157,6 +159,7 @@ def nanquantile(
 
 
 def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
+    ax.flag(keepdim)
     if input._data.dtype not in (np.float32, np.float64):
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in _INTERPOLATIONS:

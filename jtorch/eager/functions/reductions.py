@@ -39,7 +39,7 @@ def _extreme(input: Tensor, dim: Any, keepdim: bool, name: str, pairwise: str) -
     if not isinstance(dim, int):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
     axis = ax.many(dim, input.ndim)
-    return RESULTS[name](*APPLY[f"{name}_along"](input, axis=axis, keepdims=keepdim))
+    return RESULTS[name](*APPLY[f"{name}_along"](input, axis=axis, keepdims=ax.flag(keepdim)))
 
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -51,7 +51,8 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     ax.not_empty(input, "aminmax", dim)
     axis = ax.many(dim, input.ndim)
     return RESULTS["aminmax"](
-        APPLY["min"](input, axis=axis, keepdims=keepdim), APPLY["max"](input, axis=axis, keepdims=keepdim)
+        APPLY["min"](input, axis=axis, keepdims=ax.flag(keepdim)),
+        APPLY["max"](input, axis=axis, keepdims=ax.flag(keepdim)),
     )
 
 
@@ -66,7 +67,7 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    found = APPLY[name](input, axis=ax.many(dim, input._data.ndim), keepdims=keepdim)
+    found = APPLY[name](input, axis=ax.many(dim, input._data.ndim), keepdims=ax.flag(keepdim))
     return APPLY["cast"](found, dtype=_BYTE) if input._data.dtype is _BYTE else found
 
 
@@ -97,7 +98,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, 
 
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) without overflow; -inf where all elements are."""
-    return APPLY["logsumexp"](input, axis=ax.many(dim, input.ndim), keepdims=keepdim)
+    return APPLY["logsumexp"](input, axis=ax.many(dim, input.ndim), keepdims=ax.flag(keepdim))
 
 
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.dtypes import int32, int64
+from jtorch.core.number_ranges import c_name, check_number, number_type
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import (
     as_long,
@@ -24,6 +25,7 @@ from jtorch.eager.inplace import in_place_function
 from jtorch.eager.sixteen_bits import in_float32, is_half
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
+from jtorch.ops.indexing import OUT_OF_RANGE
 from jtorch.ops.placing import extreme_of
 
 # -- one place per element ---------------------------------------------------------------------------------
@@ -164,7 +166,26 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
             "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
             f"self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
         )
-    return at_places("index_accumulate", RuntimeError, input, index, source, axis=axis, alpha=alpha)
+    if alpha.__class__ is not int or alpha != 1:
+        alpha = _factor(alpha, input)
+    try:
+        return APPLY["index_accumulate"](input, index, source, axis=axis, alpha=alpha)
+    except IndexError as error:
+        if input.ndim > 1 and axis in (0, input.ndim - 1):  # where PyTorch scatters
+            raise RuntimeError(str(error)) from None
+        raise IndexError(OUT_OF_RANGE) from None
+
+
+def _factor(alpha: Any, input: Tensor) -> Any:
+    """``alpha`` as an element of ``input``: its whole part among integers. Raises what PyTorch raises for a
+    number that is none."""
+    dtype = input._data.dtype
+    if dtype.kind == "b":
+        return bool(alpha)
+    check_number(alpha, dtype)
+    if number_type(alpha) is complex and dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
+    return int(alpha) if number_type(alpha) is float and dtype.kind in "iu" else alpha
 
 
 def _without(tensor: Tensor, axis: int) -> tuple[int, ...]:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.number_ranges import rounded_number
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import vector_norm
+from jtorch.eager.inplace import in_place_function
 from jtorch.eager.messages import check_tensors
+from jtorch.eager.sixteen_bits import widened
 from jtorch.eager.tensor import Tensor
+from jtorch.ops import axes as ax
 
 _DIMENSIONS = "{}(): expected input to have two or fewer dimensions but got an input with {} dimensions"
 
@@ -70,26 +74,42 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if not difference.shape[-1]:
         return difference.sum(-1)
-    return vector_norm(difference, p, -1)
+    return vector_norm(difference, rounded_number(p, difference._data.dtype), -1)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The ``p``-norm between all pairs of rows (N, M), as a vector of N (N - 1) / 2 in the order of pairs."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if not p >= 0:
+        raise RuntimeError("pdist only supports non-negative p values")
     n = input.shape[0]
     after = [input.narrow(0, k + 1, n - k - 1) - input.narrow(0, k, 1) for k in range(n - 1)]
     if not after:
         return input.narrow(0, 0, 0).sum(1)
-    return vector_norm(APPLY["cat"](*after, axis=0), p, 1)
+    return vector_norm(APPLY["cat"](*after, axis=0), rounded_number(p, input._data.dtype), 1)
 
 
-FUNCTIONS: dict[str, Callable] = {f.__name__: f for f in (cov, corrcoef, dist, cdist, pdist)}
-METHODS: dict[str, Callable] = {name: FUNCTIONS[name] for name in ("cov", "corrcoef", "dist")}
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Each slice along ``dim`` whose ``p``-norm is above ``maxnorm`` shortened to it."""
+    if not p > 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    axis = ax.one(dim, input.ndim)
+    if not maxnorm >= 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    norms = vector_norm(widened(input), p, tuple(k for k in range(input.ndim) if k != axis), True)
+    return input * (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0).to(input.dtype)
+
+
+FUNCTIONS: dict[str, Callable] = {f.__name__: f for f in (cov, corrcoef, dist, cdist, pdist, renorm)}
+METHODS: dict[str, Any] = {name: FUNCTIONS[name] for name in ("cov", "corrcoef", "dist", "renorm")}
+METHODS["renorm_"] = in_place_function(renorm)

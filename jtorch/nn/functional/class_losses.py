@@ -36,8 +36,10 @@ def cross_entropy(
     0.1269
     """
     reduction = chosen(reduction, size_average, reduce)
-    if not 0.0 <= label_smoothing <= 1.0:
+    if label_smoothing > 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if not label_smoothing > 0.0:  # also a negative one and NaN, as in PyTorch
+        label_smoothing = 0.0
     _check_weight(input, weight)
     if target.is_floating_point() and tuple(target.shape) == tuple(input.shape):
         if ignore_index >= 0:

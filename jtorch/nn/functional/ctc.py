@@ -9,8 +9,10 @@ import math
 from typing import Any
 
 from jtorch.core.dtypes import int64
-from jtorch.eager.public import Tensor, arange, functions, ops, tensor, zeros, zeros_like
+from jtorch.eager.public import Tensor, arange, functions, ops, reads_elements, tensor, zeros, zeros_like
 from jtorch.nn.functional._reduction import chosen
+
+_CHECKING = " (while checking arguments for ctc_loss_allocate_outputs)"
 
 
 def ctc_loss(
@@ -25,8 +27,8 @@ def ctc_loss(
     """-log of the probability of each label sequence, over all its alignments with the input.
 
     ``log_probs`` is (T, N, C) or (T, C); ``targets`` (N, S), or all sequences one after the other; lengths
-    are (N,) tensors or tuples. "mean" divides each loss by its target's length first. Lengths in a tensor
-    that exceed T or S give NaN, as compiled code does not read them; in a tuple they raise RuntimeError.
+    are (N,) tensors or tuples. "mean" divides each loss by its target's length first. Raises RuntimeError for
+    lengths that are negative or exceed T or S.
     """
     reduction = chosen(reduction, None, None)
     alone = log_probs.ndim == 2
@@ -36,8 +38,14 @@ def ctc_loss(
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
     _check_lengths("input_lengths", input_lengths, batch, steps)
+    _check_lengths("target_lengths", target_lengths, batch, None)
     targets = _padded(targets, target_lengths, batch)
-    _check_lengths("target_lengths", target_lengths, batch, targets.shape[1])
+    longest = int(targets.shape[1])
+    if not _all_between(target_lengths, 0, longest):
+        raise RuntimeError(
+            f"Expected tensor to have size at least {_extreme(target_lengths, max)} at dimension 1, but got "
+            f"size {longest} for argument #2 'targets'{_CHECKING}"
+        )
     counts = _as_tensor(target_lengths)
     times = _as_tensor(input_lengths)
     losses = ops.ctc_losses(log_probs, targets, times, counts, blank=blank)
@@ -70,15 +78,36 @@ def _as_tensor(lengths: Any) -> Any:
     return made.reshape(-1).long()
 
 
-def _check_lengths(name: str, lengths: Any, batch: int, most: int) -> None:
+def _check_lengths(name: str, lengths: Any, batch: int, most: int | None) -> None:
     count = lengths.numel() if isinstance(lengths, Tensor) else len(lengths)
     if count != batch:
         raise RuntimeError(f"{name} must be of size batch_size")
-    if not isinstance(lengths, Tensor) and max(lengths, default=0) > most:
+    if not _all_between(lengths, 0, math.inf):
         raise RuntimeError(
-            f"Expected {name} to have value at most {most}, but got value {max(lengths)} (while checking "
-            "arguments for ctc_loss_allocate_outputs)"
+            f"Expected {name} to have value at least 0, but got value {_extreme(lengths, min)}{_CHECKING}"
         )
+    if most is not None and not _all_between(lengths, 0, most):
+        raise RuntimeError(
+            f"Expected {name} to have value at most {most}, but got value {_extreme(lengths, max)}{_CHECKING}"
+        )
+
+
+def _all_between(lengths: Any, least: Any, most: Any) -> bool:
+    """Of a tensor's elements this is a branch, also in compiled code."""
+    if not isinstance(lengths, Tensor):
+        return all(least <= n <= most for n in lengths)
+    if most == math.inf:
+        return bool((lengths >= least).all())
+    return bool((lengths <= most).all())
+
+
+def _extreme(lengths: Any, which: Any) -> Any:
+    """The shortest or the longest, for a sentence."""
+    if not isinstance(lengths, Tensor):
+        return which(lengths)
+    if reads_elements():
+        return which(lengths.tolist())
+    return "a larger one" if which is max else "a negative one"  # compiled code knows no more
 
 
 def _padded(targets: Any, lengths: Any, batch: int) -> Any:
@@ -91,7 +120,7 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
     if sum(sizes) != targets.shape[0]:
         raise RuntimeError(
             f"Expected tensor to have size {sum(sizes)} at dimension 0, but got size {targets.shape[0]} for "
-            "argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
+            f"argument #2 'targets'{_CHECKING}"
         )
     longest, rows, start = max(sizes, default=0), [], 0
     for size in sizes:

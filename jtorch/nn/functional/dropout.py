@@ -22,7 +22,8 @@ def _check(p: float, name: str = "", input: Any = None) -> None:
     if input.__class__ is not Tensor and name:
         check_tensors(name, input=input)
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        kind = ValueError if p < 0.0 or p > 1.0 else RuntimeError  # PyTorch's own code refuses NaN
+        raise kind(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def _dropped(input: Tensor, p: float) -> Tensor:

@@ -117,12 +117,15 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100.
 
-    Raises RuntimeError for an x outside [0, 1].
+    Raises RuntimeError for an x or t outside [0, 1].
     """
     reduction = chosen(reduction, size_average, reduce)
     looked_at = input.is_floating_point() and input.shape == target.shape
-    if looked_at and not bool(ops.all_shares(input.detach())):  # a branch, also in compiled code
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    if looked_at and not bool(
+        ops.all_shares(input.detach(), target.detach())
+    ):  # a branch, also in compiled code
+        wrong = "target" if bool(ops.all_shares(input.detach(), 0.0)) else "input"
+        raise RuntimeError(f"all elements of {wrong} should be between 0 and 1")
     return functions.binary_cross_entropy(input, target, weight, reduction)
 
 

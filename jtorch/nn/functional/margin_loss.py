@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.number_ranges import check_number
 from jtorch.eager.public import Tensor, arange, functions, zeros_like
 from jtorch.nn.functional._reduction import chosen, reduced
 
@@ -52,6 +53,7 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """The input where target is 1, max(0, margin - input) where it is -1."""
     reduction = chosen(reduction, size_average, reduce)
+    check_number(margin, input.dtype.numpy)
     apart = functions.where(target != 1, (margin - input).clamp(min=0), zeros_like(input))
     near = functions.where(target != -1, input, zeros_like(input))
     return reduced(apart + near, reduction)
@@ -123,6 +125,7 @@ def multi_margin_loss(
     ``input`` is (C,) or (N, C) and ``target`` int64 of () or (N,); ``weight`` is one number a class.
     """
     reduction = chosen(reduction, size_average, reduce)
+    check_number(margin, input.dtype.numpy)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1:

@@ -127,6 +127,9 @@ def batch_norm(
     """
     if training:
         _check_enough(tuple(input.shape))
+    if eps <= 0.0 and (training or eps < 0.0):
+        wanted = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {wanted}, but got {eps}")
     if not input.is_floating_point():
         raise NotImplementedError(f"\"batch_norm\" not implemented for '{input.dtype}'")
     _check_channels(

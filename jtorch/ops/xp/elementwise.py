@@ -86,10 +86,13 @@ def sign(x: Array) -> Array:
 def pow(x: Any, y: Any) -> Array:
     if y.__class__ is bool:  # bools stay bools beside this one, where NumPy makes int8 of them
         return clone(x) if y else np.ones_like(x)
+    if y.__class__ is float and (y == 0.5 or y == -0.5) and x.dtype.char == "e":  # PyTorch takes no root then
+        root = _half_power(x.astype(np.float32))
+        return (root if y > 0 else np.float32(1) / root).astype(x.dtype)
     if y.__class__ is float and y == -0.5:
         return rsqrt(x)
     if y.__class__ is x.__class__ is np.ndarray and not y.ndim and y.dtype.kind == "f" and y == 0.5:
-        return np.where(x == -np.inf, np.inf, np.sqrt(x + 0.0)).astype(x.dtype, copy=False)  # as C's pow
+        return _half_power(x)
     try:
         return x**y  # where np.power would call pow(x, 2.0) for each element, the operator squares
     except ValueError as error:
@@ -100,6 +103,11 @@ def pow(x: Any, y: Any) -> Array:
     of_minus_one = 1 - 2 * (y & 1)
     inverse = np.where(x == 1, 1, np.where(x == -1, of_minus_one, 0))  # what PyTorch makes of 1 / x^-y
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0))).astype(y.dtype)
+
+
+def _half_power(x: Array) -> Array:
+    """x to the power of one half as C's pow has it: inf for -inf and 0 for -0."""
+    return np.where(x == -np.inf, np.inf, np.sqrt(x + 0.0)).astype(x.dtype, copy=False)
 
 
 def reciprocal(x: Array) -> Array:

@@ -58,6 +58,27 @@ def inv(x: Array) -> Array:
 
 
 @_in_lapack
+def inv_transposed(x: Array) -> Array:
+    """inv(x)^T, with infinities and NaN where a pivot is zero: LAPACK solves with any factors."""
+    try:
+        return np.ascontiguousarray(np.swapaxes(_linalg.inv(x), -2, -1))
+    except _linalg.LinAlgError:
+        return _solved_transposed(x)
+
+
+@_in_scipys_lapack
+def _solved_transposed(x: Array) -> Array:
+    from scipy.linalg import lapack
+
+    factor, solve = lapack.get_lapack_funcs(("getrf", "getrs"), (x,))
+    out, unit = np.empty_like(x), np.eye(x.shape[-1], dtype=x.dtype)
+    for place in np.ndindex(x.shape[:-2]):
+        factors, pivots, _ = factor(x[place])
+        out[place], _ = solve(factors, pivots, unit, trans=1)
+    return out
+
+
+@_in_lapack
 def solve(x: Array, y: Array) -> Array:
     try:
         return _linalg.solve(x, y)

@@ -60,7 +60,8 @@ def gammaincc(x: Array, y: Array) -> Array:
 
 
 def zeta(x: Array, y: Array) -> Array:
-    return _scipy("zeta", x, y)
+    # at infinity SciPy has the limit, PyTorch's series no number
+    return np.where(np.isposinf(y) & (x != 1), np.nan, _scipy("zeta", x, y)).astype(y.dtype, copy=False)
 
 
 def i0(x: Array) -> Array:

@@ -311,8 +311,12 @@ def test_ctc_errors():
         F.ctc_loss(log_probs, targets, (9, 9, 10), (4, 3, 1))
     with pytest.raises(RuntimeError, match="Expected tensor to have size 6 at dimension 0, but got size 5"):
         F.ctc_loss(log_probs, targets.reshape(-1)[:5], (9, 9, 9), (3, 2, 1))
-    longer = F.ctc_loss(log_probs, targets, jtorch.tensor([9, 9, 10]), jtorch.tensor([4, 3, 1]))
-    assert math.isnan(longer.item())
+    for compiled in (False, True):
+        loss = jtorch.compile(F.ctc_loss) if compiled else F.ctc_loss
+        counts = jtorch.tensor([4, 3, 1])
+        loss(log_probs, targets, jtorch.tensor([9, 9, 8]), counts)
+        with pytest.raises(RuntimeError, match="Expected input_lengths to have value at most 9"):
+            loss(log_probs, targets, jtorch.tensor([9, 9, 10]), counts)
 
 
 # -- distances ---------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def _spread(draw, *shape):
     return (left * np.arange(k, 0, -1.0)) @ right.swapaxes(-2, -1)
 
 
-@entry("inv", "det", "adjugate", "slogdet", "matrix_exp")
+@entry("inv", "inv_transposed", "det", "adjugate", "slogdet", "matrix_exp")
 def _(draw):
     return [Sample((_regular(draw, *s),)) for s in [(3, 3), (2, 2, 2), (1, 1), (2, 1, 3, 3)]]
 
