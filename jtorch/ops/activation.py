@@ -76,7 +76,8 @@ def _(xp, g, x, slope):
 
 @leaky_relu.face
 def _(input, negative_slope=0.01):
-    check_parameters(input, negative_slope)
+    if negative_slope.__class__ is not float or not -128 <= negative_slope <= 127:  # nearly none
+        check_parameters(input, negative_slope)
     return (input, negative_slope), {}
 
 
@@ -93,7 +94,8 @@ def _(xp, g, x, alpha):
 
 @elu.face
 def _(input, alpha=1.0):
-    check_parameters(input, alpha)
+    if alpha.__class__ is not float or not -128 <= alpha <= 127:  # nearly none
+        check_parameters(input, alpha)
     return (input, alpha), {}
 
 
@@ -112,7 +114,8 @@ def _(xp, g, x, beta, threshold):
 
 @softplus.face
 def _(input, beta=1.0, threshold=20.0):
-    check_parameters(input, beta, threshold)
+    if not beta.__class__ is threshold.__class__ is float or not 0 < beta < threshold <= 127:  # nearly none
+        check_parameters(input, beta, threshold)
     return (input, beta, threshold), {}
 
 
@@ -161,7 +164,8 @@ def _(xp, g, x, alpha):
 def _(input, alpha=1.0):
     if is_number(alpha) and alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    check_parameters(input, alpha)
+    if alpha.__class__ is not float or not -128 <= alpha <= 127:  # nearly none
+        check_parameters(input, alpha)
     return (input, alpha), {}
 
 
