@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 import jtorch
-from jtorch.core.number_ranges import PLAIN, is_number, rounded_number
+from jtorch.core.number_ranges import fits, is_number
 from jtorch.eager.public import Tensor, has_elements
 
 
@@ -30,8 +31,8 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 def _of_number(value: Any, dtype: Any) -> Tensor:
     """One beyond the dtype is infinite there, as for ``tensor``."""
-    if value.__class__ in PLAIN:
-        value = rounded_number(float(value), dtype.numpy)
+    if not fits(value, dtype.numpy):
+        value = math.inf if value > 0 else -math.inf
     return jtorch.full((), value, dtype=dtype)
 
 
