@@ -50,17 +50,18 @@ def check_number(value: Any, dtype: np.dtype) -> None:
     """Raise PyTorch's error for a number that no element of ``dtype`` can be: as the fill value of a mask,
     -1e9 would be -inf in float16. Infinities are numbers of floats alone; a negative integer wraps around in
     an unsigned dtype."""
+    if value.__class__ in PLAIN and 0 <= value <= 127:  # nearly all that fill anything
+        return
     if not fits(value, dtype):
         raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
 
 
 def fits(value: Any, dtype: np.dtype) -> bool:
     """Whether an element of ``dtype`` can be ``value``, a number or something else."""
-    if value.__class__ in (int, float):
-        if 0 <= value <= 127:  # nearly all that fill anything
-            return True
-    elif number_type(value) is not float and (number_type(value) is not int or dtype.itemsize == 8):
-        return True  # no number, or an integer of a recording's, which has 64 bits itself
+    if value.__class__ not in PLAIN:
+        kind = number_type(value)
+        if kind is not float and (kind is not int or dtype.itemsize == 8):
+            return True  # no number, or an integer of a recording's, which has 64 bits itself
     limit = _LIMITS.get(dtype)
     if limit is None:
         return True

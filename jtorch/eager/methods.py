@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.core.number_ranges import is_number
 from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager import (
     construction,
@@ -59,7 +58,7 @@ def _accepting(function: Callable) -> Callable:
     """An operator that answers NotImplemented to what is no number or tensor."""
 
     def operator(self: Tensor, other: Any) -> Any:
-        if isinstance(other, (Tensor, complex)) or is_number(other):
+        if isinstance(other, (Tensor, bool, int, float, complex)) or hasattr(other, "as_runtime_scalar"):
             return function(self, other)
         return NotImplemented
 

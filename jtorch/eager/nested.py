@@ -38,9 +38,9 @@ def composed(data: Any, dtype: Any = None) -> Tensor | None:
     kinds = {_dtype_of(leaf) for leaf in leaves}
     target = dt.to_numpy(dtype) or dt.of(dt.promote((kind, 1) for kind in kinds)).numpy
     if target.kind in "iu" and not all(np.can_cast(kind, target) for kind in kinds):
-        numbers = [leaf for leaf in leaves if hasattr(leaf, "as_runtime_scalar")]
-        if len(numbers) < len(leaves):
+        if any(hasattr(leaf, "dtype") for leaf in leaves):
             return None
+        numbers = [leaf for leaf in leaves if hasattr(leaf, "as_runtime_scalar")]
         if not all(fits(number, target) for number in numbers):
             raise RuntimeError(f"value cannot be converted to type {target.name} without overflow")
     return _stacked(data, target)
