@@ -247,11 +247,12 @@ def accepting(function: Callable, out: bool = True, also: dict[str, str] | None 
     return made
 
 
-def into(out: Any, result: Any, name: str) -> Any:
-    """``result`` written into the memory of ``out``, which is returned: PyTorch's ``out=``."""
+def into(out: Any, result: Any, name: str, read: tuple = ()) -> Any:
+    """``result`` written into the memory of ``out``, which is returned: PyTorch's ``out=``. ``read`` are the
+    arguments of which none may overlap with it in part."""
     from jtorch.eager.inplace import write_out
 
-    return write_out(out, result, name)
+    return write_out(out, result, name, read)
 
 
 class _TensorNamespace:

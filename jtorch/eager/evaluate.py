@@ -25,10 +25,12 @@ class Eager(Evaluator):
         try:
             tensor._data[...] = value
         except ValueError:
-            from jtorch.eager.overlap import check_writeable
+            from jtorch.eager.overlap import writeable
 
-            check_writeable(tensor)
-            raise
+            own = writeable(tensor._data)
+            if own is None:
+                raise
+            own[...] = value
 
     def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
         return value

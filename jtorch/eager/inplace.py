@@ -18,7 +18,7 @@ from jtorch.eager import creation
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
-from jtorch.eager.overlap import check_read, check_written
+from jtorch.eager.overlap import check_out, check_read, check_written
 from jtorch.eager.rebase import (
     FROM_FUNCTIONS,
     CopyBackwards,
@@ -199,22 +199,23 @@ def zero_gradient(grad: Tensor) -> None:
 # -- out= --------------------------------------------------------------------------------------------
 
 
-def write_out(out: Any, result: Any, name: str) -> Any:
-    """``result`` written into ``out`` (a tensor, or a tuple of them), which is returned."""
+def write_out(out: Any, result: Any, name: str, read: tuple = ()) -> Any:
+    """``result`` written into ``out`` (a tensor, or a tuple of them), which is returned. Raises RuntimeError
+    where that overlaps in part with a tensor that was ``read``."""
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}(): out must be a tuple of {len(result)} tensors")
-        written = [_write_one(o, r, name) for o, r in zip(out, result, strict=True)]
+        written = [_write_one(o, r, name, read) for o, r in zip(out, result, strict=True)]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
-    return _write_one(out, result, name)
+    return _write_one(out, result, name, read)
 
 
-def _write_one(out: Any, result: Tensor, name: str) -> Tensor:
+def _write_one(out: Any, result: Tensor, name: str, read: tuple) -> Tensor:
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if not isinstance(result, Tensor):
         raise TypeError(f"{name}() got an unexpected keyword argument 'out': its result is no tensor")
-    if out._requires_grad or (result._requires_grad and op_module.CONTEXT.get().grad):
+    if (out._requires_grad or result._requires_grad) and op_module.CONTEXT.get().grad:
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
             "the arguments requires grad."
@@ -222,6 +223,7 @@ def _write_one(out: Any, result: Tensor, name: str) -> Tensor:
     if out._data.shape != result._data.shape:
         _resize(out, tuple(result._data.shape))
     check_written(out)
+    check_out(out, read)
     write(out, _fitted(out, result)._data)
     return out
 

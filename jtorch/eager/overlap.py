@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op as op_module
+from jtorch.core.strides import is_crowded
 from jtorch.eager.tensor import Tensor
 
 _WITHIN = (
@@ -34,15 +35,31 @@ def check_written(tensor: Tensor) -> None:
         raise RuntimeError(_WITHIN)
 
 
-def check_writeable(tensor: Tensor) -> None:
-    """Raise RuntimeError for windows that lie on each other: they are read-only, and their memory is not."""
-    base = tensor._data
-    if base.flags.writeable:
-        return
-    while base is not None:
+def writeable(view: np.ndarray) -> np.ndarray | None:
+    """What is written to for a part of windows that lie on each other: those are read-only, and their memory
+    is not. None where it is, too. Raises RuntimeError where elements of ``view`` share memory."""
+    if view.flags.writeable:
+        return None
+    base = view.base
+    while base is not None and not (
+        isinstance(base, np.ndarray) and base.flags.writeable and base.flags.forc
+    ):
         base = getattr(base, "base", None)
-        if isinstance(base, np.ndarray) and base.flags.writeable:
-            raise RuntimeError(_WITHIN)
+    if base is None:
+        return None
+    if is_crowded(view.shape, view.strides):
+        raise RuntimeError(_WITHIN)
+    offset = view.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return np.ndarray(view.shape, view.dtype, base, offset, view.strides)
+
+
+def check_out(out: Tensor, read: Any) -> None:
+    """Raise RuntimeError where ``out`` lies in part in the memory of a tensor that was ``read``."""
+    for value in read:
+        if isinstance(value, (tuple, list)):
+            check_out(out, value)
+        else:
+            check_read(out, value)
 
 
 def check_read(tensor: Tensor, other: Any) -> None:

@@ -36,7 +36,9 @@ def accepting_source(
     parameters, passed = spelled_out(function, namespace)
     out = out and "out" not in map(_name, parameters)
     signature, aliases = extended(parameters, namespace, name, out, also or {})
-    writes = f"if out is not None:\n    return into(out, function({passed}), {name!r})\n" if out else ""
+    read = "".join(f"{_name(p)}, " for p in parameters if p != "*")
+    call = f"into(out, function({passed}), {name!r}, ({read}))"
+    writes = f"if out is not None:\n    return {call}\n" if out else ""
     body = f"{writes}return function({passed})\n"
     tensors = ", ".join(f"{n!r}: {n}" for n in leading_tensors(function))
     if tensors:

@@ -90,7 +90,7 @@ def named_source(op: Op, has_shortcut: bool) -> str:
     def exp(input, *, out=None):
         x = input
         if out is not None:
-            return into(out, apply(x), "exp")
+            return into(out, apply(x), "exp", (x,))
     """
     names = [_PUBLIC_NAMES.get(n, n) for n in op.arrays]
     statics = [s if d is inspect.Parameter.empty else f"{s}={d!r}" for s, d in op.statics.items()]
@@ -106,7 +106,10 @@ def named_source(op: Op, has_shortcut: bool) -> str:
 
 def _out_lines(op: Op) -> list[str]:
     passed = ", ".join([*op.arrays, *(f"{s}={s}" for s in op.statics)])
-    return ["    if out is not None:", f"        return into(out, apply({passed}), {op.public!r})"]
+    # a loop over elements reads what it has written; others, as in PyTorch, are not asked
+    loops = op.kind is Kind.ELEMENTWISE or (op.kind is Kind.COMPOSITE and op.in_place)
+    read = f", ({_listed(list(op.arrays))})" if loops else ""
+    return ["    if out is not None:", f"        return into(out, apply({passed}), {op.public!r}{read})"]
 
 
 def _function(
@@ -435,7 +438,7 @@ def faced_source(op: Op, namespace: dict[str, Any], has_shortcut: bool) -> str:
             f"def function({signature}):\n{aliases}"
             f"    arrays, statics = face({passed})\n"
             "    if out is not None:\n"
-            f"        return into(out, apply({call}), {op.public!r})\n"
+            f"        return into(out, apply({call}), {op.public!r}, arrays)\n"
             f"    return apply({call})\n"
         )
     if op.lean:

@@ -13,6 +13,7 @@ from jtorch.compile.graph.ir import Type, Var, types_of
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, Op
 from jtorch.core.strides import contiguous_strides, is_crowded
+from jtorch.ops.slicing import OVERLAPPING
 
 Chain = tuple[tuple[Op, dict[str, Any]], ...]
 
@@ -38,6 +39,8 @@ def direct(type: Type, chain: Chain) -> Chain:
             )
     if not crowded:
         return chain
+    if is_crowded(shape, strides):  # itself, not only what it is a part of
+        raise RuntimeError(OVERLAPPING)
     size = Type(type.dtype, begin).size
     flat = (BY_NAME["reshape"], {"shape": (size,)})
     return (*chain[:first], flat, (BY_NAME["strided"], {"size": shape, "steps": strides, "start": offset}))
