@@ -417,8 +417,9 @@ def _not_accepted(plan: CompiledPlan, leaves: list[Any], name: str) -> Exception
                 f"({became(read)}): by a finalizer (__del__) of something that the function made, or by "
                 "another thread. Read it outside, and pass it in."
             )
-    test = failing_guard(plan, leaves)
-    return AssertionError(f"'{name}': a plan just made does not accept its own arguments: {test}")
+    guard = failing_guard(plan, leaves)
+    why = "" if guard is None else guard.text
+    return AssertionError(f"'{name}': a plan just made does not accept its own arguments: {why}")
 
 
 def compile(

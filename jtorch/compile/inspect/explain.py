@@ -15,15 +15,7 @@ from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.naming import Named
 from jtorch.compile.plan.fuse import Fuser, Group, StepKind, drawback, obstacle
 from jtorch.compile.plan.plan import Where
-from jtorch.compile.record.inputs import (
-    ArrayInput,
-    ConstantInput,
-    CounterInput,
-    GradInput,
-    NumberInput,
-    ScalarInput,
-)
-from jtorch.compile.run.caller import STATE
+from jtorch.compile.run.lines import guards_of
 from jtorch.core import config
 
 
@@ -137,20 +129,8 @@ def _segments(kinds: list[StepKind]) -> int:
 
 def _captured(plan: Any, named: Named) -> Iterator[Captured]:
     for entry in plan.capture.inputs:
-        if isinstance(entry, ArrayInput) and entry.argument is None:
-            name = named.name_of_array(entry.array) or "a tensor without a name"
-            yield Captured(name, entry.var.type, entry.written)
-        elif isinstance(entry, ConstantInput):
-            yield Captured("a constant", entry.var.type, False)
-        elif isinstance(entry, ScalarInput) and entry.argument is None:
-            yield Captured("".join(f"[{k!r}]" for k in entry.path), entry.var.type, False)
-        elif isinstance(entry, GradInput) and entry.argument is None:
-            name = named.name_of(entry.tensor) or "a tensor without a name"
-            yield Captured(f"{name}.grad", entry.var.type, entry.written)
-        elif isinstance(entry, NumberInput):
-            yield Captured(str(entry.place.key), entry.var.type, True)
-        elif isinstance(entry, CounterInput):
-            yield Captured(f"generator.{entry.attribute}", entry.var.type, entry.attribute == "call")
+        if entry.argument is None:
+            yield Captured(entry.label(named), entry.var.type, entry.written)
 
 
 def _steps(planned: Any) -> Iterator[Step]:
@@ -191,8 +171,5 @@ def _not_fused(graph: Graph, planned: Any) -> Iterator[NotFused]:
 
 def _guards(plan: Any) -> Iterator[str]:
     """The tests before a replay, as the generated code has them, and what was read from outside."""
-    for line in plan.call.source.splitlines():
-        text = line.strip().removesuffix(STATE)
-        if text.startswith("if not (") and text.endswith(": return MISS"):
-            yield text.removeprefix("if not (").removesuffix("): return MISS")
+    yield from (guard.text for guard in guards_of(plan.lines) if not guard.gives_up)
     yield from (str(read) for read in plan.capture.plain if read.guarded)

@@ -4,42 +4,34 @@ or else the latest that differs from it in state alone (a gradient, a mode, an a
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jtorch.compile.record.arrays import given, lend_all
-from jtorch.compile.run.caller import STATE
+from jtorch.compile.run.lines import Guard, Return, Ways, function_of, guards_of, until
 from jtorch.eager.tensor import Tensor
 
-_GUARD = re.compile(rf"(\s+)if not \((.*)\): return MISS(?:{STATE})?")
 
-
-def failing_guard(plan: Any, leaves: Sequence[Any], state: bool = True) -> str | None:
-    """The first test of ``plan`` that a call does not pass, None where it takes the call; without ``state``
+def failing_guard(plan: Any, leaves: Sequence[Any], state: bool = True) -> Guard | None:
+    """The first guard of ``plan`` that a call does not pass, None where it takes the call; without ``state``
     the first one of the arguments. The guards alone run."""
-    lines = []
-    for line in plan.call.source.splitlines():
-        if line.strip() == "# kernels":
-            break
-        if STATE in line and not state:
-            lines.append(_without(line))
-            continue
-        match = _GUARD.fullmatch(line)
-        lines.append(
-            f"{match[1]}if not ({match[2]}): return {match[2]!r}" if match else line.replace("MISS", "'?'")
-        )
-    namespace = dict(plan.call.__globals__)
-    exec("\n".join([*lines, "    return None"]), namespace)
-    return namespace["call"](tuple(leaves))
+    lines = [line for line in until(plan.lines, "kernels") if state or not line.state]
+    guards = list(dict.fromkeys(guards_of(lines)))
+    ask = function_of([*lines, Return("None")], dict(plan.call.__globals__), _Telling(guards))
+    failing = ask(tuple(leaves))
+    return None if failing is None else guards[failing]
 
 
-def _without(line: str) -> str:
-    """A line that does nothing in its place."""
-    space = line[: len(line) - len(line.lstrip())]
-    return f"{space}except GONE: pass" if line.lstrip().startswith("except") else f"{space}pass"
+class _Telling(Ways):
+    """A miss gives the number of its guard."""
+
+    def __init__(self, guards: list[Guard]) -> None:
+        self.numbers = {guard: k for k, guard in enumerate(guards)}
+
+    def miss(self, guard: Guard) -> str:
+        return f"return {self.numbers[guard]}"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from jtorch.compile.inspect.facts import Facts, differences
 from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN
+from jtorch.compile.run.lines import About
 from jtorch.core.errors import Source
 from jtorch.eager.tensor import Tensor
 
@@ -227,22 +228,24 @@ def _opened_changes(plan: Any) -> Iterator[Change]:
 
 def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
     """The guard itself, where no fact tells more."""
-    test = failing_guard(plan, leaves)
-    if test is None:  # every guard holds: it stopped at a branch
+    guard = failing_guard(plan, leaves)
+    if guard is None:  # every guard holds: it stopped at a branch
         return Change(
             "a data-dependent branch", "the ways recorded", "another way",
             "each way is recorded once, up to max_branches: jtorch.where has both in one",
         )  # fmt: skip
-    if "plan.news" in test:
+    if guard.about is About.MODE:
         return Change(
             "a module, optimizer, hook or mode that the function may use", "", "",
             "change modules and optimizers between calls only where the program asks for it",
         )  # fmt: skip
     labels = [*labels, *(place.label() for place in plan.capture.replaced)]
     labels += [each.place.label() for each in plan.capture.opened for _ in range(each.n)]
-    named = re.sub(r"\ba(\d+)\b", lambda m: labels[int(m[1])] if int(m[1]) < len(labels) else m[0], test)
     return Change(
-        f"{named} holds no longer", "", "", "the recorded branch rests on it: use jtorch.where to have both"
+        f"{guard.of(labels)} holds no longer",
+        "",
+        "",
+        "the recorded branch rests on it: use jtorch.where to have both",
     )
 
 

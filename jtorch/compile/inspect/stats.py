@@ -16,16 +16,16 @@ import numpy as np
 from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.record.arrays import given
-from jtorch.compile.record.inputs import GradInput
+from jtorch.compile.record.inputs import GradInput, of
 from jtorch.compile.record.snapshot import Snapshot
 from jtorch.compile.record.tree import Leaves, rebuild, unflatten
+from jtorch.compile.run.lines import STAGES, Guard, Line, Ways, function_of
 from jtorch.compile.timings import Timings
 from jtorch.core import watch
 from jtorch.core.errors import FailedCheck, OtherBranch
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import wrap
 
-_STAGES = ("guard", "marshal", "kernels", "wrap")
 _REPLAYS = 50
 _EAGER_RUNS = 5
 
@@ -65,7 +65,7 @@ class Stats:
 
     def __str__(self) -> str:
         times = [
-            (f"{stage} us", f"{getattr(self, f'{stage}_us'):.2f}") for stage in (*_STAGES, "call", "eager")
+            (f"{stage} us", f"{getattr(self, f'{stage}_us'):.2f}") for stage in (*STAGES, "call", "eager")
         ]
         stages = ("trace", "passes", "fuse", "plan", "emit", "build", "total")
         costs = [(f"{stage} ms", f"{getattr(self.timings, stage) * 1e3:.2f}") for stage in stages]
@@ -148,10 +148,8 @@ def _measured(plan: Any, leaves: list[Any], structure: Any, snapshot: Snapshot) 
 
 def _as_recorded(plan: Any, leaves: list[Any]) -> None:
     """Give each tensor the gradient, or none, that the plan takes."""
-    for entry in plan.capture.inputs:
-        if not isinstance(entry, GradInput):
-            continue
-        tensor = entry.tensor if entry.argument is None else leaves[entry.argument]
+    for entry in of(GradInput, plan.capture.inputs):
+        tensor = entry.owner(leaves)
         grad, type = EAGER.get_grad(tensor), entry.var.type
         if not entry.present:
             EAGER.set_grad(tensor, None)
@@ -170,26 +168,20 @@ def _median_us(run: Callable[..., Any], arguments: Callable[[], Any], times: int
 
 
 def _timed_call(plan: Any) -> Callable[[tuple], list[int]]:
-    """The plan's generated call with a look at the clock where its comments name a stage. What its guards
-    say is of no account: its arguments have passed them, and state may be another one (``fitting.py``).
+    """The plan's generated call with a look at the clock where a stage begins. What its guards say is of no
+    account: its arguments have passed them, and state may be another one (``fitting.py``)."""
+    names = {**plan.call.__globals__, "time_ns": time.perf_counter_ns}
+    return function_of([Line("marks = []"), *plan.lines], names, _Timed())
 
-    # marshal               becomes    marks.append(time_ns())
-    return wrap(r0)         becomes    result = wrap(r0); marks.append(time_ns()); return marks
-    """
-    lines = []
-    for line in plan.call.source.splitlines():
-        space = line[: len(line) - len(line.lstrip())]
-        line = line.replace("return MISS", "pass")
-        text = line.strip()
-        if text in [f"# {stage}" for stage in _STAGES]:
-            lines.append(f"{space}marks.append(time_ns())")
-        elif text.startswith("def call"):
-            lines += [line, "    marks = []"]
-        elif text.startswith("return "):
-            lines += [f"{space}result = {text.removeprefix('return ')}", f"{space}marks.append(time_ns())"]
-            lines.append(f"{space}return marks")
-        else:
-            lines.append(line)
-    namespace = {**plan.call.__globals__, "time_ns": time.perf_counter_ns}
-    exec("\n".join(lines), namespace)
-    return namespace["call"]
+
+class _Timed(Ways):
+    """The times at which stages end are what is returned."""
+
+    def mark(self, stage: str) -> str:
+        return "marks.append(time_ns())"
+
+    def miss(self, guard: Guard) -> str:
+        return "pass"
+
+    def returned(self, value: str) -> list[str]:
+        return [f"result = {value}", self.mark("end"), "return marks"]

@@ -65,10 +65,10 @@ class Scalar:
 
     def __float__(self) -> float:
         for origin in self.origins:
-            is_nan = origin.value != origin.value
-            origin.guards.append((operator.eq, 0.0 if is_nan else origin.value, not is_nan))
-            if is_nan or not origin.value:  # equal to the one of the other sign, which shows in its digits
-                origin.guards.append((math.copysign, math.copysign(1.0, origin.value), True))
+            is_nan = origin.recorded != origin.recorded
+            origin.guards.append((operator.eq, 0.0 if is_nan else origin.recorded, not is_nan))
+            if is_nan or not origin.recorded:  # equal to the one of the other sign, which shows in its digits
+                origin.guards.append((math.copysign, math.copysign(1.0, origin.recorded), True))
             if is_nan:  # neither equal to nothing nor in any order
                 origin.guards += [(operator.lt, 0.0, False), (operator.gt, 0.0, False)]
         return float(self.value)

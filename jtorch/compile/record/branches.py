@@ -20,7 +20,6 @@ import numpy as np
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.record.exchange import refuse_elements
-from jtorch.compile.record.snapshot import value_now
 from jtorch.core.errors import CompileError, OtherBranch, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.ops import xp
@@ -66,7 +65,7 @@ class Branches:
         """The values of ``atoms`` for the arguments of this recording."""
         refuse_elements(self.tracer)
         for entry in self.tracer.inputs[self._inputs :]:
-            self._values[entry.var] = np.asarray(value_now(entry), entry.var.dtype)
+            self._values[entry.var] = np.asarray(entry.now(), entry.var.dtype)
         for eqn in self.tracer.eqns[self._eqns :]:
             out = eqn.op.body(xp, *(read(self._values, a) for a in eqn.inputs), **eqn.statics)
             for var, value in zip(eqn.outputs, out if len(eqn.outputs) > 1 else (out,), strict=True):

@@ -19,15 +19,7 @@ from jtorch.compile.graph.ir import Graph
 from jtorch.compile.graph.passes import Fuel, prune
 from jtorch.compile.observe.effects import Kept
 from jtorch.compile.observe.scalar import Scalar
-from jtorch.compile.record.inputs import (
-    ArrayInput,
-    ConstantInput,
-    CounterInput,
-    GradInput,
-    Input,
-    NumberInput,
-    ScalarInput,
-)
+from jtorch.compile.record.inputs import CounterInput, of
 from jtorch.compile.record.sym import Sym
 from jtorch.core.errors import CompileError, Restart
 from jtorch.eager.tensor import Tensor
@@ -120,16 +112,7 @@ def _elements(tracer: Any, value: Tensor | Scalar) -> tuple[str, Any]:
     graph = prune(Graph(tracer.name, inputs, tuple(tracer.eqns), (atom,)), Fuel(-1))
     used = {a for eqn in graph.eqns for a in eqn.inputs}.union(graph.outputs)
     entries = [entry for entry in tracer.inputs if entry.var in used]
-    if any(isinstance(entry, CounterInput) for entry in entries):
+    if of(CounterInput, entries):
         return "it draws random numbers", None
     graph = graph.replace(inputs=tuple(entry.var for entry in entries))
-    return "", interpret(graph, [_value(entry) for entry in entries])[0]
-
-
-def _value(entry: Input) -> Any:
-    if isinstance(entry, (ArrayInput, ConstantInput)):
-        return entry.array
-    if isinstance(entry, GradInput):
-        return entry.tensor.grad._data
-    assert isinstance(entry, (ScalarInput, NumberInput))
-    return entry.value
+    return "", interpret(graph, [entry.now() for entry in entries])[0]

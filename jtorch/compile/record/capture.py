@@ -31,7 +31,7 @@ from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, way_back
-from jtorch.compile.record.inputs import LARGEST, ArrayInput, Input, ScalarInput
+from jtorch.compile.record.inputs import LARGEST, Input, ScalarInput, captured, of
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.once import run_once
 from jtorch.compile.record.opened import Opened, StandIns, open_all, with_opened
@@ -130,8 +130,8 @@ def capture(
         opened = {place.identity: place for place in varying}
         known = Known(filled, opened=opened, may_wait=may_wait)
         made, observer = _attempted(function, leaves, structure, context, name, known)
-        captured = [e.array for e in made.inputs if isinstance(e, ArrayInput) and e.argument is None]
-        facts = relied_on(observer, made.plain, [*captured, *made.windows], made.by_graph)
+        outside = [e.array for e in captured(made.inputs)]
+        facts = relied_on(observer, made.plain, [*outside, *made.windows], made.by_graph)
         observer.relied.check(subscription)
         subscription.close(facts)
         made.subscription = subscription
@@ -553,8 +553,8 @@ def _check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[A
 
 
 def _check_scalars(tracer: Tracer, name: str) -> None:
-    for entry in tracer.inputs:
-        if isinstance(entry, ScalarInput) and entry.changed():
+    for entry in of(ScalarInput, tracer.inputs):
+        if entry.changed():
             raise CompileError(
                 f"'{name}' changes {'.'.join(map(str, entry.path))!r} of an optimizer that it steps, which a "
                 "recording would not. Set it where the function sees it (`group['lr'] = rate`), or outside."

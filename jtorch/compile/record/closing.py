@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Graph
-from jtorch.compile.record.inputs import ArrayInput, GradInput
+from jtorch.compile.record.inputs import ArrayInput, GradInput, of
 from jtorch.compile.record.shared_memory import disjoint, owners
-from jtorch.compile.record.snapshot import value_now
 from jtorch.compile.record.tensor_indices import check_tape
 from jtorch.core.errors import CompileError, user_source
 
@@ -39,16 +38,13 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
     tracer.open = False
     effects = Effects()
     outputs = list(results)
-    for entry in tracer.inputs:
-        if isinstance(entry, ArrayInput) and entry.written:
-            effects.writes.append(entry)
-            outputs.append(entry.sym.storage.current)
-    for entry in tracer.inputs:
-        if isinstance(entry, GradInput) and entry.written:
-            _check_apart(tracer, entry)
-            entry.advances = int(tracer.grads[id(entry.tensor)][1]._cell[0])
-            effects.grad_writes.append(entry)
-            outputs.append(entry.sym.storage.current)
+    effects.writes = [entry for entry in of(ArrayInput, tracer.inputs) if entry.written]
+    effects.grad_writes = [entry for entry in of(GradInput, tracer.inputs) if entry.written]
+    for written in effects.grad_writes:
+        _check_apart(tracer, written)
+        written.advances = int(tracer.grads[id(written.tensor)][1]._cell[0])
+    outputs += [entry.sym.storage.current for entry in effects.writes]
+    outputs += [entry.sym.storage.current for entry in effects.grad_writes]
     for tensor, at_entry, now in tracer.grads.values():
         if now is at_entry or tracer.made(tensor):
             continue
@@ -79,8 +75,8 @@ def _check_own(tracer: Tracer, grad: Any, grads: list[Any]) -> None:
 
 def _check_apart(tracer: Tracer, written: GradInput) -> None:
     """Raise where a gradient that changes in place is memory of another input's, too."""
-    inputs = [e for e in tracer.inputs if isinstance(e, (ArrayInput, GradInput)) and e is not written]
-    if not disjoint((value_now(written),), owners(value_now(e) for e in inputs)):
+    inputs = [*of(ArrayInput, tracer.inputs), *of(GradInput, tracer.inputs)]
+    if not disjoint((written.now(),), owners(e.now() for e in inputs if e is not written)):
         raise CompileError(
             f"{user_source()}: '{tracer.name}' adds to the gradient of a tensor of shape "
             f"{written.var.shape}, whose memory it uses under another name, too: it can't tell when "

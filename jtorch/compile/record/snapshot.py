@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.record.containers import snapshot
-from jtorch.compile.record.inputs import (
-    ArrayInput,
-    ConstantInput,
-    CounterInput,
-    GradInput,
-    Input,
-    NumberInput,
-    ScalarInput,
-)
+from jtorch.compile.record.inputs import GradInput, Input, captured, grad_array, of
 from jtorch.core.generator import default_generator
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
@@ -32,7 +24,7 @@ class Snapshot:
         self.arrays = _arrays(capture.inputs, leaves)
         self.before = [np.array(a) for a in self.arrays]
         self.tensors = _tensors(capture, leaves)
-        self.grads = [(t, t._grad, _grad_array(t)) for t in self.tensors]
+        self.grads = [(t, t._grad, grad_array(t)) for t in self.tensors]
         self.grads_before = [None if g is None else np.array(g) for _, _, g in self.grads]
         self.tape = [(t, [getattr(t, name) for name in _TAPE]) for t in self.tensors]
         moved = [*capture.effects.draws, *capture.effects.seeds]
@@ -49,7 +41,7 @@ class Snapshot:
                 array[...] = before
         for (tensor, grad, memory), elements in zip(self.grads, self.grads_before, strict=True):
             EAGER.set_grad(tensor, grad)
-            now = _grad_array(tensor)  # a plan's gradient moves to other memory while this one is kept
+            now = grad_array(tensor)  # a plan's gradient moves to other memory while this one is kept
             for place in (memory, now):
                 if place is not None and elements is not None:
                     place[...] = elements
@@ -65,7 +57,7 @@ class Snapshot:
         """What is there now: arrays, then gradients, then the generators' positions."""
         found: list[np.ndarray | None] = [np.array(a) for a in self.arrays]
         for tensor in self.tensors:
-            grad = _grad_array(tensor)
+            grad = grad_array(tensor)
             found.append(None if grad is None else np.array(grad))
         return found + [np.array(g.position(), np.uint64) for g, _ in self.generators]
 
@@ -77,57 +69,21 @@ class Snapshot:
 
 
 def _arrays(inputs: Iterable[Input], leaves: list[Any]) -> list[np.ndarray]:
-    found = {id(e.array): e.array for e in inputs if isinstance(e, ArrayInput) and e.argument is None}
+    found = {id(e.array): e.array for e in captured(inputs)}
     found |= {id(leaf._data): leaf._data for leaf in leaves if isinstance(leaf, Tensor)}
     return list(found.values())
 
 
 def _tensors(capture: Any, leaves: list[Any]) -> list[Tensor]:
     """Those whose gradient or place on the tape a call may change; arguments as they are in this call."""
-    inputs = [e.tensor for e in capture.inputs if isinstance(e, GradInput)]
+    inputs = [e.tensor for e in of(GradInput, capture.inputs)]
     reached = [*inputs, *(t for t, _ in capture.effects.grads), *capture.leaves]
     found = [leaves[capture.places[id(t)]] if id(t) in capture.places else t for t in reached]
     found += [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     return list({id(t): t for t in found}.values())
 
 
-def _grad_array(tensor: Tensor) -> np.ndarray | None:
-    grad = EAGER.get_grad(tensor)
-    return None if grad is None else grad._data
-
-
 def graph_arguments(capture: Any, leaves: Sequence[Any]) -> list[np.ndarray]:
     """What the inputs of a plan's graph are now, for a call with ``leaves``."""
     whole = capture.whole(leaves)
-    return [np.array(_value(entry, whole), entry.var.dtype, order="C") for entry in capture.inputs]
-
-
-def _value(entry: Input, leaves: list[Any]) -> Any:
-    if isinstance(entry, ArrayInput):
-        return entry.array if entry.argument is None else leaves[entry.argument]._data
-    if isinstance(entry, ConstantInput):
-        return entry.array
-    if isinstance(entry, ScalarInput):
-        if entry.argument is not None:
-            return leaves[entry.argument]
-        return ScalarInput.of(entry.container, entry.path).value
-    if isinstance(entry, GradInput):
-        tensor = entry.tensor if entry.argument is None else leaves[entry.argument]
-        grad = _grad_array(tensor) if entry.present else None
-        return np.zeros(entry.var.shape) if grad is None else grad
-    if isinstance(entry, NumberInput):
-        return entry.place.get() if entry.argument is None else leaves[entry.argument]
-    assert isinstance(entry, CounterInput)
-    return getattr(entry.generator, entry.attribute)
-
-
-def value_now(entry: Input) -> Any:
-    """What an input of a recording that is under way holds: its arguments stand for themselves."""
-    if isinstance(entry, ArrayInput):
-        return entry.array
-    if isinstance(entry, (ScalarInput, NumberInput)):
-        return entry.value
-    if isinstance(entry, GradInput):
-        grad = _grad_array(entry.tensor) if entry.present else None
-        return np.zeros(entry.var.shape) if grad is None else grad
-    return _value(entry, [])
+    return [np.array(entry.value(whole), entry.var.dtype, order="C") for entry in capture.inputs]

@@ -47,6 +47,7 @@ from jtorch.compile.record.inputs import (
     LeafPlace,
     NumberInput,
     ScalarInput,
+    of,
 )
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.layouts import order_of, order_of_copy
@@ -515,11 +516,11 @@ class Tracer(Evaluator):
 
     def runtime_scalar(self, entry: ScalarInput) -> Scalar:
         self.only_now("reads a number that is another one at each call")
-        found = self.scalars.get(entry.identity)
+        found = self.scalars.get(entry.origin)
         if found is None:
             self.inputs.append(entry)
-            found = Scalar(self, entry.var, entry.value, (entry,))
-            self.scalars[entry.identity] = found
+            found = Scalar(self, entry.var, entry.recorded, (entry,))
+            self.scalars[entry.origin] = found
         return found
 
     def number(self, place: Any) -> Item:
@@ -544,9 +545,8 @@ class Tracer(Evaluator):
     def runtime_numbers(self, among: list[Scalar]) -> Digits | None:
         """What has a recording begin again with plain numbers: those that ``among`` were computed from, or
         all of this one, where it is empty. None where there are none."""
-        entries = [e for e in self.inputs if isinstance(e, (ScalarInput, NumberInput))]
-        places = {e.place.identity: e.place for e in entries if isinstance(e, NumberInput)}
-        arguments = {e.argument for e in entries if isinstance(e, ScalarInput) and e.argument is not None}
+        places = {e.place.identity: e.place for e in of(NumberInput, self.inputs)}
+        arguments = {e.argument for e in of(ScalarInput, self.inputs) if e.argument is not None}
         if among:
             found = {p.identity for number in among for p in getattr(number, "places", ())}
             places = {identity: place for identity, place in places.items() if identity in found}

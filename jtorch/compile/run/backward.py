@@ -18,7 +18,7 @@ from jtorch.compile.graph.split import Split, split, without
 from jtorch.compile.pipeline import Program, compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
-from jtorch.compile.record.inputs import ArrayInput
+from jtorch.compile.record.inputs import ArrayInput, of
 from jtorch.compile.record.returned import ViewOnTape
 from jtorch.compile.record.tape import INNER, reached_from
 from jtorch.compile.run.caller import in_order
@@ -127,7 +127,7 @@ class Backward:
         self.split = self._cut(capture)
         self.n_saved = len(self.split.saved)
         self.types = [_type(a) for a in self.split.backward.outputs]
-        by_var = {e.var: e for e in capture.inputs}
+        by_var = {e.var: e for e in of(ArrayInput, capture.inputs)}
         self.passed = [by_var[v] for v in self.split.passed]
         entries = [e for e in self.passed if e.var not in self.later.alone]
         self.watched: list[Any] = [e.var for e in entries] + [t._data for t in self.later.shared]
@@ -143,10 +143,8 @@ class Backward:
         known = {id(t._data) for t in capture.leaves}
         passable = {
             e.var
-            for e in capture.inputs
-            if isinstance(e, ArrayInput)
-            and not e.written
-            and (e.argument is not None or id(e.array) in known or e.var in self.later.alone)
+            for e in of(ArrayInput, capture.inputs)
+            if not e.written and (e.argument is not None or id(e.array) in known or e.var in self.later.alone)
         }
         return split(joint, len(joint.outputs) - capture.n_late, capture.cotangents, passable)
 
@@ -157,7 +155,6 @@ class Backward:
         edges = tuple(self._edge(k, leaves, results) for k in range(len(self.capture.leaves)))
         arrays, versions = [], []
         for entry in self.passed:
-            assert isinstance(entry, ArrayInput)
             if entry.var in self.later.alone:  # its elements count as they are when the pass comes
                 arrays.append(entry.array)
                 continue

@@ -299,7 +299,7 @@ class _Recording:
             return tuple(self._traced(p) for p in part)
         number = ScalarInput(None, (), 0.5)  # some number: who asks which gets kernels for the one given
         self.numbers.append(number)
-        return Scalar(self.tracer, number.var, number.value, (number,))
+        return Scalar(self.tracer, number.var, number.recorded, (number,))
 
     def _atom(self, value: Any) -> Atom:
         sym = self.tracer.lift(value)

@@ -45,11 +45,21 @@ from jtorch.compile.plan.plan import Use
 from jtorch.compile.record.arrays import Lent, lend_if_possible
 from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.containers import changed_of, changer
-from jtorch.compile.record.inputs import LARGEST, ArrayInput, GradInput, NumberInput, ScalarInput
+from jtorch.compile.record.inputs import (
+    LARGEST,
+    ArrayInput,
+    GradInput,
+    NumberInput,
+    ScalarInput,
+    Visitor,
+    captured,
+    of,
+)
 from jtorch.compile.record.opened import Opened
 from jtorch.compile.record.returned import Output
 from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owner, owners
 from jtorch.compile.record.tree import unflatten
+from jtorch.compile.run.lines import About, Guard, Line, Mark, Return, deeper, function_of
 from jtorch.compile.run.runner import failure
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, FailedCheck, OtherBranch
@@ -60,7 +70,6 @@ from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.eager.tensor import Tensor, wrap
 
 MISS = object()  # the answer of a plan whose guards don't hold
-STATE = "  # state"  # ends the lines before the replay that ask nothing of the arguments
 
 _SIGNS = {
     operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">",
@@ -68,22 +77,19 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def make(plan: Any, leaves: list[Any], context: Context) -> Callable[[tuple], Any]:
-    """The function ``call(leaves)`` of a plan."""
+def make(plan: Any, leaves: list[Any], context: Context) -> tuple[list[Line], Callable[[tuple], Any]]:
+    """The function ``call(leaves)`` of a plan: its lines, and itself."""
     writer = _Caller(plan, leaves, context)
-    text = writer.source()
-    exec(compile(text, "<jtorch call>", "exec"), writer.names)
-    call = writer.names["call"]
-    call.source = text
-    return call
+    lines = writer.written()
+    return lines, function_of(lines, writer.names)
 
 
-class _Caller:
+class _Caller(Visitor[str]):
     def __init__(self, plan: Any, leaves: list[Any], context: Context) -> None:
         self.plan = plan
         self.leaves = leaves
         self.context = context
-        self.lines: list[str] = []
+        self.lines: list[Line] = []
         self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
         self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.counts: Counter[str] = Counter()  # of names, by their prefix
@@ -99,23 +105,23 @@ class _Caller:
             "in_order": in_order, "unflatten": unflatten, "structure": plan.capture.structure,
         }  # fmt: skip
 
-    def source(self) -> str:
+    def written(self) -> list[Line]:
+        """All lines of the function."""
         self._guards()
-        self.add("# marshal")  # these comments are where ``stats`` looks at the clock
+        self.lines.append(Mark("marshal"))
         arguments = [self._argument(entry) for entry in self.plan.wiring.order]
         self._gradients_apart()
-        self.add("# kernels")
+        self.lines.append(Mark("kernels"))
         guards, self.lines = self.lines, []
         self._run(f"run({', '.join(arguments)})")
-        self.add("# wrap")
+        self.lines.append(Mark("wrap"))
         self._after()
         self.add(f"returned = {self._returned()}")
         self.add("if stopped is not None: raise stopped")
-        self.add("return returned")
+        self.lines.append(Return("returned"))
         if self.plan.wiring.counters or not self.plan.runner.is_atomic:  # Ctrl-C may come as it lets go, too
-            self.lines = ["with replay.alone:", *(f"    {line}" for line in self.lines)]
-        self.lines = guards + self.lines
-        return "def call(leaves):\n" + "\n".join(f"    {line}" for line in self.lines) + "\n"
+            self.lines = [Line("with replay.alone:"), *deeper(self.lines)]
+        return guards + self.lines
 
     def _run(self, call: str) -> None:
         """The replay, and what puts back gradients and generators where it fails. Ctrl-C that comes when it
@@ -136,15 +142,15 @@ class _Caller:
         lines += [f"        {line}" for line in (*undo, "stop(error)")]
         lines += ["    status, stopped = 0, error", "    clock.count += 1"]
         lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
-        self.lines += lines
+        self.lines += map(Line, lines)
 
-    def add(self, line: str) -> None:
-        self.lines.append(line)
+    def add(self, line: str, state: bool = False) -> None:
+        self.lines.append(Line(line, state))
 
-    def miss_unless(self, test: str, state: bool = False) -> None:
+    def miss_unless(self, about: About, test: str, state: bool = False) -> None:
         """Guard ``test``, of arguments, or of the ``state`` that the function reaches by itself. Who asks for
         a plan by its arguments tells them apart: see ``inspect/fitting.py``."""
-        self.add(f"if not ({test}): return MISS{STATE * state}")
+        self.lines.append(Guard(test, state, about=about))
 
     def name(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{self.counts[prefix]}"
@@ -157,6 +163,7 @@ class _Caller:
     def _guards(self) -> None:
         self.add("context = CONTEXT.get()")
         self.miss_unless(
+            About.MODE,
             f"context.evaluator is EAGER and context.mode == {self.context.mode} and not SAVED_HOOKS.get() "
             "and (not plan.news or plan.is_as_before())",
             state=True,
@@ -164,7 +171,7 @@ class _Caller:
         replaced = self.plan.capture.replaced
         opened = self.plan.capture.opened
         n = len(self.leaves) - len(replaced) - sum(each.n for each in opened)
-        self.miss_unless(f"len(leaves) == {n}")
+        self.miss_unless(About.STRUCTURE, f"len(leaves) == {n}")
         if n:
             self.add(f"{''.join(f'a{k}, ' for k in range(n))}= leaves")
         for k, place in enumerate(replaced, n):
@@ -178,23 +185,22 @@ class _Caller:
                 same = first.setdefault(id(leaf._data), k)
                 if same != k:
                     one = "is" if leaf is self.leaves[same] else "is not"
-                    self.miss_unless(f"d{k} is d{same} and a{k} {one} a{same}")
+                    self.miss_unless(About.MEMORY, f"d{k} is d{same} and a{k} {one} a{same}")
             elif leaf.__class__ is float:
-                self.miss_unless(f"a{k}.__class__ is float")
+                self.miss_unless(About.VALUE, f"a{k}.__class__ is float")
                 if k in self.plan.capture.exact:
                     self._exact_guard(k, leaf)
             elif k in self.plan.capture.counted:
-                self.miss_unless(f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
+                self.miss_unless(About.NUMBER, f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
             else:
                 self._static_guard(k, leaf)
         for question in self.plan.capture.questions.values():
-            self.miss_unless(question(self.name))
+            self.miss_unless(About.VALUE, question(self.name))
         guarded = [read for read in self.plan.capture.plain if read.guarded]
         if guarded:
             self.names["GONE"] = GONE
             tests = tests_of(guarded, self.names)
-            self.lines += ["try:", f"    if not ({tests}): return MISS{STATE}: what was read outside"]
-            self.lines += [f"except GONE: return MISS{STATE}"]
+            self.lines.append(Guard(tests, True, about=About.OUTSIDE, gives_up=True))
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         self._grad_guards()
         self._container_guard()
@@ -204,7 +210,7 @@ class _Caller:
         written = frozenset(id(place.container) for place in self.plan.capture.written)
         found = self.name("b", None)
         self.add(f"{found} = {self.name('h', functools.partial(opened.leaves, written))}()")
-        self.miss_unless(f"{found} is not None")
+        self.miss_unless(About.STRUCTURE, f"{found} is not None")
         names = "".join(f"a{k}, " for k in range(opened.start, opened.start + opened.n))
         if names:
             self.add(f"{names}= {found}")
@@ -217,7 +223,7 @@ class _Caller:
             outside |= {id(place.container) for place in capture.written}
             self.names["changed_of"] = changed_of
             changes, known = self.name("W", capture.changes), self.name("O", frozenset(outside))
-            self.miss_unless(f"{known}.isdisjoint(changed_of(leaves, {changes}))", state=True)
+            self.miss_unless(About.OUTSIDE, f"{known}.isdisjoint(changed_of(leaves, {changes}))", state=True)
 
     def tensor(self, tensor: Any) -> str:
         """The expression for a tensor of the recording: an argument of this call, or a captured one."""
@@ -228,23 +234,24 @@ class _Caller:
         """Gradients are where they were; tensors that get one are not the same where they were not."""
         capture = self.plan.capture
         owners = {id(t): t for t, _ in (*capture.effects.grads, *capture.effects.shared_grads)}
-        for entry in capture.inputs:
-            if isinstance(entry, GradInput):
-                owners[id(entry.tensor)] = entry.tensor
-                tensor = self.tensor(entry.tensor)
-                self.miss_unless(f"{tensor}._grad is {'not ' if entry.present else ''}None", state=True)
+        for entry in of(GradInput, capture.inputs):
+            owners[id(entry.tensor)] = entry.tensor
+            tensor = self.tensor(entry.tensor)
+            self.miss_unless(
+                About.GRADIENT, f"{tensor}._grad is {'not ' if entry.present else ''}None", state=True
+            )
         places = sorted(capture.places[k] for k in owners if k in capture.places)
-        captured = frozenset(k for k in owners if k not in capture.places)
+        outside = frozenset(k for k in owners if k not in capture.places)
         for tensor in owners.values():
-            if id(tensor) in captured and tensor._hooks:
+            if id(tensor) in outside and tensor._hooks:
                 hooks = self.name("H", dict(tensor._hooks))
-                self.miss_unless(f"{self.tensor(tensor)}._hooks == {hooks}", state=True)
+                self.miss_unless(About.GRADIENT, f"{self.tensor(tensor)}._hooks == {hooks}", state=True)
         for k in places:
-            if captured:
-                self.miss_unless(f"id(a{k}) not in {self.name('T', captured)}")
+            if outside:
+                self.miss_unless(About.GRADIENT, f"id(a{k}) not in {self.name('T', outside)}")
             for other in places:
                 if other < k:
-                    self.miss_unless(f"a{k} is not a{other}")
+                    self.miss_unless(About.GRADIENT, f"a{k} is not a{other}")
 
     def _tensor_guard(self, k: int, leaf: Tensor) -> None:
         data = leaf._data
@@ -252,19 +259,22 @@ class _Caller:
         if type(leaf) is Lent:  # straight from the caller
             self.names["ndarray"], self.names["lend"] = np.ndarray, lend_if_possible
             self.add(f"if a{k}.__class__ is ndarray and a{k}.dtype == {dtype}: a{k} = lend(a{k})")
-        self.miss_unless(f"a{k}.__class__ is {cls}")
+        self.miss_unless(About.TENSOR, f"a{k}.__class__ is {cls}")
         self.add(f"d{k} = a{k}._data")
         if type(leaf) is Lent:
-            self.miss_unless(f"d{k}.flags.writeable is {data.flags.writeable}")
+            self.miss_unless(About.TENSOR, f"d{k}.flags.writeable is {data.flags.writeable}")
         if k in self.plan.capture.fixed:
-            self.miss_unless(f"a{k} is {self.name('V', leaf)} and d{k} is {self.name('k', data)}")
+            self.miss_unless(
+                About.TENSOR, f"a{k} is {self.name('V', leaf)} and d{k} is {self.name('k', data)}"
+            )
         if leaf._requires_grad and leaf._node is None:
             same = f"== {self.name('H', dict(leaf._hooks))}" if leaf._hooks else "in (None, {})"
-            self.miss_unless(f"a{k}._hooks {same}", state=True)
+            self.miss_unless(About.TENSOR, f"a{k}._hooks {same}", state=True)
         is_leaf = f" and (a{k}._node is None) is {leaf._node is None}" if leaf._requires_grad else ""
         self.miss_unless(
+            About.TENSOR,
             f"d{k}.shape == {data.shape} and (d{k}.dtype is {dtype} or d{k}.dtype == {dtype}) and "
-            f"d{k}.strides == {data.strides} and a{k}._requires_grad is {leaf._requires_grad}{is_leaf}"
+            f"d{k}.strides == {data.strides} and a{k}._requires_grad is {leaf._requires_grad}{is_leaf}",
         )
 
     def _exact_guard(self, k: int, leaf: float) -> None:
@@ -272,18 +282,18 @@ class _Caller:
         if not leaf or leaf != leaf:
             self.names["copysign"] = math.copysign
             test += f" and copysign(1.0, a{k}) == {math.copysign(1.0, leaf)}"
-        self.miss_unless(test)
+        self.miss_unless(About.NUMBER, test)
 
     def _static_guard(self, k: int, leaf: Any) -> None:
         value = self.name("V", leaf)
         if leaf.__class__ in (bool, int, str, bytes, type(None)):
             cls = self.name("C", type(leaf))
-            self.miss_unless(f"a{k}.__class__ is {cls} and a{k} == {value}")
+            self.miss_unless(About.VALUE, f"a{k}.__class__ is {cls} and a{k} == {value}")
         elif counts_by_value(leaf):
             self.names["alike"] = alike
-            self.miss_unless(f"a{k} is {value} or alike(a{k}, {value})")
+            self.miss_unless(About.VALUE, f"a{k} is {value} or alike(a{k}, {value})")
         else:
-            self.miss_unless(f"a{k} is {value}")
+            self.miss_unless(About.VALUE, f"a{k} is {value}")
 
     def _overlap_guard(self, tensors: list[int]) -> None:
         """Arguments must not lie in memory that the plan writes, nor written ones in memory that it reads."""
@@ -292,15 +302,15 @@ class _Caller:
         if not writes or not tensors:
             return
         written = sorted({e.argument for e in writes if e.argument is not None})
-        captured = [e for e in self.plan.capture.inputs if isinstance(e, ArrayInput) and e.argument is None]
-        self._apart(tensors, [e.array for e in captured if e.written])
-        self._apart(written, [e.array for e in captured])
+        outside = captured(self.plan.capture.inputs)
+        self._apart(tensors, [e.array for e in outside if e.written])
+        self._apart(written, [e.array for e in outside])
         for w in written:
-            self.miss_unless(f"d{w}.flags.writeable")
+            self.miss_unless(About.MEMORY, f"d{w}.flags.writeable")
             for k in tensors:
                 if k != w and self.leaves[k]._data is not self.leaves[w]._data:
                     self.names["near"], self.names["overlap"] = np.may_share_memory, overlap
-                    self.miss_unless(f"not near(d{k}, d{w}) or not overlap(d{k}, d{w})")
+                    self.miss_unless(About.MEMORY, f"not near(d{k}, d{w}) or not overlap(d{k}, d{w})")
 
     def _apart(self, places: list[int], arrays: list[np.ndarray]) -> None:
         """Guard that these arguments share no memory with ``arrays``: by owners, which costs next to nothing,
@@ -312,29 +322,25 @@ class _Caller:
         outside = self.name("outside", lambda d: not any(overlap(d, a) for a in arrays))
         if any(owner(a) is FOREIGN for a in arrays):
             for k in places:
-                self.miss_unless(f"{outside}(d{k})")
+                self.miss_unless(About.MEMORY, f"{outside}(d{k})")
             return
         for k in places:
             owned = f"id(d{k} if d{k}.base is None else owner(d{k})) not in {known}"
-            self.miss_unless(f"{owned} or {outside}(d{k})")
+            self.miss_unless(About.MEMORY, f"{owned} or {outside}(d{k})")
 
     # -- marshalling ---------------------------------------------------------------------------------------
 
     def _argument(self, entry: Any) -> str:
         """The expression of one argument of the executor, after the lines that it needs."""
-        if isinstance(entry, tuple):
-            index = entry[1]
-            type = self.output_type(index)
-            dtype = self.name("D", type.dtype)
-            self.add(f"r{index} = empty({type.shape}, {dtype})")
-            return f"r{index}"
-        if isinstance(entry, ScalarInput):
-            return self._scalar(entry)
-        if isinstance(entry, GradInput):
-            return self._grad(entry)
-        if isinstance(entry, NumberInput):
-            return self._number(entry)
-        assert isinstance(entry, ArrayInput)
+        if not isinstance(entry, tuple):
+            return entry.visit(self)
+        index = entry[1]
+        type = self.output_type(index)
+        dtype = self.name("D", type.dtype)
+        self.add(f"r{index} = empty({type.shape}, {dtype})")
+        return f"r{index}"
+
+    def array(self, entry: ArrayInput) -> str:
         if entry.argument is None:
             return self._staged(self.name("k", entry.array), entry)
         k = entry.argument
@@ -356,47 +362,49 @@ class _Caller:
         place = {(d.kind, d.index): k for k, d in enumerate(self.plan.destinations)}
         return outputs[place[Use.RESULT, index]].type
 
-    def _scalar(self, entry: ScalarInput) -> str:
+    def scalar(self, entry: ScalarInput) -> str:
         if entry.argument is not None:
             value = f"a{entry.argument}"
         else:
             value = self.name("s", None)
             container = self.name("h", entry.container)
-            self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}{STATE}")
-            self.add(f"if {value}.__class__ is not float: {value} = float({value}){STATE}")
+            self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}", state=True)
+            self.add(f"if {value}.__class__ is not float: {value} = float({value})", state=True)
         for test, other, outcome in dict.fromkeys(entry.guards):
             state = entry.argument is None
             if test is math.copysign:
                 self.names["copysign"] = math.copysign
-                self.miss_unless(f"copysign(1.0, {value}) == {other}", state)
+                self.miss_unless(About.NUMBER, f"copysign(1.0, {value}) == {other}", state)
                 continue
             holds = f"{value} {_SIGNS[test]} {_number(other)}"
-            self.miss_unless(holds if outcome else f"not {holds}", state)
+            self.miss_unless(About.NUMBER, holds if outcome else f"not {holds}", state)
         return value
 
-    def _number(self, entry: NumberInput) -> str:
+    def number(self, entry: NumberInput) -> str:
         if entry.argument is not None:
             self.names["as_array"], array = np.array, self.name("n", None)
             self.add(f"{array} = as_array(a{entry.argument}, {self.name('D', entry.var.dtype)})")
             return array
         value, array = self.name("v", None), self.name("n", None)
-        self.add(f"{value} = {self.name('h', entry.place.get)}(){STATE}")
+        self.add(f"{value} = {self.name('h', entry.place.get)}()", state=True)
         small = "" if entry.kind is float else f" and {-LARGEST} <= {value} <= {LARGEST}"
-        self.miss_unless(f"{value}.__class__ is {entry.kind.__name__}{small}", state=True)
+        self.miss_unless(About.NUMBER, f"{value}.__class__ is {entry.kind.__name__}{small}", state=True)
         self.names["as_array"] = np.array
-        self.add(f"{array} = as_array({value}, {self.name('D', entry.var.dtype)}){STATE}")
+        self.add(f"{array} = as_array({value}, {self.name('D', entry.var.dtype)})", state=True)
         return array
 
-    def _grad(self, entry: GradInput) -> str:
+    def grad(self, entry: GradInput) -> str:
         value = self.name("q", None)
         if not entry.present:
             self.add(f"{value} = empty({entry.var.shape}, {self.name('D', entry.var.dtype)})")
             return value
         grad = self.gradients[id(entry)] = self.name("p", None)
-        self.add(f"{grad} = {self.tensor(entry.tensor)}.grad{STATE}")
-        self.add(f"{value} = in_order({grad}._data){STATE}")
+        self.add(f"{grad} = {self.tensor(entry.tensor)}.grad", state=True)
+        self.add(f"{value} = in_order({grad}._data)", state=True)
         dtype = self.name("D", entry.var.dtype)
-        self.miss_unless(f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}", state=True)
+        self.miss_unless(
+            About.GRADIENT, f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}", state=True
+        )
         return value
 
     def _gradients_apart(self) -> None:
@@ -407,12 +415,12 @@ class _Caller:
             return
         names = "".join(f"{self.gradients[k]}._data, " for k in written)
         others = [f"{n}._data" for k, n in self.gradients.items() if k not in written]
-        arrays = [e for e in inputs if isinstance(e, ArrayInput)]
+        arrays = of(ArrayInput, inputs)
         others += [f"d{k}" for k in sorted({e.argument for e in arrays if e.argument is not None})]
         self.names["disjoint"] = disjoint
-        captured = self.name("A", owners(e.array for e in arrays if e.argument is None))
-        test = f"disjoint(({names}), {captured}, ({''.join(f'{o}, ' for o in others)}))"
-        self.miss_unless(test, state=True)
+        outside = self.name("A", owners(e.array for e in captured(inputs)))
+        test = f"disjoint(({names}), {outside}, ({''.join(f'{o}, ' for o in others)}))"
+        self.miss_unless(About.MEMORY, test, state=True)
 
     def _draws(self) -> tuple[list[str], list[str]]:
         """(lines that hand the generators' positions over and move them on, lines that take that back)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from jtorch.compile.record.inputs import (
     ConstantInput,
     CounterInput,
     GradInput,
-    Input,
     NumberInput,
     ScalarInput,
+    Visitor,
 )
 from jtorch.compile.record.returned import compared
 from jtorch.compile.run import caller
 from jtorch.compile.run.backward import Backward
+from jtorch.compile.run.lines import written
 from jtorch.compile.run.state import Clock, Gradients, follow
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
@@ -33,7 +33,7 @@ from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
 
 
-class Wiring:
+class Wiring(Visitor[None]):
     """Where the inputs and outputs of a capture come from and go to, as the executor sees them."""
 
     def __init__(self, capture: Capture) -> None:
@@ -44,40 +44,50 @@ class Wiring:
         self.order: list[Any] = []  # what each executor argument is: an input, or ("result", index)
         self.counters: list[tuple[np.ndarray, CounterInput]] = []
         for k, entry in enumerate(capture.inputs):
-            self._place(Place(Where.INPUT, k), entry)
+            self.place = Place(Where.INPUT, k)
+            entry.visit(self)
 
-    def _place(self, place: Place, entry: Input) -> None:
-        if isinstance(entry, ArrayInput) and entry.argument is None and _in_order(entry.array):
-            self._fix(place, entry.array)
-        elif isinstance(entry, (ArrayInput, GradInput, NumberInput)):
-            self._bring(place, entry)
-        elif isinstance(entry, ConstantInput):
-            self._fix(place, entry.array)
-        elif isinstance(entry, ScalarInput):
-            word = np.zeros((), np.float64)
-            self._fix(place, word)
-            self.numbers[len(self.order)] = address_of(word)
-            self.order.append(entry)
-        elif isinstance(entry, CounterInput):
-            counter = np.zeros(1, np.uint64)
-            self._fix(place, counter)
-            self.counters.append((counter, entry))
+    def array(self, entry: ArrayInput) -> None:
+        if entry.argument is None and _in_order(entry.array):
+            self._fix(entry.array)
+        else:
+            self._bring(entry)
 
-    def _fix(self, place: Place, array: np.ndarray) -> None:
+    def constant(self, entry: ConstantInput) -> None:
+        self._fix(entry.array)
+
+    def grad(self, entry: GradInput) -> None:
+        self._bring(entry)
+
+    def scalar(self, entry: ScalarInput) -> None:
+        word = np.zeros((), np.float64)
+        self._fix(word)
+        self.numbers[len(self.order)] = address_of(word)
+        self.order.append(entry)
+
+    def number(self, entry: NumberInput) -> None:
+        self._bring(entry)
+
+    def counter(self, entry: CounterInput) -> None:
+        word = np.zeros(1, np.uint64)
+        self._fix(word)
+        self.counters.append((word, entry))
+
+    def _fix(self, array: np.ndarray) -> None:
         self.keep.append(array)
-        self.fixed[place] = address_of(array)
+        self.fixed[self.place] = address_of(array)
 
-    def _bring(self, place: Place, entry: Any) -> None:
-        self.dynamic[place] = len(self.order)
+    def _bring(self, entry: Any) -> None:
+        self.dynamic[self.place] = len(self.order)
         self.order.append(entry)
 
     def binding(self) -> Binding:
         return Binding(self.fixed, self.dynamic, len(self.order), self.numbers)
 
     def add_result(self, index: int) -> Place:
-        place = Place(Where.RESULT, index)
-        self._bring(place, ("result", index))
-        return place
+        self.place = Place(Where.RESULT, index)
+        self._bring(("result", index))
+        return self.place
 
 
 def _in_order(array: np.ndarray) -> bool:
@@ -115,8 +125,13 @@ class CompiledPlan:
         self._follow_versions()
         self.statics = _statics(leaves, capture)
         self.rely_on(capture.subscription)
-        self.call: Callable[[tuple], Any] = caller.make(self, leaves, context)
+        self.lines, self.call = caller.make(self, leaves, context)
         self.clock.stop_with(self.call)
+
+    @property
+    def source(self) -> str:
+        """The text of ``call``."""
+        return written(self.lines)
 
     def replay(self, leaves: list[Any]) -> Any:
         """Run it for a call, or answer ``caller.MISS``. Containers are handed over where they are needed, or
@@ -174,8 +189,7 @@ class CompiledPlan:
         leaves = capture.whole(leaves)
         if not all(map(alike, self.statics, _statics(leaves, capture))):
             return False
-        call = caller.make(self, leaves, context)
-        if call.source != self.call.source:  # type: ignore[attr-defined]
+        if caller.make(self, leaves, context)[0] != self.lines:
             return False
         self.rely_on(capture.subscription)
         if self.capture.later is not None and capture.later is not None:
@@ -211,7 +225,7 @@ class CompiledPlan:
         if len(mine.inputs) != len(other.inputs) or text(mine.graph, False) != text(other.graph, False):
             return False
         pairs = zip(mine.inputs, other.inputs, strict=True)
-        return all(_identity(a) == _identity(b) for a, b in pairs) and _facts(mine) == _facts(other)
+        return all(a.identity == b.identity for a, b in pairs) and _facts(mine) == _facts(other)
 
 
 def _facts(capture: Capture) -> tuple:
@@ -261,24 +275,6 @@ def _statics(leaves: list[Any], capture: Capture) -> list[Any]:
         None if isinstance(a, Tensor) or a.__class__ is float or k in capture.counted else a
         for k, a in enumerate(leaves)
     ]
-
-
-def _identity(entry: Input) -> Any:
-    if isinstance(entry, ArrayInput):
-        if entry.argument is not None:
-            return ("argument", entry.argument)
-        return ("array", id(entry.array))
-    if isinstance(entry, ScalarInput):
-        return ("scalar", entry.identity, tuple(entry.guards))
-    if isinstance(entry, GradInput):
-        who = id(entry.tensor) if entry.argument is None else ("argument", entry.argument)
-        return ("grad", who, entry.present)
-    if isinstance(entry, ConstantInput):
-        return ("constant", entry.array.tobytes())
-    if isinstance(entry, NumberInput):
-        return ("number", entry.place.identity, entry.kind)
-    assert isinstance(entry, CounterInput)
-    return ("counter", id(entry.generator), entry.attribute)
 
 
 def _type_of(tensor: Any) -> Any:
