@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jtorch.core.failure import Failure
+
 # How a reduction combines two values: what kernels know to write.
 COMBINATIONS = ("add", "mul", "maximum", "minimum", "argmax", "argmin", "logical_or", "logical_and")
 
@@ -70,7 +72,7 @@ class Op:
         self.dtype: str | Callable = facts.pop("dtype", "promote")
         self.text: str | None = facts.pop("text", None)  # scalar text, for kernels
         self.integer_text: str | None = facts.pop("integer_text", None)
-        self.check: tuple[str, str] | None = facts.pop("check", None)  # (failing test, sentence)
+        self.check: tuple[str, Failure] | None = facts.pop("check", None)  # (the test for it, how it fails)
         self.may_raise: bool = facts.pop("may_raise", False)  # opaque: for some elements
         # opaque: (shapes, **statics) -> (input, bound) for those whose elements must be in range(bound)
         self.positions: Callable | None = facts.pop("positions", None)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from jtorch.core.failure import Failure, Kind
 from jtorch.core.op import elementwise
 
-OTHER_BRANCH = "a branch goes another way than it was recorded"
+_OTHER_BRANCH = Failure(Kind.BRANCH, "a branch goes another way than it was recorded")
 
 
 @elementwise(
     text="{x}",
-    check=("{x} == 0", OTHER_BRANCH),
+    check=("{x} == 0", _OTHER_BRANCH),
     dtype=lambda dtypes, statics: np.dtype(np.int64),
     public=None,
     differentiable=False,

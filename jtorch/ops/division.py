@@ -6,7 +6,10 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
 
 from __future__ import annotations
 
+from jtorch.core.failure import Failure, Kind
 from jtorch.core.op import composite, elementwise
+
+_BY_ZERO = Failure(Kind.VALUE, "integer division by zero")
 
 
 @elementwise(text="{x} / {y}", dtype="float", in_place=True, saved_for={"x": "y"}, unrounded=("y",))
@@ -24,7 +27,7 @@ def _(xp, g, x, y, needs):
     text="floor_divide_{t}({x}, {y})",
     # the least integer over -1 does not fit: it wraps, as in NumPy
     integer_text="({x} // {y} if {y} != -1 else {kind}(0) - {x})",
-    check=("{y} == 0", "integer division by zero"),
+    check=("{y} == 0", _BY_ZERO),
     differentiable=False,
     refuses_bools="\"div_floor_cpu\" not implemented for 'Bool'",
     in_place=True,
@@ -37,7 +40,7 @@ def floor_divide(xp, x, y):
 @elementwise(
     text="remainder_{t}({x}, {y})",
     integer_text="{x} % {y}",
-    check=("{y} == 0", "integer division by zero"),
+    check=("{y} == 0", _BY_ZERO),
     refuses_bools="\"remainder_cpu\" not implemented for 'Bool'",
     in_place=True,
 )
@@ -54,7 +57,7 @@ def _(xp, g, x, y, needs):
     text="fmod({x}, {y})",
     # Python's remainder has the sign of y, this one that of x
     integer_text="({x} % {y} - ({y} if {x} % {y} != 0 and ({x} < 0) != ({y} < 0) else {kind}(0)))",
-    check=("{y} == 0", "integer division by zero"),
+    check=("{y} == 0", _BY_ZERO),
     refuses_bools="\"fmod_cpu\" not implemented for 'Bool'",
     in_place=True,
 )

@@ -23,7 +23,7 @@ from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.memory import plan_memory
 from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
 from jtorch.compile.record.capture import Capture, capture
-from jtorch.compile.record.inputs import ArrayInput, ConstantInput, CounterInput, GradInput, ScalarInput
+from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.returned import Output, Part
 from jtorch.compile.record.tree import flatten
 from jtorch.compile.run.targets import CPU, PYTHON
@@ -45,19 +45,7 @@ def trace(function: Callable, leaves: Sequence[Any], name: str = "program") -> C
 
 def arguments_of(made: Capture) -> list[np.ndarray]:
     """What the inputs of a captured graph are now."""
-    found = []
-    for entry in made.inputs:
-        if isinstance(entry, (ArrayInput, ConstantInput)):
-            found.append(np.array(entry.array, order="C"))
-        elif isinstance(entry, ScalarInput):
-            found.append(np.asarray(entry.value))
-        elif isinstance(entry, GradInput):
-            grad = entry.tensor.grad if entry.present else None
-            found.append(np.zeros(entry.var.shape) if grad is None else np.array(grad._data))
-        else:
-            assert isinstance(entry, CounterInput)
-            found.append(np.asarray(getattr(entry.generator, entry.attribute), np.uint64))
-    return found
+    return [np.array(entry.now(), entry.var.dtype, order="C") for entry in made.inputs]
 
 
 def planned(graph: Graph, destinations: Sequence[Destination] | None = None, fuel: int = -1) -> Plan:
@@ -92,7 +80,7 @@ def execute(plan: Plan, target: Target, arguments: Sequence[Any]) -> list[np.nda
     """The outputs of a plan that has no failing step: results, and inputs that it wrote."""
     machine = Machine(plan, target, arguments)
     status = machine.run()
-    assert status == 0, machine.runner.status_text(status)
+    assert status == 0, machine.runner.failure(status)
     return machine.outputs
 
 

@@ -28,10 +28,10 @@ from jtorch.compile.codegen.cuda_emitter import CudaEmitter
 from jtorch.compile.codegen.cuda_launch import Argument, Launch, Work, launches
 from jtorch.compile.codegen.cuda_reduce import ReductionEmitter
 from jtorch.compile.codegen.cuda_scatter import ScatterEmitter
-from jtorch.compile.codegen.emitter import Failure
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Compute, Nest, Value
 from jtorch.compile.plan.plan import Plan
+from jtorch.core.failure import Failure
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from jtorch.compile.plan.loops import (
 )
 from jtorch.compile.plan.order import Loop, loops_of, stride_along
 from jtorch.core import philox
-from jtorch.core.errors import Source
+from jtorch.core.failure import Failure, Kind
 from jtorch.native import exact, intrinsics, vecmath
 
 
@@ -65,14 +65,6 @@ class Edge:
 
 I64 = np.dtype(np.int64)
 _SMALL_INTS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What a status of a kernel means, and which line of the user's program it came from."""
-
-    sentence: str
-    source: Source | None
 
 
 @dataclass(eq=False)
@@ -243,12 +235,12 @@ class Emitter(ABC):
     def _checked(self, value: Compute, names: dict[str, str]) -> dict[str, str]:
         """Report where the check of an op fails, and go on with a harmless operand."""
         assert value.op.check is not None
-        test, sentence = value.op.check
+        test, failure = value.op.check
         culprit = re.findall(r"{(\w+)}", test)[0]
         safe = self._assign(names[culprit])
         eqn = next(e for e in self.nest.eqns if value.var in e.outputs)
         with self.writer.block(f"if {test.format(**{culprit: safe})}:"):
-            self._fail(self._number_of(value, Failure(sentence, eqn.source)))
+            self._fail(self._number_of(value, replace(failure, source=eqn.source)))
             self.writer(f"{safe} = {safe} + 1")
         return names | {culprit: safe}
 
@@ -265,7 +257,7 @@ class Emitter(ABC):
         place = self._assign(f"int64({read})")
         bound = self.number(value.bound, I64, (value, "bound"))
         with self.writer.block(f"if {place} < 0 or {place} >= {bound}:"):
-            self._fail(self._number_of(value, Failure(value.error, value.source)))
+            self._fail(self._number_of(value, Failure(Kind.INDEX, value.error, value.source)))
             self.writer(f"{place} = 0")
         return place
 

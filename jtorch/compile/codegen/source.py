@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from jtorch.compile.codegen import parts
 from jtorch.compile.codegen.code import Code, Same, written
 from jtorch.compile.codegen.cpu_reduce import ReductionEmitter
-from jtorch.compile.codegen.emitter import I64, Edge, Failure, Number, Pointer
+from jtorch.compile.codegen.emitter import I64, Edge, Number, Pointer
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Arithmetic, Constant, Nest, Position, Scatter, Value
 from jtorch.compile.plan.order import Loop, stride_along
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.plan.plan import Plan
+from jtorch.core.failure import Failure
 
 __all__ = ["Kernel", "Number", "Pointer", "emit", "write_kernel"]
 

@@ -241,8 +241,9 @@ def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
         )  # fmt: skip
     labels = [*labels, *(place.label() for place in plan.capture.replaced)]
     labels += [each.place.label() for each in plan.capture.opened for _ in range(each.n)]
+    asked = f", asked at {_place(guard.source)}" if guard.source is not None else ""
     return Change(
-        f"{guard.of(labels)} holds no longer",
+        f"{guard.of(labels)} holds no longer{asked}",
         "",
         "",
         "the recorded branch rests on it: use jtorch.where to have both",

@@ -75,7 +75,7 @@ class Machine:
         """The outputs. Raises RuntimeError where a step fails."""
         status = self.runner.run()
         if status:
-            raise RuntimeError(self.runner.status_text(status)[0])
+            raise RuntimeError(self.runner.failure(status).sentence)
         return self.outputs
 
     def walk(self) -> Iterator[tuple[Any, Values]]:

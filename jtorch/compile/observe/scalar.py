@@ -12,14 +12,15 @@ import math
 import numbers
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, user_source
+from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, Source, user_source
 from jtorch.core.op import BY_NAME, Op
 from jtorch.ops import xp
 
@@ -31,6 +32,28 @@ class Digits(Restart):
     def __init__(self, places: Iterable[Any] = (), arguments: Iterable[int] = ()) -> None:
         super().__init__()
         self.places, self.arguments = tuple(places), frozenset(arguments)
+
+
+@dataclass(frozen=True)
+class NumberTest:
+    """A comparison of a number of the call that the recording rests on: ``test(number, other) is outcome``,
+    or for ``copysign`` its sign. ``source`` is the line that asked."""
+
+    test: Callable
+    other: float
+    outcome: bool
+    source: Source = field(compare=False)
+
+
+def _exactly(number: float) -> Iterator[tuple[Callable, float, bool]]:
+    """What is true of this number alone."""
+    is_nan = number != number
+    yield operator.eq, 0.0 if is_nan else number, not is_nan
+    if is_nan or not number:  # equal to the one of the other sign, which shows in its digits
+        yield math.copysign, math.copysign(1.0, number), True
+    if is_nan:  # neither equal to nothing nor in any order
+        yield operator.lt, 0.0, False
+        yield operator.gt, 0.0, False
 
 
 class Scalar:
@@ -64,13 +87,9 @@ class Scalar:
         )
 
     def __float__(self) -> float:
+        source = user_source()
         for origin in self.origins:
-            is_nan = origin.recorded != origin.recorded
-            origin.guards.append((operator.eq, 0.0 if is_nan else origin.recorded, not is_nan))
-            if is_nan or not origin.recorded:  # equal to the one of the other sign, which shows in its digits
-                origin.guards.append((math.copysign, math.copysign(1.0, origin.recorded), True))
-            if is_nan:  # neither equal to nothing nor in any order
-                origin.guards += [(operator.lt, 0.0, False), (operator.gt, 0.0, False)]
+            origin.guards += [NumberTest(*test, source) for test in _exactly(origin.recorded)]
         return float(self.value)
 
     def __int__(self) -> int:
@@ -105,7 +124,7 @@ class Scalar:
         other = float(other)
         outcome = bool(test(self.value, other))
         if len(self.origins) == 1 and self.origins[0].var is self.var:
-            self.origins[0].guards.append((test, other, outcome))
+            self.origins[0].guards.append(NumberTest(test, other, outcome, user_source()))
         else:
             float(self)  # the result of arithmetic: guard the numbers it was made of
         return outcome

@@ -20,10 +20,9 @@ import numpy as np
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.record.exchange import refuse_elements
-from jtorch.core.errors import CompileError, OtherBranch, user_source
+from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.ops import xp
-from jtorch.ops.branching import OTHER_BRANCH
 
 _EXPECT, _CAST, _NOT = (BY_NAME[name] for name in ("expect", "cast", "logical_not"))
 _BOOL, _INT = np.dtype(np.bool_), np.dtype(np.int64)
@@ -72,10 +71,3 @@ class Branches:
                 self._values[var] = np.asarray(value).reshape(var.shape)
         self._inputs, self._eqns = len(self.tracer.inputs), len(self.tracer.eqns)
         return [read(self._values, atom) for atom in atoms]
-
-
-def is_other_branch(sentence: str) -> bool:
-    return sentence == OTHER_BRANCH
-
-
-__all__ = ["Branches", "OtherBranch", "is_other_branch"]

@@ -5,7 +5,7 @@ Who treats the kinds apart, as the wiring and the generated caller do, is a ``Vi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from jtorch.compile.graph.ir import Type, Var
 from jtorch.compile.observe.guards import same
+from jtorch.compile.observe.scalar import NumberTest
 from jtorch.eager.evaluate import EAGER
 
 _F64, _U64, _I64 = (np.dtype(d) for d in (np.float64, np.uint64, np.int64))
@@ -187,7 +188,7 @@ class GradInput(Input):
 class ScalarInput(Input):
     """A float that is read anew at each call: an argument, or ``container[path[0]][path[1]]...``.
 
-    ``guards`` are tests of it that the trace relied on: (comparison, other number, outcome).
+    ``guards`` are tests of it that the trace relied on.
     """
 
     def __init__(self, container: Any, path: tuple, value: float, argument: int | None = None) -> None:
@@ -195,7 +196,7 @@ class ScalarInput(Input):
         self.path = path
         self.argument = argument
         self.recorded = value
-        self.guards: list[tuple[Callable, float, bool]] = []
+        self.guards: list[NumberTest] = []
         hint = "_".join(str(k) for k in path) if argument is None else f"arg{argument}"
         self.var = Var(Type(_F64, ()), hint)
 

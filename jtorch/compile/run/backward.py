@@ -22,7 +22,6 @@ from jtorch.compile.record.inputs import ArrayInput, of
 from jtorch.compile.record.returned import ViewOnTape
 from jtorch.compile.record.tape import INNER, reached_from
 from jtorch.compile.run.caller import in_order
-from jtorch.compile.run.runner import failure
 from jtorch.compile.run.targets import INTERPRETER
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
@@ -209,7 +208,7 @@ class Backward:
         with replay.alone:  # until the error has its name
             status = replay.run(*inputs, *outs)
             if status:
-                raise failure(*replay.status_text(status))
+                raise replay.failure(status).error()
         found: list[Any] = [None] * len(self.capture.leaves)
         # what follows the gradients in ``outs`` was computed for its checks alone
         for k, out, by in zip(self.capture.wanted, outs, self.reached, strict=False):

@@ -43,7 +43,6 @@ from jtorch.compile.observe.guards import GONE, tests_of
 from jtorch.compile.observe.values import alike, counts_by_value
 from jtorch.compile.plan.plan import Use
 from jtorch.compile.record.arrays import Lent, lend_if_possible
-from jtorch.compile.record.branches import is_other_branch
 from jtorch.compile.record.containers import changed_of, changer
 from jtorch.compile.record.inputs import (
     LARGEST,
@@ -60,9 +59,9 @@ from jtorch.compile.record.returned import Output
 from jtorch.compile.record.shared_memory import FOREIGN, disjoint, overlap, owner, owners
 from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.lines import About, Guard, Line, Mark, Return, deeper, function_of
-from jtorch.compile.run.runner import failure
 from jtorch.core import op as op_module
-from jtorch.core.errors import CompileError, FailedCheck, OtherBranch
+from jtorch.core.errors import CompileError, FailedCheck, OtherBranch, Source
+from jtorch.core.failure import Kind
 from jtorch.core.op import Context
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
@@ -147,10 +146,10 @@ class _Caller(Visitor[str]):
     def add(self, line: str, state: bool = False) -> None:
         self.lines.append(Line(line, state))
 
-    def miss_unless(self, about: About, test: str, state: bool = False) -> None:
+    def miss_unless(self, about: About, test: str, state: bool = False, source: Source | None = None) -> None:
         """Guard ``test``, of arguments, or of the ``state`` that the function reaches by itself. Who asks for
-        a plan by its arguments tells them apart: see ``inspect/fitting.py``."""
-        self.lines.append(Guard(test, state, about=about))
+        a plan by its arguments tells them apart: see ``inspect/fitting.py``. ``source``: who asked."""
+        self.lines.append(Guard(test, state, about=about, source=source))
 
     def name(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{self.counts[prefix]}"
@@ -370,14 +369,14 @@ class _Caller(Visitor[str]):
             container = self.name("h", entry.container)
             self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}", state=True)
             self.add(f"if {value}.__class__ is not float: {value} = float({value})", state=True)
-        for test, other, outcome in dict.fromkeys(entry.guards):
-            state = entry.argument is None
-            if test is math.copysign:
+        for asked in dict.fromkeys(entry.guards):
+            if asked.test is math.copysign:
                 self.names["copysign"] = math.copysign
-                self.miss_unless(About.NUMBER, f"copysign(1.0, {value}) == {other}", state)
-                continue
-            holds = f"{value} {_SIGNS[test]} {_number(other)}"
-            self.miss_unless(About.NUMBER, holds if outcome else f"not {holds}", state)
+                text = f"copysign(1.0, {value}) == {asked.other}"
+            else:
+                holds = f"{value} {_SIGNS[asked.test]} {_number(asked.other)}"
+                text = holds if asked.outcome else f"not {holds}"
+            self.miss_unless(About.NUMBER, text, entry.argument is None, asked.source)
         return value
 
     def number(self, entry: NumberInput) -> str:
@@ -532,10 +531,10 @@ def give_back(generator: Any, call: int, drawn: int) -> None:
 
 def fail(plan: Any, status: int) -> None:
     """Raise the error that a kernel reported."""
-    sentence, source = plan.runner.status_text(status)
-    if is_other_branch(sentence):
+    failure = plan.runner.failure(status)
+    if failure.kind is Kind.BRANCH:
         raise OtherBranch
-    stop(plan, failure(sentence, source))
+    stop(plan, failure.error())
 
 
 def stop(plan: Any, error: BaseException) -> None:

@@ -17,6 +17,7 @@ from jtorch.compile.plan.plan import Place, Where
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
+from jtorch.core.failure import Failure
 
 
 class Interpreted(Runner):
@@ -55,6 +56,6 @@ class Interpreted(Runner):
         address = self.fixed.get(place)
         return array_at(address, var) if address is not None else arguments[self.dynamic[place]]
 
-    def status_text(self, status: int) -> tuple[str, Any]:
+    def failure(self, status: int) -> Failure:
         """NumPy's own errors are raised; there is no status but 0."""
         raise AssertionError(f"the interpreter gave status {status}")

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
+
+from jtorch.core.errors import Source
 
 STAGES = ("guard", "marshal", "kernels", "wrap")  # in this order; a mark stands where the next one begins
 _INDENT = "    "
@@ -57,10 +59,11 @@ class Return(Line):
 @dataclass(frozen=True)
 class Guard(Line):
     """The test ``text``, without which the plan is none for the call. Where it ``gives_up``, the test may
-    raise what is in GONE instead of being false."""
+    raise what is in GONE instead of being false. ``source`` is the user's line that it comes from."""
 
     about: About = About.VALUE
     gives_up: bool = False
+    source: Source | None = field(default=None, compare=False)
 
     def code(self, ways: Ways) -> list[str]:
         test = f"if not ({self.text}): {ways.miss(self)}"

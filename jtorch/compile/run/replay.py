@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from jtorch.compile.run.host import array_at
 from jtorch.compile.run.host_calls import Background, HostCall, Progress, Wait
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
+from jtorch.core.failure import Failure, Kind
 from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
 from jtorch.native import cache, workers
 from jtorch.native.contraction import FAILURES, Call, call_of
@@ -72,7 +74,7 @@ class Blocks:
 
 
 class Replay(Runner):
-    """One plan, ready to run. ``run(*arguments)`` returns a status; see ``status_text``."""
+    """One plan, ready to run. ``run(*arguments)`` returns a status; see ``failure``."""
 
     def __init__(self, code: Code, binding: Binding) -> None:
         super().__init__()
@@ -338,18 +340,19 @@ class Replay(Runner):
             return arguments[self.addresses.dynamic[place]]
         return array_at(self.address(var, arguments), var)
 
-    def status_text(self, status: int) -> tuple[str, Any]:
-        """(what went wrong, where in the user's program)."""
+    def failure(self, status: int) -> Failure:
+        """What went wrong."""
         row, code = Executor.decode(status)
         return failure_of(self.code, self.failed.owners[row], code)
 
 
-def failure_of(code: Code, task: Task, status: int) -> tuple[str, Any]:
-    """What ``status`` of a task means: (what went wrong, where in the user's program)."""
+def failure_of(code: Code, task: Task, status: int) -> Failure:
+    """What ``status`` of a task means."""
     errors = code.kernels[task].errors if task in code.kernels else ()
     if 0 < status <= len(errors):
-        return errors[status - 1].sentence, errors[status - 1].source
-    return FAILURES.get(status, f"kernel failed with status {status}"), task.step.eqns[0].source
+        return errors[status - 1]
+    unknown = Failure(Kind.VALUE, f"kernel failed with status {status}")
+    return replace(FAILURES.get(status, unknown), source=task.step.eqns[0].source)
 
 
 class Native:

@@ -39,12 +39,6 @@ class Runner:
         return self._ended
 
 
-def failure(sentence: str, source: Any) -> Exception:
-    """The error that a status means: what went wrong, and where in the user's program, if that is known."""
-    kind = IndexError if "index" in sentence else RuntimeError
-    return kind(f"{sentence} (at {source})" if source is not None else sentence)
-
-
 def store(words: Mapping[int, int], arguments: Sequence[Any]) -> None:
     """Put runtime scalars where kernels read them: argument -> address of its word."""
     for k, address in words.items():

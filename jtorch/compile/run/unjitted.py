@@ -23,6 +23,7 @@ from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.replay import failure_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
+from jtorch.core.failure import Failure
 from jtorch.ops import xp
 
 
@@ -109,5 +110,5 @@ class Unjitted(Runner):
         """Where a variable lies in this call."""
         return self._address(self.plan.places[var], arguments)
 
-    def status_text(self, status: int) -> tuple[str, Any]:
+    def failure(self, status: int) -> Failure:
         return failure_of(self.code, self.failed, status & 0xFFFF)

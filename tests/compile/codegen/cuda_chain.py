@@ -57,7 +57,7 @@ def simulate(function: Callable, leaves: Sequence[Any], target: Target = CUDA_SI
     expected = interpret(made.graph, arguments)
     machine = Machine(plan_of(made), target, arguments)
     status = machine.run()
-    assert status == 0, machine.runner.status_text(status)
+    assert status == 0, machine.runner.failure(status)
     assert_link("interpreted -> CUDA simulator", expected, machine.outputs)
     return machine
 

@@ -159,7 +159,7 @@ def _failing(sentence: str, function: Callable, leaves: list[Any]) -> None:
     made = trace(function, leaves)
     machine = Machine(plan_of(made), CUDA_SIMULATOR, arguments_of(made))
     status = machine.run()
-    assert status and machine.runner.status_text(status)[0] == sentence, status
+    assert status and machine.runner.failure(status).sentence == sentence, status
 
 
 def index_out_of_range() -> None:

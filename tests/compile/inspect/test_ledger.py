@@ -148,9 +148,10 @@ def test_a_global_number(monkeypatch):
 
 def test_a_branch_on_a_float():
     f = jtorch.compile(lambda x, t: x * t if t > 1.0 else x)
+    line = f.function.__code__.co_firstlineno
     f(jtorch.ones(3), 2.0)
     f(jtorch.ones(3), 0.5)
-    assert changes(f) == [("t > 1.0 holds no longer", "", "")]
+    assert changes(f) == [(f"t > 1.0 holds no longer, asked at test_ledger.py:{line}", "", "")]
 
 
 def test_a_branch_on_a_tensor():
