@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile import debug
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.finalise import finalise
@@ -57,8 +55,3 @@ def compile_graph(
         runner = target.load(code, recorded, binding)
         timings.kernels_compiled += runner.compiled
     return Program(target, graph, plan, code, runner)
-
-
-def address_of(array: np.ndarray) -> int:
-    """Where an array's first element lies."""
-    return array.__array_interface__["data"][0]

@@ -7,31 +7,56 @@ scratch memory, fills in addresses, loads code and runs it. ``run/targets.py`` h
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.plan.plan import Place, Plan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Binding:
-    """Where memory lies that is not the plan's own.
+    """Where memory lies that is not the plan's own: at addresses known now, or with an argument of each call.
 
-    ``fixed`` has the addresses of places known now, ``dynamic`` the position of those that come with each of
-    ``n_arguments`` arguments, ``numbers`` the address of the word that each runtime scalar is stored to.
     ``scratch`` gives (the memory, its address) of so many bytes; by default each plan has some of its own.
     ``release_gil``: other Python threads run meanwhile; callers see to it that none runs a plan over the same
     memory.
     """
 
-    fixed: dict[Place, int]
-    dynamic: dict[Place, int]
-    n_arguments: int
-    numbers: dict[int, int]
     scratch: Callable[[int], tuple[Any, int]] | None = None
     release_gil: bool = False
+    fixed: dict[Place, int] = field(default_factory=dict)  # the addresses of places known now
+    dynamic: dict[Place, int] = field(default_factory=dict)  # which argument brings a place
+    numbers: dict[int, int] = field(default_factory=dict)  # which one is a number -> the address of its word
+    n_arguments: int = 0
+    keep: list[Any] = field(default_factory=list)  # arrays whose addresses are in use
+
+    def fix(self, place: Place, array: np.ndarray) -> None:
+        """``place`` is the memory of ``array``, of which the first to say so counts."""
+        self.keep.append(array)
+        self.fixed.setdefault(place, address_of(array))
+
+    def bring(self, *places: Place) -> None:
+        """Each is what comes with one more argument."""
+        for place in places:
+            self.dynamic[place] = self.n_arguments
+            self.n_arguments += 1
+
+    def bring_number(self, place: Place) -> np.ndarray:
+        """``place`` is a word, which is given back, that one more argument is stored to."""
+        word = np.zeros((), np.float64)
+        self.fix(place, word)
+        self.numbers[self.n_arguments] = address_of(word)
+        self.n_arguments += 1
+        return word
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where an array's first element lies."""
+    return array.__array_interface__["data"][0]
 
 
 @dataclass(frozen=True, slots=True)

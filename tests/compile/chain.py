@@ -18,7 +18,6 @@ from jtorch.compile.graph.finalise import turned, with_copies
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
-from jtorch.compile.pipeline import address_of
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.memory import plan_memory
 from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
@@ -61,14 +60,16 @@ class Machine:
     def __init__(self, plan: Plan, target: Target, arguments: Sequence[Any]) -> None:
         graph = plan.fused.graph
         self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
-        fixed = {Place(Where.INPUT, k): address_of(a) for k, a in enumerate(self.inputs)}
+        binding = Binding()
+        for k, array in enumerate(self.inputs):
+            binding.fix(Place(Where.INPUT, k), array)
         self.outputs: list[np.ndarray] = []
         for var, destination in zip(graph.outputs, plan.destinations, strict=True):
             new = np.empty(var.shape, var.dtype)  # type: ignore[union-attr]
             new.reshape(-1).view(np.uint8)[...] = GARBAGE
             self.outputs.append(self.inputs[destination.index] if destination.kind is Use.WRITE else new)
-            fixed.setdefault(destination.place, address_of(new))
-        self.runner = target.load(target.emit(plan), graph, Binding(fixed, {}, 0, {}))
+            binding.fix(destination.place, new)
+        self.runner = target.load(target.emit(plan), graph, binding)
         memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
         memory[...] = GARBAGE
 

@@ -63,13 +63,15 @@ class Machine:
         graph = plan.fused.graph
         self.plan = plan
         self.inputs = [np.array(a, v.dtype, order="C") for a, v in zip(arguments, graph.inputs, strict=True)]
-        fixed = {Place(Where.INPUT, k): _address(a) for k, a in enumerate(self.inputs)}
+        binding = Binding()
+        for k, array in enumerate(self.inputs):
+            binding.fix(Place(Where.INPUT, k), array)
         self.outputs: list[np.ndarray] = []
         for var, destination in zip(graph.outputs, plan.destinations, strict=True):
             new = np.zeros(var.shape, var.dtype)  # type: ignore[union-attr]
             self.outputs.append(self.inputs[destination.index] if destination.kind is Use.WRITE else new)
-            fixed.setdefault(destination.place, _address(new))
-        self.runner = target.load(target.emit(plan), graph, Binding(fixed, {}, 0, {}))
+            binding.fix(destination.place, new)
+        self.runner = target.load(target.emit(plan), graph, binding)
 
     def run(self) -> list[np.ndarray]:
         """The outputs. Raises RuntimeError where a step fails."""
@@ -105,10 +107,6 @@ class Machine:
                     if told:
                         return task, eqn, told
         return None
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
 
 
 def equation_text(graph: Graph, eqn: Eqn) -> str:

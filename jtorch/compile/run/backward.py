@@ -218,11 +218,10 @@ class Backward:
 
     def _compile(self, absent: frozenset[int]) -> Program:
         graph = without(self.split.backward, self.capture.cotangents, absent)
-        n = len(graph.inputs)
-        dynamic = {Place(Where.INPUT, k): k for k in range(n)}
-        dynamic |= {Place(Where.RESULT, k): n + k for k in range(len(graph.outputs))}
         destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
-        binding = Binding({}, dynamic, n + len(destinations), {})
+        binding = Binding()
+        binding.bring(*(Place(Where.INPUT, k) for k in range(len(graph.inputs))))
+        binding.bring(*(destination.place for destination in destinations))
         with told(f"{self.name}, its backward pass"):
             return compile_graph(graph, destinations, self.target, binding, self.timings)
 

@@ -20,7 +20,7 @@ import numpy as np
 from jtorch.compile.graph.ir import Atom, Graph, Type, Var
 from jtorch.compile.graph.rows import row_by_row, same_but_for_rows
 from jtorch.compile.observe.scalar import Scalar
-from jtorch.compile.pipeline import address_of, compile_graph
+from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.inputs import ScalarInput
 from jtorch.compile.record.trace import Tracer
@@ -314,9 +314,9 @@ class _Recording:
             return None
         if self.rows and not self._is_row_by_row():
             return None
-        words = [np.zeros((), np.float64) for _ in self.numbers]
-        runner = self._runner(words)
-        return _Kernels(self, runner, words) if runner.is_atomic else None
+        binding = Binding(arena.shared, release_gil=True)
+        runner = self._runner(binding)
+        return _Kernels(self, runner, binding) if runner.is_atomic else None
 
     def _is_formula(self) -> bool:
         eqns = self.tracer.eqns
@@ -336,34 +336,32 @@ class _Recording:
         pointwise = all(eqn.op.kind is Kind.ELEMENTWISE for eqn in again.tracer.eqns)
         return pointwise and same_but_for_rows(self.tracer.eqns, again.tracer.eqns, first, second)
 
-    def _runner(self, words: list[np.ndarray]) -> Any:
+    def _runner(self, binding: Binding) -> Any:
         """The plan, called with arrays, results and floats."""
-        first_result, first_number = len(self.arrays), len(self.arrays) + len(self.computed)
         inputs = (*self.arrays, *(number.var for number in self.numbers))
-        dynamic = {Place(Where.INPUT, k): k for k in range(len(self.arrays))}
-        dynamic |= {Place(Where.RESULT, k): first_result + k for k in range(len(self.computed))}
-        addresses = [address_of(word) for word in words]
-        fixed = {Place(Where.INPUT, len(self.arrays) + k): a for k, a in enumerate(addresses)}
-        numbers = {first_number + k: a for k, a in enumerate(addresses)}
-        graph = Graph(self.tracer.name, inputs, tuple(self.tracer.eqns), tuple(self.computed))
+        places = [Place(Where.INPUT, k) for k in range(len(inputs))]
         destinations = [Destination(Use.RESULT, k) for k in range(len(self.computed))]
-        binding = Binding(fixed, dynamic, first_number + len(words), numbers, arena.shared, release_gil=True)
+        binding.bring(*places[: len(self.arrays)], *(destination.place for destination in destinations))
+        for place in places[len(self.arrays) :]:
+            binding.bring_number(place)
+        graph = Graph(self.tracer.name, inputs, tuple(self.tracer.eqns), tuple(self.computed))
         return compile_graph(graph, destinations, CPU, binding, Timings()).runner
 
 
 class _Kernels:
     """A plan that is one native call."""
 
-    def __init__(self, recording: _Recording, runner: Any, words: list[np.ndarray]) -> None:
+    def __init__(self, recording: _Recording, runner: Any, binding: Binding) -> None:
         lie = [*recording.arrays, *recording.computed]
         self.places = [None if atom is None else lie.index(atom) for atom in recording.results]
         self.types = [(var.shape, var.dtype) for var in recording.computed]
-        self.several, self.runner, self.words = recording.several, runner, words
+        self.several, self.runner, self.n_numbers = recording.several, runner, len(binding.numbers)
+        self.keep = binding.keep
 
     def run(self, arrays: list[np.ndarray], numbers: list[float]) -> bool:
         """Whether it came to the end."""
         with _alone:
-            return not self.runner.run(*arrays, *numbers[: len(self.words)])
+            return not self.runner.run(*arrays, *numbers[: self.n_numbers])
 
 
 class _Call:

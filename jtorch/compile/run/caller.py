@@ -349,7 +349,7 @@ class _Caller(Visitor[str]):
     def _staged(self, source: str, entry: ArrayInput) -> str:
         staged = self.name("o", None)
         self.add(f"{staged} = in_order({source})")
-        self.plan.wiring.keep.append(entry.array)
+        self.plan.wiring.binding.keep.append(entry.array)
         if entry.written:
             self.late.append(f"{source}[...] = {staged}")
         return staged

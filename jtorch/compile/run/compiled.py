@@ -9,7 +9,7 @@ import numpy as np
 from jtorch.compile.graph.ir import Var, text
 from jtorch.compile.observe.observer import Question
 from jtorch.compile.observe.values import alike
-from jtorch.compile.pipeline import address_of, compile_graph
+from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import (
@@ -26,7 +26,7 @@ from jtorch.compile.run import caller
 from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.lines import written
 from jtorch.compile.run.state import Clock, Gradients, follow
-from jtorch.compile.target import Binding, Target
+from jtorch.compile.target import Binding, Target, address_of
 from jtorch.compile.timings import Timings
 from jtorch.core import watch
 from jtorch.core.op import Context
@@ -37,10 +37,7 @@ class Wiring(Visitor[None]):
     """Where the inputs and outputs of a capture come from and go to, as the executor sees them."""
 
     def __init__(self, capture: Capture) -> None:
-        self.fixed: dict[Place, int] = {}
-        self.dynamic: dict[Place, int] = {}
-        self.numbers: dict[int, int] = {}  # executor argument -> address of a runtime scalar
-        self.keep: list[Any] = []  # arrays whose addresses are in use
+        self.binding = Binding()
         self.order: list[Any] = []  # what each executor argument is: an input, or ("result", index)
         self.counters: list[tuple[np.ndarray, CounterInput]] = []
         for k, entry in enumerate(capture.inputs):
@@ -49,20 +46,18 @@ class Wiring(Visitor[None]):
 
     def array(self, entry: ArrayInput) -> None:
         if entry.argument is None and _in_order(entry.array):
-            self._fix(entry.array)
+            self.binding.fix(self.place, entry.array)
         else:
             self._bring(entry)
 
     def constant(self, entry: ConstantInput) -> None:
-        self._fix(entry.array)
+        self.binding.fix(self.place, entry.array)
 
     def grad(self, entry: GradInput) -> None:
         self._bring(entry)
 
     def scalar(self, entry: ScalarInput) -> None:
-        word = np.zeros((), np.float64)
-        self._fix(word)
-        self.numbers[len(self.order)] = address_of(word)
+        self.binding.bring_number(self.place)
         self.order.append(entry)
 
     def number(self, entry: NumberInput) -> None:
@@ -70,19 +65,12 @@ class Wiring(Visitor[None]):
 
     def counter(self, entry: CounterInput) -> None:
         word = np.zeros(1, np.uint64)
-        self._fix(word)
+        self.binding.fix(self.place, word)
         self.counters.append((word, entry))
 
-    def _fix(self, array: np.ndarray) -> None:
-        self.keep.append(array)
-        self.fixed[self.place] = address_of(array)
-
     def _bring(self, entry: Any) -> None:
-        self.dynamic[self.place] = len(self.order)
+        self.binding.bring(self.place)
         self.order.append(entry)
-
-    def binding(self) -> Binding:
-        return Binding(self.fixed, self.dynamic, len(self.order), self.numbers)
 
     def add_result(self, index: int) -> Place:
         self.place = Place(Where.RESULT, index)
@@ -119,7 +107,7 @@ class CompiledPlan:
         self.backward = Backward(capture, leaves, target) if capture.differentiable else None
         self.destinations = self._destinations()
         graph = capture.graph if self.backward is None else self.backward.split.forward
-        self.program = compile_graph(graph, self.destinations, target, self.wiring.binding(), timings)
+        self.program = compile_graph(graph, self.destinations, target, self.wiring.binding, timings)
         self.runner = self.program.runner
         self.gradients.move = lambda k, address: self.runner.move(Place(Where.GRAD, k), address)
         self._follow_versions()
@@ -170,7 +158,8 @@ class CompiledPlan:
 
     def _grad_destination(self, tensor: Any, atom: Any) -> Destination:
         slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
-        self.wiring.fixed[Place(Where.GRAD, slot.index)] = address_of(slot.buffer)
+        # not kept: whoever keeps the gradient has the plan take another buffer
+        self.wiring.binding.fixed[Place(Where.GRAD, slot.index)] = address_of(slot.buffer)
         return Destination(Use.GRAD, slot.index)
 
     def _follow_versions(self) -> None:
