@@ -8,7 +8,7 @@ from typing import Any as _Any
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
 from jtorch import autograd
-from jtorch.core import threads as _threads
+from jtorch.core import higher as _higher
 from jtorch.core.allocation import keep_freed_memory as _keep_freed_memory
 from jtorch.core.devices import device, get_default_device, set_default_device
 from jtorch.core.dtypes import (
@@ -42,7 +42,6 @@ from jtorch.core.memory_formats import (
     sparse_csr,
     strided,
 )
-from jtorch.eager import shortcuts as _shortcuts
 from jtorch.eager.creation import FACTORIES as _FACTORIES
 from jtorch.eager.evaluate import EAGER as _EAGER
 from jtorch.eager.grad_mode import (
@@ -58,7 +57,6 @@ from jtorch.eager.printing import set_printoptions
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.lazy_names import ORIGIN as _ORIGIN
 from jtorch.lazy_names import SUBMODULES as _SUBMODULES
-from jtorch.ops.xp import _formulas, _pooling, _products
 from jtorch.random import (
     Generator,
     default_generator,
@@ -75,33 +73,34 @@ if _typing.TYPE_CHECKING:  # what the op table and __getattr__ add below, writte
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
 
 
-def _find_shortcuts() -> _Any:
+def _shortcuts() -> _Any:
     from jtorch.eager import machine
 
     return machine
 
 
-def _find_pooling() -> _Any:
+def _pooling() -> _Any:
     from jtorch.native import pooling
 
     return pooling
 
 
-def _find_products() -> _Any:
+def _products() -> _Any:
     from jtorch.native import products
 
     return products
 
 
-def _find_most_threads() -> _Any:
+def _most_threads() -> _Any:
     from jtorch.native import blas
 
     return blas.most_threads()
 
 
-_threads.find_most = _find_most_threads
-_formulas.find = jtorch.compile.kernels_of_formulas
-_shortcuts.find, _pooling.find, _products.find = _find_shortcuts, _find_pooling, _find_products
+_higher.provide(
+    shortcuts=_shortcuts, pooling=_pooling, products=_products, most_threads=_most_threads,
+    formulas=jtorch.compile.kernels_of_formulas,
+)  # fmt: skip
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function
 globals().update(_FACTORIES)

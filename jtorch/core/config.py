@@ -16,7 +16,6 @@ class Setting:
     type: type
     default: object
     help: str
-    in_cache_key: bool = False
     words: tuple[str, ...] = ()  # of a comma list: what may be in it
     choices: tuple[str, ...] = ()  # one of these
 
@@ -48,7 +47,7 @@ SETTINGS = {
             choices=("0", "1", "llvm"),
         ),
         Setting("CHECK", bool, False, "1 checks the graph after each pass"),
-        Setting("FUEL", int, -1, "at most this many fusions and rewrites: bisects a miscompile", True),
+        Setting("FUEL", int, -1, "at most this many fusions and rewrites: bisects a miscompile"),
         Setting("CACHE", str, "", "folder of compiled kernels; 0 switches the cache off"),
         Setting("DEVICE", str, "cpu", "the device of new tensors"),
         Setting(
@@ -95,12 +94,11 @@ def jitted() -> bool:
 
 def table() -> str:
     """The settings with their values now, as aligned text."""
-    rows = [("variable", "type", "default", "now", "cache key", "what it does")]
+    rows = [("variable", "type", "default", "now", "what it does")]
     rows += [
-        (s.variable, s.type.__name__, repr(s.default), repr(get(s.name)),
-         "yes" if s.in_cache_key else "no", s.help)
+        (s.variable, s.type.__name__, repr(s.default), repr(get(s.name)), s.help)
         for s in SETTINGS.values()
     ]  # fmt: skip
-    widths = [max(len(row[k]) for row in rows) for k in range(6)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)

@@ -10,7 +10,7 @@ generator prints the tree, the interpreter never needs it (it runs the NumPy bod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -151,6 +151,3 @@ def loaded(tree: Expr | Choice) -> Iterator[Loaded]:
     elif isinstance(tree, Read):
         for part in tree.at:
             yield from loaded(part)
-
-
-IndexMap = Callable[..., Choice]

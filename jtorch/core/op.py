@@ -72,6 +72,9 @@ class Op:
         self.dtype: str | Callable = facts.pop("dtype", "promote")
         self.text: str | None = facts.pop("text", None)  # scalar text, for kernels
         self.integer_text: str | None = facts.pop("integer_text", None)
+        self.takes_root: bool = facts.pop("takes_root", False)  # which is one instruction, and a slow one
+        # takes longer than reading its arguments, as what calls a function does
+        self.costly: bool = facts.pop("costly", self.takes_root)
         self.check: tuple[str, Failure] | None = facts.pop("check", None)  # (the test for it, how it fails)
         self.may_raise: bool = facts.pop("may_raise", False)  # opaque: for some elements
         # opaque: (shapes, **statics) -> (input, bound) for those whose elements must be in range(bound)
@@ -132,16 +135,6 @@ class Op:
         self.lean = False
         self.usual_face: tuple[str, str] | None = None
         self._check_declaration()
-
-    @property
-    def costly(self) -> bool:
-        """Whether its text calls a function, which takes longer than reading its arguments."""
-        return self.takes_root or any(mark in (self.text or "") for mark in ("_{t}(", "_{to}(", "_u64("))
-
-    @property
-    def takes_root(self) -> bool:
-        """Whether its text takes a square root, which is one instruction."""
-        return "sqrt(" in (self.text or "")
 
     def _check_declaration(self) -> None:
         missing = {

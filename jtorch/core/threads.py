@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-from jtorch.core import config
+from jtorch.core import config, higher
 
 # Where there is no pool of our own, products of fewer floating-point operations stay on one thread. Measured
 # on two cores of a Xeon (AVX-512), OpenBLAS's pool asleep, as it is in a training step (ms on one thread /
@@ -36,8 +35,6 @@ PARALLEL_FLOPS = 1 << 27
 FEW = 16  # every build of OpenBLAS takes as many; 64 those of the wheels
 _LARGEST = 2**31 - 1  # a C int
 
-find_most: Callable[[], int | None] | None = None
-"""Tells for how many threads the BLAS was built, where that is known; `jtorch` itself fills it in."""
 
 count_cell = ctypes.c_int64(0)
 """The number in force, for machine code to read by address; 0 until it is first needed."""
@@ -64,7 +61,7 @@ def set_count(number: int) -> None:
 
 def _in_force(number: int) -> int:
     """What the BLAS makes of it: the BLAS is asked, and loaded, only where there may be a difference."""
-    most = find_most() if number > FEW and find_most is not None else None
+    most = higher.most_threads() if number > FEW and higher.most_threads is not None else None
     return number if most is None else min(number, most)
 
 

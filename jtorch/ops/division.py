@@ -25,6 +25,7 @@ def _(xp, g, x, y, needs):
 
 @elementwise(
     text="floor_divide_{t}({x}, {y})",
+    costly=True,
     # the least integer over -1 does not fit: it wraps, as in NumPy
     integer_text="({x} // {y} if {y} != -1 else {kind}(0) - {x})",
     check=("{y} == 0", _BY_ZERO),
@@ -39,6 +40,7 @@ def floor_divide(xp, x, y):
 
 @elementwise(
     text="remainder_{t}({x}, {y})",
+    costly=True,
     integer_text="{x} % {y}",
     check=("{y} == 0", _BY_ZERO),
     refuses_bools="\"remainder_cpu\" not implemented for 'Bool'",

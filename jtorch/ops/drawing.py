@@ -7,6 +7,7 @@ from jtorch.core.op import composite, elementwise, opaque
 
 @elementwise(
     text="exponential_{to}({bits})",
+    costly=True,
     integer_text="exponential_{to}({bits})",
     dtype="static",
     differentiable=False,

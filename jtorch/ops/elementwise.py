@@ -74,6 +74,7 @@ def _root(xp, x, y):
 
 @elementwise(
     text="pow_{t}({x}, {y})",
+    costly=True,
     integer_text="{kind}(integer_power(int64({x}), int64({y})))",
     in_place=True,
     refuses_bools="\"pow\" not implemented for 'Bool'",
@@ -124,7 +125,7 @@ def _(input, exponent):
     return (input, exponent), {}
 
 
-@elementwise(text="sqrt({x})", dtype="float", in_place=True)
+@elementwise(text="sqrt({x})", takes_root=True, dtype="float", in_place=True)
 def sqrt(xp, x):
     return xp.sqrt(x)
 
@@ -134,7 +135,7 @@ def _(xp, g, out):
     return g / (out * 2.0)
 
 
-@elementwise(text="rsqrt_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="rsqrt_{t}({x})", costly=True, dtype="float", in_place=True)
 def rsqrt(xp, x):
     return xp.rsqrt(x)
 
@@ -154,7 +155,7 @@ def _(xp, g, x):
     return g * xp.sign(x)
 
 
-@elementwise(text="sign_{t}({x})", integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True)
+@elementwise(text="sign_{t}({x})", costly=True, integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True)
 def sign(xp, x):
     return xp.sign(x)
 

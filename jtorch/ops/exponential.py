@@ -13,7 +13,7 @@ from jtorch.core.op import composite, elementwise
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
 
-@elementwise(text="exp_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="exp_{t}({x})", costly=True, dtype="float", in_place=True)
 def exp(xp, x):
     return xp.exp(x)
 
@@ -23,7 +23,7 @@ def _(xp, g, out):
     return g * out
 
 
-@elementwise(text="exp2_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="exp2_{t}({x})", costly=True, dtype="float", in_place=True)
 def exp2(xp, x):
     """2 ** x"""
     return xp.exp2(x)
@@ -34,7 +34,7 @@ def _(xp, g, out):
     return g * (out * _LN2)
 
 
-@elementwise(text="expm1_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="expm1_{t}({x})", costly=True, dtype="float", in_place=True)
 def expm1(xp, x):
     return xp.expm1(x)
 
@@ -44,7 +44,7 @@ def _(xp, g, out):
     return g * (out + 1.0)
 
 
-@elementwise(text="log_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="log_{t}({x})", costly=True, dtype="float", in_place=True)
 def log(xp, x):
     return xp.log(x)
 
@@ -54,7 +54,7 @@ def _(xp, g, x):
     return g / x
 
 
-@elementwise(text="log2_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="log2_{t}({x})", costly=True, dtype="float", in_place=True)
 def log2(xp, x):
     """The logarithm to base 2."""
     return xp.log2(x)
@@ -65,7 +65,7 @@ def _(xp, g, x):
     return g / (x * _LN2)
 
 
-@elementwise(text="log10_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="log10_{t}({x})", costly=True, dtype="float", in_place=True)
 def log10(xp, x):
     """The logarithm to base 10."""
     return xp.log10(x)
@@ -76,7 +76,7 @@ def _(xp, g, x):
     return g / (x * _LN10)
 
 
-@elementwise(text="log1p_{t}({x})", dtype="float", grad_name="Log1PBackward0", in_place=True)
+@elementwise(text="log1p_{t}({x})", costly=True, dtype="float", grad_name="Log1PBackward0", in_place=True)
 def log1p(xp, x):
     return xp.log1p(x)
 
@@ -86,7 +86,7 @@ def _(xp, g, x):
     return g / (x + 1.0)
 
 
-@elementwise(text="sigmoid_{t}({x})", dtype="float", in_place=True, fuses=True)
+@elementwise(text="sigmoid_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True)
 def sigmoid(xp, x):
     return xp.sigmoid(x)
 

@@ -11,6 +11,7 @@ from jtorch.core.op import composite, elementwise
 
 @elementwise(
     text="philox_u64({seed}, {call}, {index})",
+    costly=True,
     integer_text="philox_u64({seed}, {call}, {index})",
     dtype="static",
     differentiable=False,
@@ -22,6 +23,7 @@ def random_bits(xp, seed, call, *, shape, dtype):
 
 @elementwise(
     text="uniform_{to}({bits})",
+    costly=True,
     integer_text="uniform_{to}({bits})",
     dtype="static",
     differentiable=False,
@@ -34,6 +36,7 @@ def uniform(xp, bits, *, dtype):
 
 @elementwise(
     text="normal_{to}({bits})",
+    costly=True,
     integer_text="normal_{to}({bits})",
     dtype="static",
     differentiable=False,

@@ -23,7 +23,7 @@ def _of_special(name, **facts):
 # -- error functions ---------------------------------------------------------------------------------
 
 
-@elementwise(text="erf_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="erf_{t}({x})", costly=True, dtype="float", in_place=True)
 def erf(xp, x):
     return xp.erf(x)
 
@@ -33,7 +33,7 @@ def _(xp, g, x):
     return g * (xp.exp(-(x * x)) * (2.0 / _SQRT_PI))
 
 
-@elementwise(text="erfc_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="erfc_{t}({x})", costly=True, dtype="float", in_place=True)
 def erfc(xp, x):
     """1 - erf(x)"""
     return xp.erfc(x)

@@ -11,7 +11,7 @@ import math
 from jtorch.core.op import composite, elementwise
 
 
-@elementwise(text="sin_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="sin_{t}({x})", costly=True, dtype="float", in_place=True)
 def sin(xp, x):
     return xp.sin(x)
 
@@ -21,7 +21,7 @@ def _(xp, g, x):
     return g * xp.cos(x)
 
 
-@elementwise(text="cos_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="cos_{t}({x})", costly=True, dtype="float", in_place=True)
 def cos(xp, x):
     return xp.cos(x)
 
@@ -31,7 +31,7 @@ def _(xp, g, x):
     return -g * xp.sin(x)
 
 
-@elementwise(text="tan_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="tan_{t}({x})", costly=True, dtype="float", in_place=True)
 def tan(xp, x):
     return xp.tan(x)
 
@@ -61,7 +61,7 @@ def _(xp, g, x):
     return -g * xp.rsqrt(1.0 - x * x)
 
 
-@elementwise(text="atan_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="atan_{t}({x})", costly=True, dtype="float", in_place=True)
 def atan(xp, x):
     return xp.atan(x)
 
@@ -85,7 +85,7 @@ def _(xp, g, x, y, needs):
     return over * y if needs[0] else None, -over * x if needs[1] else None
 
 
-@elementwise(text="sinh_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="sinh_{t}({x})", costly=True, dtype="float", in_place=True)
 def sinh(xp, x):
     return xp.sinh(x)
 
@@ -95,7 +95,7 @@ def _(xp, g, x):
     return g * xp.cosh(x)
 
 
-@elementwise(text="cosh_{t}({x})", dtype="float", in_place=True)
+@elementwise(text="cosh_{t}({x})", costly=True, dtype="float", in_place=True)
 def cosh(xp, x):
     return xp.cosh(x)
 
@@ -105,7 +105,7 @@ def _(xp, g, x):
     return g * xp.sinh(x)
 
 
-@elementwise(text="tanh_{t}({x})", dtype="float", in_place=True, fuses=True)
+@elementwise(text="tanh_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True)
 def tanh(xp, x):
     return xp.tanh(x)
 

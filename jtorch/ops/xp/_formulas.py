@@ -6,16 +6,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-_LEAST = 1 << 12  # elements of the first array; below, NumPy is done as soon
+from jtorch.core import higher
 
-find: Callable[[], Callable | None] | None = None  # filled in by ``jtorch`` itself
+_LEAST = 1 << 12  # elements of the first array; below, NumPy is done as soon
 
 
 @functools.cache
 def kernels() -> Callable | None:
     """``run(function, values, statics)``, which gives NotImplemented where it has no kernels; None where
     nobody has any. ``eager/large.py`` asks, too."""
-    return find() if find is not None else None
+    return higher.formulas() if higher.formulas is not None else None
 
 
 def computed(function: Callable, *values: Any) -> Any:

@@ -5,21 +5,20 @@ See ``native/pooling.py``; this package knows nothing of it, and ``ops/pooling.p
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray
+from jtorch.core import higher
 
-find: Callable[[], Any] | None = None
+Array = np.ndarray
 
 
 def max_pool(x: Array, **geometry: Any) -> tuple[Array, Array] | None:
     """As ``ops/pooling.py`` says; None where there are no loops for it."""
-    return None if find is None else find().max_pool(x, **geometry)
+    return None if higher.pooling is None else higher.pooling().max_pool(x, **geometry)
 
 
 def max_unpool(g: Array, place: Array, shape: tuple[int, ...], **geometry: Any) -> Array | None:
     """The gradient of the images; None where there are no loops for it."""
-    return None if find is None else find().max_unpool(g, place, tuple(shape), **geometry)
+    return None if higher.pooling is None else higher.pooling().max_unpool(g, place, tuple(shape), **geometry)

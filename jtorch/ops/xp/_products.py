@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from jtorch.core import higher
 from jtorch.core.library_threads import on_one_thread
 from jtorch.core.op import ContractionAxes
 from jtorch.core.products import matmul_axes
@@ -27,8 +27,6 @@ _SERIAL, ALWAYS_SERIAL = 65536 * 4, 2304 * 4
 _SHARED = 1 << 22  # from here on pieces of a product are worth more than the 1 us that they begin later
 _SHARED_BATCH = 1 << 20  # and of a batch: 32 x 64 x 16 x 64 takes 22 to 36 us so, and NumPy 40 to 66
 _RUN = 8192  # of a product of two vectors: up to 10,000 are serial (interface/dot.c)
-
-find: Callable[[], Any] | None = None
 
 
 def dot(x: Array, y: Array) -> Array:
@@ -95,7 +93,7 @@ def _together(x: Array, y: Array) -> Array | None:
 def contract(axes: ContractionAxes, x: Array, y: Array, bias: Array | None = None) -> Array | None:
     """The product along ``axes``, whatever layout the factors have, with ``bias`` added to its columns; None
     where NumPy must compute it."""
-    return None if find is None else find().contract(axes, x, y, bias)
+    return None if higher.products is None else higher.products().contract(axes, x, y, bias)
 
 
 _runners: dict[np.dtype, Callable[[Array, Array, Array], int]] = {}
@@ -105,7 +103,7 @@ _asked: set[np.dtype] = set()
 def _apart(x: Array, y: Array) -> Array:
     dtype = x.dtype
     if dtype not in _asked:
-        run = None if find is None else find().runner(dtype)
+        run = None if higher.products is None else higher.products().runner(dtype)
         if run is not None:
             _runners[dtype] = run
         _asked.add(dtype)  # last: Ctrl-C may come before, and another thread would go without

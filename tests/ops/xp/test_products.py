@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from jtorch.core import higher
 from jtorch.ops.xp import _products
 
 SIZES = (1, 2, 60, 300)
@@ -16,7 +17,7 @@ SIZES = (1, 2, 60, 300)
 def way(request, monkeypatch):
     """Where large products go."""
     if request.param == "NumPy's":
-        monkeypatch.setattr(_products, "find", None)
+        monkeypatch.setattr(higher, "products", None)
     monkeypatch.setattr(_products, "_runners", {})
     monkeypatch.setattr(_products, "_asked", set())
     return request.param
@@ -107,7 +108,7 @@ def test_an_interrupted_search_for_the_private_copy_is_made_again(monkeypatch):
                 raise answer
             return answer
 
-    monkeypatch.setattr(_products, "find", lambda: Products)
+    monkeypatch.setattr(higher, "products", lambda: Products)
     monkeypatch.setattr(_products, "_runners", {})
     monkeypatch.setattr(_products, "_asked", set())
     x = np.ones((130, 130))

@@ -1,0 +1,17 @@
+"""What lower layers ask of higher ones. ``jtorch`` itself enters it when all are there; None before that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+most_threads: Callable[[], int | None] | None = None  # that BLAS takes
+formulas: Callable[[], Callable | None] | None = None  # what computes the body of an op by kernels
+shortcuts: Callable[[], Any] | None = None  # what makes the machine code of eager ops
+pooling: Callable[[], Any] | None = None  # native max-pooling
+products: Callable[[], Any] | None = None  # native matrix products
+
+
+def provide(**found: Callable[[], Any]) -> None:
+    """Enter them."""
+    globals().update(found)
