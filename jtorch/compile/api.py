@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jtorch.compile import debug
-from jtorch.compile.asking import Asks
+from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.graph.faults import fault_in, told
 from jtorch.compile.inspect.facts import facts_of
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
@@ -152,7 +152,7 @@ class CompiledFunction(Asks):
             raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else BoundFunction(self, instance)
 
     def __getattr__(self, name: str) -> Any:
         if name == "function" or name.startswith("__"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,26 @@ from jtorch.compile.inspect.naming import Named, named_by
 from jtorch.compile.record.arrays import lend_all
 from jtorch.compile.record.tree import flatten
 from jtorch.core import op as op_module
+
+
+class BoundFunction(functools.partial):
+    """A compiled method of one object: it answers questions with arguments for calls of that object."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self.func, name)
+        if name not in vars(Asks):
+            return found
+
+        n = found.__code__.co_argcount - 1  # before those of a call, as the folder of ``save_repro``
+
+        @functools.wraps(found)
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            own, given = args[:n], args[n:]
+            return found(*own, *(self.args if given or kwargs else ()), *given, **kwargs)
+
+        return ask
 
 
 class Asks:

@@ -1,5 +1,6 @@
 """What ``jtorch.compile`` accepts, guards, refuses and shows."""
 
+import copy
 import functools
 import importlib
 import threading
@@ -471,3 +472,24 @@ def test_a_number_outside_that_the_function_counts():
     step = jtorch.compile(step)
     assert [step(numbers(3)).tolist() for _ in range(3)] == [(numbers(3) * k).tolist() for k in (1, 2, 3)]
     assert calls == 3 and not step.retraces
+
+
+def test_questions_about_a_method(tmp_path):
+    class Model:
+        def __init__(self, weight):
+            self.weight = weight
+
+        @jtorch.compile
+        def step(self, x, k=1.0):
+            """One step."""
+            return x * self.weight * k
+
+    small, large, x = Model(2.0), Model(3.0), jtorch.ones(3)
+    assert small.step(x).tolist() == [2, 2, 2] and large.step(x).tolist() == [3, 3, 3]
+    assert "3.0" in large.step.graph() and "2.0" in small.step.graph(x)
+    assert small.step.calls == Model.step.calls and small.step.retraces is Model.step.retraces
+    assert small.step.explain(x).name == "step" and small.step.stats().calls == Model.step.calls
+    assert "2.0" in small.step.save_repro(tmp_path, x).read_text()
+    with pytest.raises(AttributeError, match="nothing"):
+        small.step.nothing  # noqa: B018
+    assert copy.deepcopy(small.step)(x).tolist() == [2, 2, 2]
