@@ -35,7 +35,7 @@ from jtorch.compile.record.inputs import LARGEST, Input, ScalarInput, captured, 
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.once import run_once
 from jtorch.compile.record.opened import Opened, StandIns, open_all, with_opened
-from jtorch.compile.record.results import grads_of_made, results_of, with_plain_keys
+from jtorch.compile.record.results import grads_of_made, is_read, results_of, with_plain_keys
 from jtorch.compile.record.returned import Container, Result, Same
 from jtorch.compile.record.tape import Tape, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
@@ -521,18 +521,11 @@ def _check_graphs(tracer: Tracer, observer: Observer, problems: list[str]) -> No
             "graph would end with the recording. Write its .detach(), or return it."
         )
     given = observer.journal.owners(watch.GIVEN)
-    if given and any(id(t) in tracer.places or _is_read(observer, t) for t in given):
+    if given and any(id(t) in tracer.places or is_read(observer, t) for t in given):
         problems.append(
             f"forward of a custom Function in '{tracer.name}' returns a tensor from outside that is not "
             "among its inputs, whose graph would end with the recording. Return its .clone()."
         )
-
-
-def _is_read(observer: Observer, tensor: Tensor) -> bool:
-    """Whether the function has found ``tensor`` outside: others over such memory it has made itself."""
-    modules = [*observer.relied.met.values(), *observer.relied.handed.values()]
-    held = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values())]
-    return any(value is tensor for value in (*(r.value for r in observer.reads.values()), *held))
 
 
 def _check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[Any], name: str) -> None:

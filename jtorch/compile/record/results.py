@@ -27,11 +27,12 @@ from jtorch.compile.record.returned import (
 from jtorch.compile.record.shared_memory import overlap
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import is_freed, nodes_under
-from jtorch.compile.record.trace import Tracer
+from jtorch.compile.record.trace import Tracer, normal
 from jtorch.compile.record.tree import Shared
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE, Node
+from jtorch.eager.rebase import FromFunction, OneOfSeveral
 from jtorch.eager.tensor import Tensor
 
 
@@ -39,8 +40,10 @@ def results_of(
     tracer: Tracer, observer: Observer, outs: list[Any]
 ) -> tuple[list[Result], list[Atom], list[Tensor]]:
     """(what each of ``outs`` is, the graph's outputs for those computed, those that carry a graph outside)"""
+    _add_bases(outs, {id(storage) for storage in _shown_in_parts(outs)})
     atoms: list[Atom] = []
     seen: dict[int, int] = {}  # id of a tensor -> which result it was
+    cells: dict[int, int] = {}  # id of a version cell -> the first result that has it
     whole: dict[int, int] = {}  # id of a storage -> which result is all of it
     grads = {id(now): tensor for tensor, _, now in tracer.grads.values() if now is not None}
     for k, out in enumerate(outs):
@@ -48,10 +51,10 @@ def results_of(
             whole.setdefault(id(out._data.storage), k)
     order = sorted(range(len(outs)), key=lambda k: k not in whole.values())
     found: dict[int, Result] = {}
-    hidden: dict[int, Result] = {}  # id of a storage -> all of it, which is no result
+    memory: dict[int, int] = {}  # id of a storage -> the output that is all of it
     for storage in _shown_in_parts([o for k, o in enumerate(outs) if k not in whole.values()]):
         if id(storage) not in whole:
-            hidden[id(storage)] = Output(len(atoms))
+            memory[id(storage)] = len(atoms)
             atoms.append(storage.current)
     for k in order:
         out = outs[k]
@@ -59,10 +62,15 @@ def results_of(
             found[k] = Again(seen[id(out)])
         elif isinstance(out, Tensor) and isinstance(out._data, Sym):
             storage = id(out._data.storage)
-            base = hidden.get(storage, found.get(whole.get(storage, -1)))
-            found[k] = _traced_result(tracer, out, len(atoms), grads.get(id(out)), base)
+            found[k] = _traced_result(
+                tracer, observer, out, len(atoms), grads.get(id(out)), memory.get(storage)
+            )
             if isinstance(found[k], Output):
+                if whole.get(storage) == k:
+                    memory[storage] = len(atoms)
                 atoms.append(tracer.read(out._data))
+            if isinstance(found[k], (Output, Part)) and out._base is None:
+                cells.setdefault(id(out._cell), k)
         elif isinstance(out, Scalar):
             found[k] = Number(len(atoms))
             atoms.append(out.var)
@@ -81,12 +89,64 @@ def results_of(
             found[k] = Copy(out) if is_made_anew(observer, out) else Same(out)
         seen.setdefault(id(out), k)
     results = [found[k] for k in range(len(outs))]
+    for k, (out, result) in enumerate(zip(outs, results, strict=True)):
+        if isinstance(result, Part):
+            _hang(result, out, k, seen, cells)
     alive = [outs[k] for k, r in enumerate(results) if r.requires_grad]
     under = [nodes_under(out._node) for out in alive if out._node is not None]
     for out, result in zip(outs, results, strict=True):
         if isinstance(result, ViewOnTape):
             result.inner = any(out._node in nodes for nodes in under)
     return results, atoms, alive
+
+
+def _add_bases(outs: list[Any], shared: set[int]) -> None:
+    """Add to ``outs`` the tensors that those over the ``shared`` storages are views of, which nobody else may
+    hold: what is written to a view moves them on the tape."""
+    known = {id(out) for out in outs}
+    for out in list(outs):
+        if isinstance(out, Tensor) and isinstance(out._data, Sym) and out._base is not None:
+            base = out._base
+            made = isinstance(base._data, Sym) and base._data.storage is out._data.storage
+            if made and id(base._data.storage) in shared and id(base) not in known:
+                known.add(id(base))
+                outs.append(base)
+
+
+def _hang(result: Part, out: Tensor, k: int, seen: dict[int, int], cells: dict[int, int]) -> None:
+    """Note what ``result``, the tensor ``out``, is a view of, or else shares its version with."""
+    if out._base is None:
+        first = cells.get(id(out._cell), k)
+        result.cell = None if first == k else first
+        return
+    result.base = seen.get(id(out._base))
+    if result.base is not None:
+        found = _steps(out)
+        if found is not None and found[0] is out._base:
+            result.steps = found[1]
+
+
+def _steps(out: Tensor) -> tuple[Tensor, tuple] | None:
+    """(the tensor that ``out`` is a view of, (op, statics, place among several) for each step from there), as
+    far as the views are recorded. None where one was made under no_grad, or by a custom Function."""
+    steps: list[tuple] = []
+    view = out
+    while isinstance(view._data, Sym) and view._base is not None:
+        how = view._how
+        if how is None or how.__class__ is FromFunction:
+            return None
+        several = (how.place, how.name) if how.__class__ is OneOfSeveral else None
+        view, op, *statics = how
+        named = dict(zip(op.statics, map(normal, statics), strict=True))
+        steps.append((op, named, several))
+    return view, tuple(reversed(steps))
+
+
+def is_read(observer: Observer, tensor: Tensor) -> bool:
+    """Whether the function has found ``tensor`` outside: others over such memory it has made itself."""
+    modules = [*observer.relied.met.values(), *observer.relied.handed.values()]
+    held = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values())]
+    return any(value is tensor for value in (*(r.value for r in observer.reads.values()), *held))
 
 
 def _viewed(out: Tensor) -> Tensor | None:
@@ -172,10 +232,10 @@ def _more_than_views(tracer: Tracer, out: Tensor) -> CompileError:
 
 
 def _traced_result(
-    tracer: Tracer, out: Tensor, index: int, grad_of: Tensor | None, base: Result | None
+    tracer: Tracer, observer: Observer, out: Tensor, index: int, grad_of: Tensor | None, memory: int | None
 ) -> Result:
     """A traced tensor as a result: ``index`` is the next output, ``grad_of`` the tensor whose grad it is,
-    ``base`` an earlier result that is the whole of the same memory."""
+    ``memory`` the output that is the whole of the same memory."""
     sym: Any = out._data
     source = sym.storage.source
     on_tape = out._requires_grad and out._node is not None
@@ -183,7 +243,15 @@ def _traced_result(
     graph = on_tape and not freed
     if source is not None:
         if not graph:
-            return ViewOf(source, out, sym.chain)
+            made = ViewOf(source, out, sym.chain, out._requires_grad and out._node is None, type(out))
+            known = _steps(out)
+            if (
+                known is not None
+                and known[1]
+                and (id(known[0]) in tracer.places or is_read(observer, known[0]))
+            ):
+                made.root, made.steps = known
+            return made
         viewed = _viewed(out)
         if viewed is None or (viewed._data is not source.array):
             raise _more_than_views(tracer, out)
@@ -196,6 +264,7 @@ def _traced_result(
         "retains_grad": out.retains_grad,
         "version": out._version,
     }
-    if isinstance(base, Output):
-        return Part(base.index, chain=sym.chain, **about)
-    return Output(index, is_leaf=out._requires_grad and out._node is None, cls=type(out), **about)
+    about |= {"is_leaf": out._requires_grad and out._node is None, "cls": type(out)}
+    if memory is not None:
+        return Part(memory, chain=sym.chain, **about)
+    return Output(index, **about)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,6 +21,8 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node
+from jtorch.eager.rebase import OneOfSeveral
+from jtorch.eager.results import note_view, off_tape
 from jtorch.eager.tensor import Tensor, wrap
 
 Named = Callable[[Any], Any]  # what a tensor is to a recording: its number among the arguments, or itself
@@ -93,32 +95,40 @@ class Output(OnTape):
 
 @dataclass
 class Part(OnTape):
-    """A view of output ``index``, which may be a result itself."""
+    """A tensor over the memory of output ``index`` that it shares with other results.
 
-    order: ClassVar[int] = 1
+    It is a view of result ``base``, by ``steps`` where the tape may follow writes to it; or it is none, and
+    its version is that of result ``cell``, or its own where that is None.
+    """
+
     chain: tuple = ()
+    base: int | None = None
+    cell: int | None = None
+    steps: tuple = ()
+    is_leaf: bool = False
+    cls: type = Tensor
+
+    @property
+    def order(self) -> int:  # type: ignore[override]
+        return 1 if self.base is None else 2
 
     def text(self, writer: Any) -> str:
-        base = self._whole(writer)
-        writer.names["view"] = view_of_array
-        kept = base if self.chain else None
-        made = f"view(r{self.index}, {writer.name('c', self.chain)}, {base}._cell, {kept})"
+        if self.steps:
+            made = _by_steps(f"y{self.base}", self.steps, writer)
+        else:
+            writer.names["view"] = view_of_array
+            other = self.cell if self.base is None else self.base
+            cell = f"[{self.version}]" if other is None else f"y{other}._cell"
+            base = None if self.base is None else f"y{self.base}"
+            made = f"view(r{self.index}, {writer.name('c', self.chain)}, {cell}, {base})"
+        if self.is_leaf:
+            made = writer.keep(_of_class(made, self.cls, writer))
+            writer.add(f"{made}._requires_grad = True")
         return _broken(self, made, writer) if self.broken else made
 
-    def _whole(self, writer: Any) -> str:
-        for k, result in enumerate(writer.plan.capture.results):
-            if isinstance(result, Output) and result.index == self.index:
-                return f"y{k}"
-        whole = f"b{self.index}"  # of which only parts are results
-        line = f"{whole} = wrap(r{self.index})"
-        if line not in writer.lines:
-            writer.add(line)
-            if self.version:
-                writer.add(f"{whole}._cell[0] = {self.version}")
-        return whole
-
     def facts(self, inputs: dict[int, int], named: Named) -> tuple:
-        return *super().facts(inputs, named), _chain_facts(self.chain)
+        place = self.base, self.cell, _chain_facts([step[:2] for step in self.steps])
+        return *super().facts(inputs, named), _chain_facts(self.chain), place, self.is_leaf, self.cls
 
 
 @dataclass
@@ -136,15 +146,24 @@ class Number(Result):
 
 @dataclass
 class ViewOf(Result):
-    """Memory of an outside array through a chain of views. ``value`` is what the function gave."""
+    """Memory of an outside array through a chain of views. ``value`` is what the function gave: a view of the
+    tensor ``root``, by ``steps``, where that is known."""
 
     source: ArrayInput
     value: Tensor
     chain: tuple = ()
     is_leaf: bool = False
     cls: type = Tensor
+    root: Tensor | None = None
+    steps: tuple = ()
 
     def text(self, writer: Any) -> str:
+        if self.root is not None:
+            made = _by_steps(writer.tensor(self.root), self.steps, writer)
+            if self.is_leaf:
+                made = writer.keep(made)
+                writer.add(f"{made}._requires_grad = True")
+            return _of_class(made, self.cls, writer)
         writer.names["view"] = view_of_array
         based = self.value._base is not None
         k = self.source.argument
@@ -158,7 +177,9 @@ class ViewOf(Result):
         return _of_class(made, self.cls, writer)
 
     def facts(self, inputs: dict[int, int], named: Named) -> tuple:
-        return type(self), inputs[id(self.source)], _chain_facts(self.chain), self.is_leaf, self.cls
+        root = None if self.root is None else named(self.root)
+        chain = _chain_facts(self.chain)
+        return type(self), inputs[id(self.source)], chain, self.is_leaf, self.cls, root
 
 
 @dataclass
@@ -215,7 +236,7 @@ class Container(Numbered):
 class Again(Numbered):
     """Result ``index`` once more."""
 
-    order: ClassVar[int] = 2
+    order: ClassVar[int] = 3
 
     def text(self, writer: Any) -> str:
         return f"y{self.index}"
@@ -269,7 +290,7 @@ def compared(value: Any) -> Any:
     return (type(value), repr(value)) if isinstance(value, PLAIN) else id(value)
 
 
-def _chain_facts(chain: tuple) -> str:
+def _chain_facts(chain: Sequence[Any]) -> str:
     return str([(op.name, statics) for op, statics in chain])
 
 
@@ -278,6 +299,14 @@ def _of_class(made: str, cls: type, writer: Any) -> str:
         return made
     writer.names["of_class"] = of_class
     return f"of_class({made}, {writer.name('C', cls)})"
+
+
+def _by_steps(made: str, steps: tuple, writer: Any) -> str:
+    """The view of the tensor ``made`` by ``steps``."""
+    writer.names["viewed"] = viewed
+    for step in steps:
+        made = f"viewed({made}, {writer.name('c', step)})"
+    return made
 
 
 def _broken(result: OnTape, made: str, writer: Any) -> str:
@@ -297,6 +326,19 @@ def view_of_array(
     out = wrap(array)
     out._cell, out._base, out._how = cell, base, None
     out._requires_grad = requires_grad
+    return out
+
+
+def viewed(tensor: Tensor, step: tuple) -> Tensor:
+    """A view of ``tensor`` by one step of a chain, off the tape, that remembers how it was made; ``several``
+    is (place, name) where that was a function that gives several."""
+    op, statics, several = step
+    out = off_tape(op.body(EAGER.xp, tensor._data, **statics), tensor._cell)
+    how = (tensor, op, *(statics[name] for name in op.statics))
+    if several is not None:
+        how = OneOfSeveral(how)
+        how.place, how.name = several
+    note_view(out, tensor, how)
     return out
 
 

@@ -149,7 +149,7 @@ class Tracer(Evaluator):
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""
         self.check_open(*values)
-        statics = {k: _normal(v) for k, v in (_defaults(op) | statics).items()}
+        statics = {k: normal(v) for k, v in (_defaults(op) | statics).items()}
         if op.kind is Kind.VIEW and op.aliases:
             return self._view(op, self.lift(values[0]), statics)
         if op.kind is Kind.ELEMENTWISE:
@@ -665,10 +665,10 @@ def _defaults(op: Op) -> dict[str, Any]:
     return {k: v for k, v in op.statics.items() if v is not inspect.Parameter.empty}
 
 
-def _normal(value: Any) -> Any:
+def normal(value: Any) -> Any:
     """Static metadata in one form: NumPy's dtypes, tuples of ints."""
     if isinstance(value, (tuple, list)):
-        return tuple(_normal(v) for v in value)
+        return tuple(normal(v) for v in value)
     if hasattr(value, "numpy") and hasattr(value, "is_floating_point"):
         return value.numpy
     if isinstance(value, str) and value in np.sctypeDict:

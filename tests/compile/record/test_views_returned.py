@@ -134,3 +134,41 @@ def test_a_graph_that_is_more_than_views_is_refused_with_its_line():
         with pytest.raises(CompileError, match=r"more than views of it: return its \.clone\(\)") as caught:
             jtorch.compile(f)(jtorch.ones(2, 3, requires_grad=True))
         assert f"{__file__}:{f.__code__.co_firstlineno + line} in" in str(caught.value)
+
+
+# -- views that are changed in place outside -----------------------------------------------------------------
+
+RETURNED = {
+    "last step": lambda y: (y[:, -1],),
+    "transposed": lambda y: (y.t(),),
+    "view of a view": lambda y: (y.t()[1],),
+    "with its base": lambda y: (y, y[0], y.t()[1]),
+    "overlapping": lambda y: (y[0], y[:, 0]),
+    "detached": lambda y: (y, y.detach().t()),
+    "leaf": lambda y: (y.detach().t().requires_grad_(),),
+    "several": lambda y: (y.t().unbind(0)[1],),
+}
+
+
+def test_views_that_are_changed_outside_have_the_gradients_of_eager_mode():
+    def outcome(wrap, parts, write, k):
+        w = jtorch.arange(6.0).reshape(2, 3).clone().requires_grad_()
+        outs = wrap(lambda x: parts(w * x))(jtorch.full((3,), 2.0))
+        try:
+            write(outs[k], w)
+        except RuntimeError as error:
+            return str(error)
+        loss = sum((out * out).sum() for out in outs)
+        (g,) = jtorch.autograd.grad(loss, w, allow_unused=True)
+        return [out.tolist() for out in outs], None if g is None else g.tolist()
+
+    writes = (
+        lambda out, w: out.mul_(3),
+        lambda out, w: out.add_(w.sum()),
+        lambda out, w: out[0].mul_(w[0, 1]),
+    )
+    for name, parts in RETURNED.items():
+        for write in writes:
+            for k in range(len(parts(jtorch.ones(2, 3)))):
+                expected = outcome(lambda f: f, parts, write, k)
+                assert outcome(jtorch.compile, parts, write, k) == expected, (name, k)
