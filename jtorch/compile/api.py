@@ -28,7 +28,7 @@ from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
 from jtorch.compile.observe.effects import Filling
-from jtorch.compile.observe.observer import became
+from jtorch.compile.observe.reading import became
 from jtorch.compile.observe.texts import ErrorText
 from jtorch.compile.options import Options, idle_options, parse
 from jtorch.compile.record.arrays import given, lend_all

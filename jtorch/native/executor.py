@@ -34,8 +34,23 @@ import numpy as np
 from jtorch.native import cache, workers
 from jtorch.native.builtin import DATA_OFFSET, api, make_builtin
 
-ROW_WORDS = 5
-"""Of a table: kernel, block, repeat, stride, pool."""
+
+class Row(NamedTuple):
+    """One call of a table: the kernel runs ``repeat`` times, its block moving on by ``stride`` bytes each
+    time, one after the other where ``pool`` is 0, else on the threads of that pool."""
+
+    kernel: int
+    block: int
+    repeat: int
+    stride: int
+    pool: int = 0
+
+    def goes_on_with(self, other: Row) -> bool:
+        """Whether ``other``, of as many words, may be one more time of this."""
+        return self.kernel == other.kernel and not self.pool and not other.pool
+
+
+ROW_WORDS = len(Row._fields)
 
 _HEADER_WORDS = 7
 _ENDED = 6  # a word that runs write: Ctrl-C may come before Python has their status

@@ -22,7 +22,7 @@ import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch.compile import pipeline
 from jtorch.compile.observe.guards import ContentsRead, contents
-from jtorch.compile.observe.observer import became
+from jtorch.compile.observe.reading import became
 from jtorch.compile.run import arena, compiled
 from jtorch.core.errors import CompileError
 from jtorch.core.generator import default_generator

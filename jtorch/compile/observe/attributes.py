@@ -37,8 +37,9 @@ from jtorch.compile.observe.kinds import (
     origin_of,
 )
 from jtorch.compile.observe.library import read_method, see_objects
-from jtorch.compile.observe.observer import Observer, source_of
+from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import see_tensor
+from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import check_attribute, is_stand_in
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.global_hooks import REGISTRATION

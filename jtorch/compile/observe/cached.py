@@ -18,8 +18,9 @@ from typing import Any
 from jtorch.compile.observe.fact_guards import MissesRead
 from jtorch.compile.observe.guards import MISSING, PLAIN, Read, by_value, same
 from jtorch.compile.observe.kinds import Kind, kind_of
-from jtorch.compile.observe.observer import Observer, source_of
+from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import ArgumentReached
+from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Stop
 from jtorch.eager.tensor import Tensor

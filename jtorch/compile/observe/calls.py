@@ -42,9 +42,10 @@ from jtorch.compile.observe.guards import (
 )  # fmt: skip
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of, origin_of
 from jtorch.compile.observe.library import see_module, see_objects
-from jtorch.compile.observe.observer import Observer, source_of
+from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.output import see_output
 from jtorch.compile.observe.questions import has_argument, see_hashed, see_search, see_tensor
+from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import check_class, is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile

@@ -39,8 +39,8 @@ from jtorch.compile.observe.effects import Cell, Place
 from jtorch.compile.observe.frames import NULL, function_of
 from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead, content_of
 from jtorch.compile.observe.kinds import Kind, kind_of
-from jtorch.compile.observe.observer import source_of
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
+from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop

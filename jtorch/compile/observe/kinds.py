@@ -47,6 +47,9 @@ class Kind(enum.Enum):
     FOREIGN = enum.auto()
 
 
+WITH_A_CLASS = (Kind.OBJECT, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)  # whose class counts, if it is a user's
+IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)  # which hold nothing to look at
+
 FUNCTIONS = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.MethodWrapperType, functools.partial,

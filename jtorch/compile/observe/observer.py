@@ -21,12 +21,9 @@ of interleaved runs). It needs the source text, and misses what jtorch and C cod
 
 from __future__ import annotations
 
-import contextvars
-import enum
 import functools
 import logging
 import sys
-import threading
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -41,36 +38,16 @@ from jtorch.compile.observe.changes import Noted
 from jtorch.compile.observe.effects import (
     Effects,
 )  # fmt: skip
-from jtorch.compile.observe.fact_guards import ArrayRead, MemoryRead
 from jtorch.compile.observe.guards import (
     MISSING,
-    PLAIN,
     AttributeRead,
-    AttributesRead,
-    ClassRead,
-    ContentsRead,
-    ItemRead,
-    LengthRead,
-    MembersRead,
-    OwnRead,
     Read,
     contents,
     instance_facts,
-    same,
-    slot_of,
-    told,
 )  # fmt: skip
-from jtorch.compile.observe.kinds import (
-    POINTER,
-    Kind,
-    held_by_class,
-    is_observed,
-    is_users,
-    keeps_attributes,
-    kind_of,
-    lends_memory,
-)
+from jtorch.compile.observe.kinds import IGNORED, WITH_A_CLASS, Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe.made_arrays import MadeArrays
+from jtorch.compile.observe.reading import Question, Reading, check_reads, source_of
 from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Digits, Scalar
 from jtorch.compile.observe.stand_ins import Closed
@@ -82,15 +59,6 @@ from jtorch.core.errors import CompileError, Source, noting
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module
 from jtorch.optim.optimizer import Optimizer
-
-# From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
-Question = Callable[[Callable[[str, Any], str]], str]
-
-SMALL = 4096  # bytes of a NumPy array that are compared at each call
-LIMIT = 100_000  # reads of one recording
-WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
-_WITH_A_CLASS = (Kind.OBJECT, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
-_IGNORED = (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.TYPE)
 
 # Where nothing is looked at. What makes machine code, at the first product of a process, runs llvmlite.
 _APART = (logging.__file__, warnings.__file__, library_threads.__file__)
@@ -110,7 +78,7 @@ def _never_once(source: Source | None, name: str, function: Any, args: Any, call
     return False
 
 
-class Observer(Writing):
+class Observer(Reading, Writing):
     """The reads of one recording. ``observing`` is the context in which the function runs."""
 
     def __init__(self, name: str) -> None:
@@ -238,7 +206,7 @@ class Observer(Writing):
         cls: Any = type(frame.f_locals.get(code.co_varnames[0])) if code.co_argcount else object
         if kind_of(cls) is Kind.MODULE and getattr(cls.forward, "__code__", None) is code:
             self.read(AttributeRead, frame, cls, "forward", cls.forward)  # __call__ is not watched
-        elif code.co_argcount and (code.co_name.startswith("__") or kind_of(cls) in _WITH_A_CLASS):
+        elif code.co_argcount and (code.co_name.startswith("__") or kind_of(cls) in WITH_A_CLASS):
             self._begin_special(frame, code)
         function = frames.function_of(frame)
         if function is None or id(function) in self.inside:
@@ -272,7 +240,7 @@ class Observer(Writing):
     def meet(self, value: Any) -> None:
         """``value`` was reached from outside."""
         kind = kind_of(type(value))
-        if kind in _IGNORED or id(value) in self.outside or id(value) in self.inside:
+        if kind in IGNORED or id(value) in self.outside or id(value) in self.inside:
             return
         self.outside[id(value)] = value
         if kind is Kind.MODULE:
@@ -365,214 +333,6 @@ class Observer(Writing):
                 stack += [getattr(value, "__dict__", None)]
         return False
 
-    # -- reads -----------------------------------------------------------------------------------------------
-
-    def read(
-        self, kind: type[Read], frame: types.FrameType | None, container: Any, key: Any, value: Any,
-        guarded: bool = True,
-    ) -> None:  # fmt: skip
-        """``container`` was asked for ``key`` and had ``value``."""
-        if isinstance(key, (*PLAIN, Tensor)) and (id(container), key) in self.effects.known:
-            if self.on_the_way_back:
-                if (id(container), key) in self.open_places:
-                    raise Closed(self.open_places[id(container), key])
-                raise self.error(
-                    frame,
-                    "reads on the way back what it has written, of which a later call may have written more",
-                    "Keep it on ctx in forward, or call backward() inside.",
-                )
-            return
-        if id(container) in self.effects.grown or (id(container) in self.effects.changed and kind in WHOLE):
-            raise self.error(
-                frame,
-                f"reads a {type(container).__name__} from outside that it has changed, whose entries are "
-                "known only when a replay has ended",
-                "Collect in a container of its own and return that, or read before you write.",
-            )
-        if id(container) in self.effects.unsettled:
-            raise self.error(
-                frame,
-                f"reads {told(key) if key is not None else 'the entries'} of {told(container)} after a call "
-                "of a scheduler's step(), or of a scaler's update(), that changes it",
-                "A compiled function makes these calls when it has ended: read before them, or outside.",
-            )
-        identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
-        if identity not in self.reads:
-            if len(self.reads) >= LIMIT:
-                raise self.error(frame, f"reads more than {LIMIT} things from outside", "Hand it less.")
-            self.reads[identity] = kind(container, key, value, source_of(frame), guarded)
-            self.meet(value)
-
-    def see_class(self, frame: types.FrameType | None, owner: Any) -> None:
-        """Which class ``owner`` is of counts, if that is a user's: it may get another one. Modules tell."""
-        cls = type(owner)
-        kind = kind_of(cls)
-        if kind in _WITH_A_CLASS and is_users(cls) and self.is_outside(owner):
-            self.facts(ClassRead, frame, owner)
-
-    def ask(self, identity: tuple, test: Question) -> None:
-        """The function depends on what ``test`` says of its arguments."""
-        self.questions.setdefault(identity, test)
-
-    def contents(self, frame: types.FrameType | None, container: Any) -> None:
-        """All entries of an outside container were read."""
-        kind = kind_of(type(container))
-        if isinstance(container, POINTER) and self.is_outside(container):
-            raise self.through_pointer(frame)
-        if kind is Kind.ARRAY:
-            self.array(frame, container)
-        elif kind is Kind.CONTAINER and self.is_outside(container):
-            self.read(ContentsRead, frame, container, None, contents(container))
-            for value in contents(container):
-                self.meet(value)
-        elif kind in (Kind.FOREIGN, Kind.OBJECT) and self.is_outside(container) and lends_memory(container):
-            self.memory(frame, container)
-        elif kind is Kind.FOREIGN and self.is_outside(container):
-            if instance_facts(container):
-                self.deep(frame, container)
-            elif _is_iterable(container):
-                self.read(ContentsRead, frame, container, None, contents(container))
-
-    def partial(self, frame: types.FrameType | None, made: functools.partial) -> None:
-        """What a ``functools.partial`` calls, and with what, was read."""
-        if self.is_outside(made):
-            for name in ("func", "args", "keywords"):  # which __setstate__ replaces
-                self.read(AttributeRead, frame, made, name, getattr(made, name))
-        self.contents(frame, made.keywords)
-
-    def members(self, frame: types.FrameType | None, owner: Any) -> None:
-        """All that an object, a class or a module has, by name, was read."""
-        facts, kind = instance_facts(owner), kind_of(type(owner))
-        if kind is Kind.MODULE:
-            self.relied.open(owner)
-        if facts is not None and kind not in (Kind.TYPE, Kind.NAMESPACE) and self.is_outside(owner):
-            self.contents(frame, self.met(facts))
-        for holder in (owner,) if kind is Kind.NAMESPACE else _classes_of(owner):
-            if kind is Kind.NAMESPACE or is_users(holder):
-                self.read(MembersRead, frame, holder, None, contents(vars(holder)))
-
-    def beside_tensor(self, frame: types.FrameType, value: Any) -> None:
-        """A tensor is about to be computed with ``value``, or made over it."""
-        if isinstance(value, np.ndarray) and not self.is_outside(value) and id(value) not in self.places:
-            self.made_arrays.meet(value, source_of(frame))
-
-    def array(self, frame: types.FrameType | None, array: np.ndarray) -> None:
-        """Elements of an outside NumPy array were read."""
-        if not self.is_outside(array):
-            return
-        if id(array) in self.places:
-            self._array_argument(frame, array)
-            return
-        if array.nbytes > SMALL or array.dtype.hasobject:
-            raise self.error(
-                frame,
-                f"reads elements of a NumPy array from outside (of shape {array.shape}), "
-                "which a recording would keep",
-                "Use jtorch.from_numpy(array), whose elements are read at each call.",
-            )
-        self.facts(ArrayRead, frame, array)
-
-    def _array_argument(self, frame: types.FrameType | None, array: np.ndarray) -> None:
-        """NumPy reads elements of an array that is an argument: they count by what they are."""
-        if array.nbytes > SMALL:
-            raise self.error(
-                frame,
-                f"reads elements of a NumPy array argument (of shape {array.shape}) without jtorch, "
-                "which a recording would keep",
-                "Use jtorch.from_numpy(array), whose elements are read at each call.",
-            )
-        if (ArrayRead, id(array)) not in self.reads:
-            self.facts(ArrayRead, frame, array)
-            self.reads[ArrayRead, id(array)].guarded = False  # what is passed is asked
-            place, read = self.places[id(array)], array.tobytes()
-            self.ask(("elements", place), lambda name: f"a{place}._data.tobytes() == {name('V', read)}")
-
-    def memory(self, frame: types.FrameType | None, owner: Any) -> None:
-        """The memory of an outside object that lends it was read."""
-        self.facts(MemoryRead, frame, owner)
-
-    def facts(self, kind: Callable[..., Read], frame: types.FrameType | None, owner: Any) -> None:
-        """What ``kind`` compares of an outside object was read."""
-        if (kind, id(owner)) not in self.reads:
-            self.reads[kind, id(owner)] = kind(owner, source_of(frame))
-
-    def deep(self, frame: types.FrameType | None, value: Any, objects: bool = True) -> None:
-        """``value`` was handed to code that is not watched: all of it counts as read. What was made inside
-        is looked through for what it holds from outside; ``objects`` are left alone where that is False."""
-        stack, seen = [value], set()
-        while stack:
-            value = stack.pop()
-            kind = kind_of(type(value))
-            if kind is Kind.MODULE:
-                self.relied.hand(value)
-            elif kind is Kind.PLAIN and issubclass(type(value), Scalar):
-                self.handed.append(value)
-            if kind in _IGNORED or kind is Kind.MODULE or id(value) in seen:
-                continue
-            if isinstance(value, logging.Logger):  # which keeps what it has been asked
-                continue
-            seen.add(id(value))
-            if objects:
-                self.see_class(frame, value)
-            if isinstance(value, BaseException) and self.is_outside(value):  # its text is made of them
-                self.read(AttributeRead, frame, value, "args", value.args)
-                stack.append(value.args)
-            if kind is Kind.FUNCTION:
-                if isinstance(value, functools.partial):
-                    self.partial(frame, value)
-                    stack += (value.func, *value.args, *value.keywords.values())
-            elif kind in (Kind.CONTAINER, Kind.TUPLE):
-                self.contents(frame, value)
-                stack += contents(value)
-                if objects and instance_facts(value) is not None:
-                    stack += self._facts(frame, value)
-            elif kind is Kind.ARRAY:
-                self.array(frame, value)
-            elif kind is Kind.FOREIGN and not (facts := instance_facts(value)):
-                self.contents(frame, value)
-                if objects and facts is not None:  # none yet
-                    stack += self._facts(frame, value)
-            elif objects:
-                if kind is Kind.OBJECT:  # of a class that derives from one of C's
-                    self.contents(frame, value)
-                stack += self._facts(frame, value)
-
-    def _facts(self, frame: types.FrameType | None, value: Any) -> Iterator[Any]:
-        """What an object holds: in its own dict, in slots, and of a user's class the constants in there."""
-        outside = self.is_outside(value)
-        if isinstance(value, enum.Enum):  # its own parts do not change
-            for name in [name for name in vars(value) if not name.startswith("_")]:
-                self.read(ItemRead, frame, vars(value), name, vars(value)[name])
-            yield from (value._value_, *vars(value).values())
-            return
-        facts = instance_facts(value)
-        if facts is None:
-            facts = {}
-        elif outside and not keeps_attributes(type(value)):
-            written = self._written_in(facts)
-            self.read(AttributesRead, frame, facts, written, len(facts.keys() - written))
-        for name, fact in list(facts.items()):
-            if outside:
-                self.read(ItemRead, frame, facts, name, fact)
-            if not (isinstance(value, threading.Thread) and isinstance(fact, contextvars.Context)):
-                yield fact  # but what a thread runs in, kept from Python 3.14 on: a recording sets some in it
-        for name, base in held_by_class(type(value)):
-            if base is None:  # a slot
-                fact = slot_of(value, name)
-                if outside:
-                    self.read(AttributeRead, frame, value, name, fact)
-            else:
-                fact = vars(base).get(name, MISSING)
-                self.read(OwnRead, frame, base, name, fact)
-            yield fact
-
-    def _written_in(self, facts: dict[str, Any]) -> frozenset[Any]:
-        """The attributes of an object that the function has written: one set for all reads of the same."""
-        if id(facts) not in self.effects.changed:
-            return frozenset()
-        names = frozenset(key for container, key in self.effects.known if container == id(facts))
-        return self._sets.setdefault(names, names)
-
     # -- refusals --------------------------------------------------------------------------------------------
 
     def error(self, frame: types.FrameType | None, does: str, way_out: str) -> CompileError:
@@ -596,53 +356,3 @@ class Observer(Writing):
     def check(self) -> None:
         """Raise if something that was read has changed since."""
         check_reads(self.reads.values(), self.name)
-
-
-def _classes_of(owner: Any) -> tuple[type, ...]:
-    return (owner if isinstance(owner, type) else type(owner)).__mro__
-
-
-def _is_iterable(value: Any) -> bool:
-    """Whether there are entries to read: what has items may refuse to be gone through (``re.Match``)."""
-    if not hasattr(type(value), "__iter__") and not hasattr(type(value), "__getitem__"):
-        return False
-    try:
-        iter(value)
-    except TypeError:
-        return False
-    return True
-
-
-def check_reads(reads: Iterable[Read], name: str) -> None:
-    """Raise a CompileError for a read that no longer holds, after putting back what can be put back."""
-    changed = [(read, read.now()) for read in reads if not read.holds()]
-    for read, _ in changed:
-        read.restore()
-    for read, now in changed:
-        raise CompileError(
-            f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from "
-            f"outside ({became(read, now)}): a recording would not. Pass it in and return the new one."
-        )
-
-
-def became(read: Read, now: Any = None) -> str:
-    """How what was read differs from what is there ``now``."""
-    now = read.now() if now is None else now
-    before = read.value
-    if isinstance(before, tuple) and isinstance(now, tuple):
-        if len(before) != len(now):
-            parts = 2 if isinstance(read.container, dict) else 1
-            return f"{len(before) // parts} entries became {len(now) // parts}"
-        pairs = ((a, b) for a, b in zip(before, now, strict=True) if not same(b, a))
-        before, now = next(pairs, (before, now))
-    texts = told(before), told(now)
-    return f"{texts[0]} became {texts[1] if texts[0] != texts[1] else 'another one'}"
-
-
-def source_of(frame: types.FrameType | None) -> Source | None:
-    """The line that a frame is at; of a method that ``dataclasses`` wrote, its caller's."""
-    if frame is None:
-        return None
-    if frame.f_code.co_filename == "<string>" and frame.f_code.co_name.startswith("__") and frame.f_back:
-        frame = frame.f_back
-    return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

@@ -18,7 +18,8 @@ import numpy as np
 from jtorch.compile.observe.fact_guards import FactsRead
 from jtorch.compile.observe.guards import Read, contents
 from jtorch.compile.observe.kinds import Kind, kind_of
-from jtorch.compile.observe.observer import Observer, Question, source_of
+from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.reading import Question, source_of
 from jtorch.core.errors import Restart
 from jtorch.eager.tensor import Tensor
 

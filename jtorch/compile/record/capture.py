@@ -19,8 +19,9 @@ from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
-from jtorch.compile.observe.observer import Observer, Question, check_reads, quietly
+from jtorch.compile.observe.observer import Observer, quietly
 from jtorch.compile.observe.questions import TensorRead
+from jtorch.compile.observe.reading import Question, check_reads
 from jtorch.compile.observe.relied import relied_on, untold
 from jtorch.compile.observe.stand_ins import check_error
 from jtorch.compile.observe.texts import check_kept

@@ -20,7 +20,8 @@ from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN, AttributeRead, Read, test_of
 from jtorch.compile.observe.library import see_module
-from jtorch.compile.observe.observer import Observer, became
+from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.reading import became
 from jtorch.compile.observe.relied import facts_of_module
 from jtorch.compile.record.tape import nodes_under
 from jtorch.compile.record.trace import Tracer

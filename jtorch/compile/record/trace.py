@@ -1,11 +1,7 @@
 """The tracer: an evaluator that records ops instead of computing them.
 
 Eager mode runs unchanged on traced values (``Sym``), so the tape, the engine, the modules and the
-optimizers are captured with no code of their own. What the step touches is discovered: the first touch of
-an outside array makes it an input, each in-place change becomes an output that is written back.
-
-Reading a ``Sym`` gives the IR variable that holds its value now; writing it replaces its storage's
-variable, through the views. So in-place programs become pure graphs.
+optimizers are captured with no code of their own. What the step touches is discovered: see ``memory.py``.
 """
 
 from __future__ import annotations
@@ -15,12 +11,12 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from jtorch.compile.graph.faults import fault_in
-from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, types_of
+from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.observe import effects as plain_state
 from jtorch.compile.observe.guards import ItemRead, Read
 from jtorch.compile.observe.observer import quietly
@@ -40,10 +36,7 @@ from jtorch.compile.record.generators import Generators
 from jtorch.compile.record.graphs import Graphs, check_uses_gradient
 from jtorch.compile.record.inputs import (
     LARGEST,
-    ArrayInput,
-    ConstantInput,
     GradInput,
-    Input,
     LeafPlace,
     NumberInput,
     ScalarInput,
@@ -51,44 +44,31 @@ from jtorch.compile.record.inputs import (
 )
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.layouts import order_of, order_of_copy
-from jtorch.compile.record.leaks import leaked
-from jtorch.compile.record.operands import broadcast, check_operands, typed
+from jtorch.compile.record.memory import Memory, tensor_type
+from jtorch.compile.record.operands import broadcast, check_operands
 from jtorch.compile.record.put_off import PutOff
-from jtorch.compile.record.shared_memory import MemoryShared, common_whole, overlap, owner, part_of
-from jtorch.compile.record.sym import Storage, Sym
-from jtorch.compile.record.tensor_indices import Pick
-from jtorch.compile.record.view_chains import direct
+from jtorch.compile.record.sym import Sym
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, Source, user_source
-from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
-from jtorch.core.strides import is_crowded
+from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager.evaluate import EAGER
-from jtorch.ops.slicing import OVERLAPPING
 
 _UNSQUEEZE, _PERMUTE = BY_NAME["unsqueeze"], BY_NAME["permute"]
 _POW, _REMAINDER = BY_NAME["pow"], BY_NAME["remainder"]
 
 
-class Tracer(Evaluator):
+class Tracer(Memory):
     """Records one run of a function. ``eqns`` and ``inputs`` grow; ``graph`` closes it."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        super().__init__(name)
         self.table = [self._recorder(op) for op in TABLE]
         self.xp = _Namespace(self)
-        self.eqns: list[Eqn] = []
-        self.inputs: list[Input] = []
-        self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
         self.generators = Generators(self)
         self.put_off = PutOff(self)
-        self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
-        self.wholes: dict[int, np.ndarray] = {}  # id of memory of which several tensors are views -> it
-        self.windows: dict[int, tuple[np.ndarray, Sym]] = {}  # id of an outside array -> it, as a part of one
-        self.argument_arrays: dict[int, int] = {}  # the same for the memory that callers passed
         self.argument_tensors: dict[int, int] = {}  # and for the very tensors
         self.scalars: dict[Any, Scalar] = {}
-        self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.advances: dict[int, int] = {}  # id of such a cell -> by how much it moved on
         self.options: list[Read] = []  # flags that decided what was recorded
         self.branches = Branches(self)
@@ -101,13 +81,9 @@ class Tracer(Evaluator):
         self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``
         self.several_results = False  # whether a later backward() may come from some of them alone
         self.ran_again: list[Callable] = []  # what checkpoints ran then
-        self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
         self.called_at = user_source()  # the line of the call that is recorded
         self.going_back_through: Source | None = None  # the line that made the node whose gradient is asked
-        self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
-        self.open = True
-        self.observer: Any = None  # who watches the recording, if anybody does
 
     # -- recording -------------------------------------------------------------------------------------
 
@@ -216,188 +192,10 @@ class Tracer(Evaluator):
         expect_real(self, op.name, values, made)
         return made
 
-    def emit(self, op: Op, atoms: Sequence[Atom], statics: dict[str, Any]) -> tuple[Var, ...]:
-        outputs = tuple(Var(t) for t in types_of(op, atoms, statics))
-        for v in outputs:
-            check_dtype(v.dtype)
-        self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
-        return outputs
-
-    def fresh(self, var: Atom) -> Sym:
-        """A variable as traced memory of its own."""
-        assert isinstance(var, Var)
-        return Sym(self, Storage(var), var.type)
-
-    def check_open(self, *values: Any) -> None:
-        if not self.open:
-            raise leaked(self, values)
-
     def _number_or_lift(self, value: Any) -> Any:
         return value if isinstance(value, (bool, int, float, Scalar)) else self.lift(value)
 
-    # -- reading and writing traced memory -----------------------------------------------------------------
-
-    def lift(self, value: Any) -> Any:
-        """An outside array as a traced one (making it an input), anything else as it is."""
-        if isinstance(value, np.ndarray):
-            found = self.arrays.get(id(value))
-            if found is None and (window := self._window(value)) is not None:
-                return window
-            if found is None:
-                found = self._touch(value)
-            return found.sym
-        if isinstance(value, (tuple, list)):
-            return tuple(map(self.lift, value))
-        if isinstance(value, np.generic):
-            return self.new(np.asarray(value))
-        return value
-
-    def _window(self, array: np.ndarray) -> Sym | None:
-        """An outside array as a view of memory that it shares with others, and into which one is written."""
-        known = self.windows.get(id(array))
-        if known is None:
-            whole = self.wholes.get(id(owner(array)))
-            if whole is None or whole is array:
-                return None
-            where = part_of(array, whole)
-            if where is None or id(array) in self.argument_arrays:
-                return None
-            flat = self._view(BY_NAME["reshape"], self.lift(whole), {"shape": (whole.size,)})
-            known = self.windows[id(array)] = array, self._view(BY_NAME["strided"], flat, where)
-        return known[1]
-
-    def _refuse_overlap(self, one: ArrayInput, others: Iterable[ArrayInput]) -> NoReturn:
-        """``one`` of two arrays that share memory is written: record again with both as views of that memory,
-        where that can be done."""
-        for other in others:
-            whole = common_whole(one.array, other.array)
-            if whole is None or id(whole) in self.wholes:
-                continue
-            for entry in (one, other):  # of others than these very arguments nobody knows what they share
-                if entry.argument is not None:
-                    raise ArgumentReached(entry.argument)
-            raise MemoryShared(whole)
-        raise CompileError(OVERLAP.format(source=user_source()))
-
-    def _touch(self, array: np.ndarray) -> ArrayInput:
-        if id(array) in self.argument_arrays:
-            raise ArgumentReached(self.argument_arrays[id(array)])
-        check_dtype(array.dtype)
-        self._check_parts(array)
-        entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
-        for other in self.arrays.values():
-            if array.size and other.array.size and overlap(other.array, array):
-                if other.written:  # what was written is not what this tensor would be read as
-                    self._refuse_overlap(entry, [other])
-                entry.overlaps.append(other)
-                other.overlaps.append(entry)
-        self.arrays[id(array)] = entry
-        self.inputs.append(entry)
-        strides = tuple(s // array.dtype.itemsize for s in array.strides)
-        entry.sym = Sym(self, Storage(entry.var, entry), entry.var.type, strides=strides)
-        return entry
-
-    def _check_parts(self, array: np.ndarray) -> None:
-        """A part that NumPy took of an array argument is one of the array of this call."""
-        for lent in self.lent:
-            if lent is not array and np.may_share_memory(lent, array):
-                raise CompileError(
-                    f"{user_source()}: '{self.name}' makes a tensor of a part of an array argument, "
-                    "or of memory that this shares: make a tensor of all of it (jtorch.from_numpy), and take "
-                    "the part of that."
-                )
-
-    def follows(self, array: np.ndarray) -> bool:
-        """An argument, or an array from outside: what the function made itself is as it was, each time."""
-        lent = any(lent is array for lent in self.lent)
-        return lent or (self.observer is not None and self.observer.is_outside(array))
-
-    def read(self, sym: Any) -> Atom:
-        """The variable that holds the value of ``sym`` now."""
-        if isinstance(sym, (bool, int, float, Scalar)):
-            return typed(self, sym, None)
-        if sym.tracer is not self:  # kept from another recording
-            raise leaked(sym.tracer, (sym,))
-        storage = sym.storage
-        if storage.picked is not None:
-            storage.picked.check()
-        if sym.known is not None and sym.known[0] == storage.version:
-            return sym.known[1]
-        atom = storage.current
-        for op, statics in sym.chain:
-            (atom,) = self.emit(op, [atom], statics)
-        sym.known = (storage.version, atom)
-        return atom
-
-    def _view(self, op: Op, sym: Sym, statics: dict[str, Any]) -> Sym:
-        var = Var(Type(sym.dtype, sym.shape))
-        (type,) = types_of(op, [var], statics)
-        assert op.affine is not None
-        moved = op.affine(sym.shape, sym.element_strides, **statics)
-        if moved is None:  # a reshape that must copy: new memory
-            return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
-        chain = (*sym.chain, (op, statics))
-        strides = op.strides(sym.shape, sym.element_strides, **statics) if op.strides else moved[1]
-        return Sym(self, sym.storage, type, chain, tuple(strides), sym.offset + int(moved[0]))
-
-    def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
-        tensor._data.storage.picked = Pick(self, of, indices, axes)
-
-    def write(self, tensor: Any, value: Any) -> None:
-        sym = self.lift(tensor._data)
-        storage: Storage = sym.storage
-        if storage.picked is not None:
-            storage.picked.check()
-            self.written_picks.append((tensor, user_source()))
-        if storage.lent:
-            raise CompileError(
-                f"{user_source()}: a tensor that '{storage.lent}' gave, which is disabled for compiling, is "
-                "changed in place, and nobody can tell who holds it still: change its .clone()."
-            )
-        if storage.source is not None:
-            self.only_now("changes a tensor in place")
-            if storage.source.overlaps:
-                self._refuse_overlap(storage.source, storage.source.overlaps)
-            if not storage.source.array.flags.writeable:
-                raise ValueError("assignment destination is read-only")
-            if is_crowded(storage.source.array.shape, storage.source.array.strides):
-                raise CompileError(CROWDED.format(source=user_source(), name=self.name))
-            storage.source.written = True
-            storage.source.cells[id(tensor._cell)] = tensor._cell
-            self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
-        atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
-        if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
-            raise AssertionError(f"written value {atom} does not fit {sym.shape}")
-        assert isinstance(storage.current, Var)
-        chain = direct(storage.current.type, sym.chain)
-        storage.current = self._written_through(storage.current, chain, atom)
-        storage.version += 1
-        if storage.picked is not None:
-            storage.picked.write(self.fresh(storage.current))
-
-    def _written_through(self, base: Atom, chain: tuple, value: Atom) -> Atom:
-        """``base`` with ``value`` written through the views of ``chain``."""
-        if not chain:
-            return value
-        (op, statics), rest = chain[0], chain[1:]
-        if op.put is None:
-            raise RuntimeError(OVERLAPPING)
-        if rest:
-            (inner,) = self.emit(op, [base], statics)
-            value = self._written_through(inner, rest, value)
-        assert isinstance(base, Var) and isinstance(value, Var)
-        result = op.put(self.xp, self.fresh(base), self.fresh(value), **statics)
-        return self.read(result)
-
     # -- the evaluator's other duties ------------------------------------------------------------------------
-
-    def as_value(self, value: Any) -> Any:
-        return self.lift(value)
-
-    def new(self, array: np.ndarray) -> Any:
-        entry = ConstantInput(Var(Type(array.dtype, array.shape)), np.array(array, order="C"))
-        self.inputs.append(entry)
-        return self.fresh(entry.var)
 
     def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
         return self.lift(value).concrete(wanted_by)
@@ -405,9 +203,6 @@ class Tracer(Evaluator):
     def check_text(self) -> None:
         if self.open and self.observer is not None:
             check_text(self.observer)
-
-    def own(self, value: Any, given: set[int]) -> Any:
-        return self.fresh(self.read(self.lift(value)))
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -553,31 +348,9 @@ class Tracer(Evaluator):
             arguments &= {origin.argument for number in among for origin in number.origins}
         return Digits(places.values(), arguments) if places or arguments else None
 
-    def made(self, tensor: Any) -> bool:
-        """Whether the function made ``tensor``: over traced memory or an argument's (``x.detach()``)."""
-        if tensor._data.__class__ is not np.ndarray:
-            return True
-        entry = self.arrays.get(id(tensor._data))
-        return entry is not None and entry.argument is not None and id(tensor) not in self.places
-
     def _check_stranger(self, tensor: Any) -> None:
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
-
-    def knows(self, value: Any) -> bool:
-        return isinstance(value, Sym) and value.tracer is self
-
-    def window(self, value: Any) -> tuple[Any, int]:
-        sym = self.lift(value)
-        return sym.storage, sym.offset * sym.dtype.itemsize
-
-    def rebinding(self, tensor: Any) -> None:
-        if tensor._data.__class__ is np.ndarray and (tensor._requires_grad or not self.made(tensor)):
-            raise CompileError(
-                f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "
-                "resize_(), an out= of another shape), which a recording would not do again: change its "
-                "elements by copy_(), or do it outside."
-            )
 
     def get_grad(self, tensor: Any) -> Any:
         self._check_stranger(tensor)
@@ -626,30 +399,8 @@ class Tracer(Evaluator):
 MANY = 32  # runs of one function in a recording of which a user is told
 _WARNED: set[tuple[str, int]] = set()
 
-CROWDED = (
-    "{source}: '{name}' changes a tensor in place of which several elements lie at one place in memory (an "
-    "expanded one, or overlapping windows): change the memory itself, and take the view of it inside."
-)
-OVERLAP = (
-    "{source}: a tensor is changed in place whose memory overlaps another tensor that this function uses. "
-    "Pass one of them and take the other as a view of it inside."
-)
-
-
-def check_dtype(dtype: np.dtype) -> None:
-    """Raise for the dtypes that kernels don't know: complex numbers and bfloat16."""
-    if dtype.kind in "cV":
-        raise CompileError(
-            f"{user_source()}: compiled code has no {dtype} tensors yet: leave this function uncompiled, or "
-            "compute in float32."
-        )
-
 
 UNREAD = object()  # what a gradient was at entry when nobody asked
-
-
-def tensor_type(tensor: Any) -> Type:
-    return Type(tensor._data.dtype, tuple(tensor._data.shape))
 
 
 class _Namespace:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Var, text
-from jtorch.compile.observe.observer import Question
+from jtorch.compile.observe.reading import Question
 from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
@@ -267,6 +267,6 @@ def _statics(leaves: list[Any], capture: Capture) -> list[Any]:
 
 
 def _type_of(tensor: Any) -> Any:
-    from jtorch.compile.record.trace import tensor_type
+    from jtorch.compile.record.memory import tensor_type
 
     return tensor_type(tensor)

@@ -32,7 +32,7 @@ from jtorch.core.failure import Failure, Kind
 from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
 from jtorch.native import cache, workers
 from jtorch.native.contraction import FAILURES, Call, call_of
-from jtorch.native.executor import ROW_WORDS, Executor, Patch, layout_is_known, walk_kernel
+from jtorch.native.executor import ROW_WORDS, Executor, Patch, Row, layout_is_known, walk_kernel
 
 _BETWEEN_LOOKS = 200  # microseconds of kernels between two looks at what is under way
 
@@ -134,7 +134,7 @@ class Replay(Runner):
     def _native(self, tasks: list[Task]) -> Native:
         groups = list(self._groups(tasks))
         blocks = Blocks(sum(map(self._size, groups)), self.numbers)
-        rows: list[list[int]] = []
+        rows: list[Row] = []
         owners: list[Task] = []
         for group in groups:
             if isinstance(group, Run):
@@ -143,9 +143,9 @@ class Replay(Runner):
                 continue
             row = self._row(group, self._pieces(group), blocks)
             # a status names the row, so a task that can fail has one of its own; so has one that is cut
-            previous = rows[-1] if rows and not rows[-1][4] and not row[4] and not group.can_fail else None
-            if previous and previous[0] == row[0] and self._n_words(owners[-1]) == self._n_words(group):
-                previous[2] += 1
+            again = rows and rows[-1].goes_on_with(row) and not group.can_fail
+            if again and self._n_words(owners[-1]) == self._n_words(group):
+                rows[-1] = rows[-1]._replace(repeat=rows[-1].repeat + 1)
             else:
                 rows.append(row)
                 owners.append(group)
@@ -179,15 +179,15 @@ class Replay(Runner):
             return group.tiles * (1 + sum(ROW_WORDS + self._n_words(task) for task in group.tasks))
         return self._n_words(group) * len(self._pieces(group))
 
-    def _row(self, task: Task, pieces: Sequence[Piece], blocks: Blocks, first: bool = True) -> list[int]:
+    def _row(self, task: Task, pieces: Sequence[Piece], blocks: Blocks, first: bool = True) -> Row:
         """That of some pieces of a task, the ``first`` ones or others."""
         size, begin = self._n_words(task), blocks.used
         for k, piece in enumerate(pieces):
             kernel = self._fill(task, piece, blocks, first and k == 0)
         pool = workers.pool() if len(pieces) > 1 else 0
-        return [kernel, blocks.address(begin), len(pieces), size * 8, pool]
+        return Row(kernel, blocks.address(begin), len(pieces), size * 8, pool)
 
-    def _row_of_run(self, run: Run, blocks: Blocks) -> list[int]:
+    def _row_of_run(self, run: Run, blocks: Blocks) -> Row:
         """The pieces of a run are tiles, each with a table of all its steps."""
         size = 1 + ROW_WORDS * len(run.tasks)
         begin = blocks.take(size * run.tiles)
@@ -195,7 +195,7 @@ class Replay(Runner):
             at = begin + size * tile
             rows = [self._row(task, [pieces[tile]], blocks, tile == 0) for task, pieces in run.pieces.items()]
             blocks.words[at : at + size] = [len(rows), *itertools.chain.from_iterable(rows)]
-        return [walk_kernel(), blocks.address(begin), run.tiles, size * 8, workers.pool()]
+        return Row(walk_kernel(), blocks.address(begin), run.tiles, size * 8, workers.pool())
 
     def _pieces(self, task: Task) -> list[Piece]:
         """What the kernel of a task is called for, one after the other or by several threads."""
