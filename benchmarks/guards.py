@@ -17,6 +17,7 @@ from typing import Any
 
 import jtorch
 from jtorch import nn
+from jtorch.compile.run.lines import Return, function_of, until
 from jtorch.core.command import run
 
 READS = (0, 10, 100, 1000)
@@ -58,11 +59,8 @@ class State:
 
 def guards_of(compiled: Any) -> Callable[[tuple], Any]:
     """The guards of the newest plan as a function of their own: its generated call up to the marshalling."""
-    call = compiled._newest().call
-    text = call.source.partition("    # marshal\n")[0] + "    return True\n"
-    namespace = dict(call.__globals__)
-    exec(text, namespace)
-    return namespace["call"]
+    plan = compiled._newest()
+    return function_of([*until(plan.lines, "marshal"), Return("True")], dict(plan.call.__globals__))
 
 
 def microseconds(function: Callable[[tuple], Any], values: tuple, samples: int = 15) -> float:

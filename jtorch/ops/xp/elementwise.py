@@ -86,7 +86,8 @@ def sign(x: Array) -> Array:
 def pow(x: Any, y: Any) -> Array:
     if y.__class__ is bool:  # bools stay bools beside this one, where NumPy makes int8 of them
         return clone(x) if y else np.ones_like(x)
-    if y.__class__ is float and (y == 0.5 or y == -0.5) and x.dtype.char == "e":  # PyTorch takes no root then
+    halves = y.__class__ is float and (y == 0.5 or y == -0.5) and hasattr(x, "dtype")
+    if halves and x.dtype.char == "e":  # PyTorch takes no root then
         root = _half_power(x.astype(np.float32))
         return (root if y > 0 else np.float32(1) / root).astype(x.dtype)
     if y.__class__ is float and y == -0.5:
