@@ -94,9 +94,22 @@ def test_the_tape_ends_at_the_data():
 
 @pytest.mark.parametrize(
     "f",
-    [lambda x: jtorch.tensor([x[0]], dtype=jtorch.int8), lambda x: jtorch.LongTensor([x[0], 1]),
-     lambda x: jtorch.tensor(x[0].item(), dtype=jtorch.int64)],
+    [lambda x: jtorch.tensor([x[0]], dtype=jtorch.int8), lambda x: jtorch.LongTensor([x[0], 1])],
 )  # fmt: skip
 def test_what_may_not_fit_into_integers_is_refused(f):
     with pytest.raises(jtorch.errors.CompileError, match=r"needs the number that .item\(\) gives"):
         jtorch.compile(f)(jtorch.ones(2))
+
+
+def test_a_number_is_looked_at_before_it_becomes_an_integer(unjitted):
+    for dtype in (jtorch.int64, jtorch.int8, jtorch.bool):
+        compiled = jtorch.compile(lambda x: jtorch.tensor(x[0].item(), dtype=dtype))  # noqa: B023
+        for value in (1.7, -2.5, 100.0, 200.0, 1e30, float("nan"), 9.2e18, 9.3e18, float("inf")):
+            x = jtorch.tensor([value])
+            try:
+                expected = repr(compiled.function(x))
+            except RuntimeError as error:
+                with pytest.raises(RuntimeError, match=str(error)):
+                    compiled(x)
+            else:
+                assert repr(compiled(x)) == expected, (dtype, value)
