@@ -73,7 +73,7 @@ def _common_dtype(op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.
     return None if op.dtype in ("logical", "index") else dtype
 
 
-def typed(tracer: Tracer, value: Any, dtype: np.dtype | None, static: bool = False) -> Atom:
+def typed(tracer: Any, value: Any, dtype: np.dtype | None, static: bool = False) -> Atom:
     if isinstance(value, Sym):
         return tracer.read(value)
     if isinstance(value, Scalar):

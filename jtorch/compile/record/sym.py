@@ -6,7 +6,7 @@ from it. Arithmetic on it, and on runtime scalars, records itself with the trace
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.core.strides import contiguous_strides
 from jtorch.eager.tensor import Tensor
-
-if TYPE_CHECKING:
-    from jtorch.compile.record.trace import Tracer
 
 
 class Storage:
@@ -77,7 +74,7 @@ class Sym:
     base = None  # what ndarrays say whose memory they share: here the storage does
 
     def __init__(
-        self, tracer: Tracer, storage: Storage, type: Type, chain: tuple = (), strides: Any = None,
+        self, tracer: Any, storage: Storage, type: Type, chain: tuple = (), strides: Any = None,
         offset: int = 0,
     ) -> None:  # fmt: skip
         self.tracer = tracer
