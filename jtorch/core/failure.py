@@ -8,7 +8,7 @@ from enum import Enum
 from jtorch.core.errors import Source
 
 
-class Kind(Enum):
+class FailureKind(Enum):
     """What a failure is."""
 
     VALUE = "an operand that the op has no result for"
@@ -20,11 +20,11 @@ class Kind(Enum):
 class Failure:
     """One way for a kernel to fail. ``source`` is the line of the user's program whose op it belongs to."""
 
-    kind: Kind
+    kind: FailureKind
     sentence: str
     source: Source | None = None
 
     def error(self) -> Exception:
         """What to raise."""
-        error = IndexError if self.kind is Kind.INDEX else RuntimeError
+        error = IndexError if self.kind is FailureKind.INDEX else RuntimeError
         return error(f"{self.sentence} (at {self.source})" if self.source is not None else self.sentence)

@@ -109,11 +109,12 @@ def check_parameters(tensor: Any, *numbers: Any) -> None:
         if not (value.__class__ in PLAIN and -128 <= value <= 127):
             dtype = tensor.dtype.numpy
             if dtype.kind in "fV":
-                _check_real(value, dtype)
+                check_real(value, dtype)
                 check_factor(value, dtype)
 
 
-def _check_real(value: Any, dtype: np.dtype) -> None:
+def check_real(value: Any, dtype: np.dtype) -> None:
+    """Raise PyTorch's RuntimeError for a complex number, which no element of ``dtype`` can be."""
     if number_type(value) is complex:
         raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jtorch.core import config
-from jtorch.core.failure import Failure, Kind
+from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.op import ContractionAxes
 from jtorch.core.pieces import Piece, product_pieces
 from jtorch.core.products import MOST_AXES, Axis, BlasMatrices, Product, blas_matrices, product_of_layouts
@@ -44,8 +44,8 @@ _LONG_INNER, _PER_ROW, _MOST_ROWS, _FILLED = 2048, 2, 8192, 0.9
 _FEW_ROWS, _LEAST_CHUNK = 64, 64
 
 FAILURES = {
-    blas.TOO_LARGE: Failure(Kind.VALUE, "a size of a matrix product does not fit BLAS's 32 bits"),
-    packed.NO_MEMORY: Failure(Kind.VALUE, "there is no memory for the blocks of a matrix product"),
+    blas.TOO_LARGE: Failure(FailureKind.VALUE, "a size of a matrix product does not fit BLAS's 32 bits"),
+    packed.NO_MEMORY: Failure(FailureKind.VALUE, "there is no memory for the blocks of a matrix product"),
 }
 """What the status of a product's kernel means."""
 

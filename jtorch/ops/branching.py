@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.core.failure import Failure, Kind
+from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.op import elementwise
 
-_OTHER_BRANCH = Failure(Kind.BRANCH, "a branch goes another way than it was recorded")
+_OTHER_BRANCH = Failure(FailureKind.BRANCH, "a branch goes another way than it was recorded")
 
 
 @elementwise(

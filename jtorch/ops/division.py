@@ -6,10 +6,10 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
 
 from __future__ import annotations
 
-from jtorch.core.failure import Failure, Kind
+from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.op import composite, elementwise
 
-_BY_ZERO = Failure(Kind.VALUE, "integer division by zero")
+_BY_ZERO = Failure(FailureKind.VALUE, "integer division by zero")
 
 
 @elementwise(text="{x} / {y}", dtype="float", in_place=True, saved_for={"x": "y"}, unrounded=("y",))

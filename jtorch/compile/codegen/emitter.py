@@ -36,7 +36,7 @@ from jtorch.compile.plan.loops import (
 )
 from jtorch.compile.plan.order import Loop, loops_of, stride_along
 from jtorch.core import philox
-from jtorch.core.failure import Failure, Kind
+from jtorch.core.failure import Failure, FailureKind
 from jtorch.native import exact, intrinsics, vecmath
 
 
@@ -257,7 +257,7 @@ class Emitter(ABC):
         place = self._assign(f"int64({read})")
         bound = self.number(value.bound, I64, (value, "bound"))
         with self.writer.block(f"if {place} < 0 or {place} >= {bound}:"):
-            self._fail(self._number_of(value, Failure(Kind.INDEX, value.error, value.source)))
+            self._fail(self._number_of(value, Failure(FailureKind.INDEX, value.error, value.source)))
             self.writer(f"{place} = 0")
         return place
 

@@ -74,10 +74,10 @@ class Input:
         raise NotImplementedError
 
 
-Kind = TypeVar("Kind", bound=Input)
+OneKind = TypeVar("OneKind", bound=Input)
 
 
-def of(kind: type[Kind], inputs: Iterable[Input]) -> list[Kind]:
+def of(kind: type[OneKind], inputs: Iterable[Input]) -> list[OneKind]:
     """Those of one kind."""
     return [entry for entry in inputs if isinstance(entry, kind)]
 

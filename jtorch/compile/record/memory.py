@@ -21,9 +21,9 @@ from jtorch.compile.record.operands import typed
 from jtorch.compile.record.shared_memory import MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
-from jtorch.compile.record.view_chains import direct
+from jtorch.compile.record.view_chains import by_strides, direct
 from jtorch.core.errors import CompileError, user_source
-from jtorch.core.op import BY_NAME, Evaluator, Op
+from jtorch.core.op import Evaluator, Op
 from jtorch.core.strides import is_crowded
 from jtorch.ops.slicing import OVERLAPPING
 
@@ -101,8 +101,10 @@ class Memory(Evaluator):
             where = part_of(array, whole)
             if where is None or id(array) in self.argument_arrays:
                 return None
-            flat = self._view(BY_NAME["reshape"], self.lift(whole), {"shape": (whole.size,)})
-            known = self.windows[id(array)] = array, self._view(BY_NAME["strided"], flat, where)
+            window = self.lift(whole)
+            for op, statics in by_strides(whole.size, where):
+                window = self._view(op, window, statics)
+            known = self.windows[id(array)] = array, window
         return known[1]
 
     def _refuse_overlap(self, one: ArrayInput, others: Iterable[ArrayInput]) -> NoReturn:

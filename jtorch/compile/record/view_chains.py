@@ -20,6 +20,8 @@ Chain = tuple[tuple[Op, dict[str, Any]], ...]
 
 def direct(type: Type, chain: Chain) -> Chain:
     """``chain``, over memory of ``type``, without views whose elements share places before its last one."""
+    if len(chain) < 2:  # a view of the memory itself
+        return chain
     first, shape, strides, offset = 0, type.shape, contiguous_strides(type.shape), 0
     begin = shape  # of what the views from ``first`` on are taken of
     crowded = False
@@ -41,6 +43,10 @@ def direct(type: Type, chain: Chain) -> Chain:
         return chain
     if is_crowded(shape, strides):  # itself, not only what it is a part of
         raise RuntimeError(OVERLAPPING)
-    size = Type(type.dtype, begin).size
-    flat = (BY_NAME["reshape"], {"shape": (size,)})
-    return (*chain[:first], flat, (BY_NAME["strided"], {"size": shape, "steps": strides, "start": offset}))
+    where = {"size": shape, "steps": strides, "start": offset}
+    return (*chain[:first], *by_strides(Type(type.dtype, begin).size, where))
+
+
+def by_strides(size: int, where: dict[str, Any]) -> Chain:
+    """The views that make of ``size`` elements, row by row, those that ``where`` tells ``strided``."""
+    return (BY_NAME["reshape"], {"shape": (size,)}), (BY_NAME["strided"], where)

@@ -61,7 +61,7 @@ from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.lines import About, Guard, Line, Mark, Return, deeper, function_of
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, FailedCheck, OtherBranch, Source
-from jtorch.core.failure import Kind
+from jtorch.core.failure import FailureKind
 from jtorch.core.op import Context
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
@@ -532,7 +532,7 @@ def give_back(generator: Any, call: int, drawn: int) -> None:
 def fail(plan: Any, status: int) -> None:
     """Raise the error that a kernel reported."""
     failure = plan.runner.failure(status)
-    if failure.kind is Kind.BRANCH:
+    if failure.kind is FailureKind.BRANCH:
         raise OtherBranch
     stop(plan, failure.error())
 

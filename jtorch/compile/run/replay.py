@@ -28,7 +28,7 @@ from jtorch.compile.run.host import array_at
 from jtorch.compile.run.host_calls import Background, HostCall, Progress, Wait
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
-from jtorch.core.failure import Failure, Kind
+from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
 from jtorch.native import cache, workers
 from jtorch.native.contraction import FAILURES, Call, call_of
@@ -351,7 +351,7 @@ def failure_of(code: Code, task: Task, status: int) -> Failure:
     errors = code.kernels[task].errors if task in code.kernels else ()
     if 0 < status <= len(errors):
         return errors[status - 1]
-    unknown = Failure(Kind.VALUE, f"kernel failed with status {status}")
+    unknown = Failure(FailureKind.VALUE, f"kernel failed with status {status}")
     return replace(FAILURES.get(status, unknown), source=task.step.eqns[0].source)
 
 

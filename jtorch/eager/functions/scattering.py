@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.dtypes import int32, int64
-from jtorch.core.number_ranges import c_name, check_number, number_type, whole
+from jtorch.core.number_ranges import check_number, check_real, number_type, whole
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import (
     as_long,
@@ -183,8 +183,8 @@ def _factor(alpha: Any, input: Tensor) -> Any:
     if dtype.kind == "b":
         return bool(alpha)
     check_number(alpha, dtype)
-    if number_type(alpha) is complex and dtype.kind != "c":
-        raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
+    if dtype.kind != "c":
+        check_real(alpha, dtype)
     return whole(alpha) if number_type(alpha) is float and dtype.kind in "iu" else alpha
 
 
