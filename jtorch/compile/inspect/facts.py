@@ -11,7 +11,8 @@ from types import MethodType
 from typing import Any
 
 from jtorch.compile.inspect.naming import Named, labels_of, named_by
-from jtorch.compile.observe.values import counts_by_value
+from jtorch.compile.observe.guards import in_words
+from jtorch.compile.observe.values import counts_by_text, counts_by_value
 from jtorch.compile.record.tree import Shared
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
@@ -58,9 +59,10 @@ def _form(structure: Any) -> str:
     if isinstance(structure, Shared):
         return f"container {structure.index} again"
     cls, keys, parts = structure
-    inner = (
-        map(_form, parts) if keys is None else (f"{k}={_form(p)}" for k, p in zip(keys, parts, strict=True))
-    )
+    inner = [*map(_form, parts)]
+    if keys is not None:
+        names = [k if type(k) is str else in_words(k) for k in keys]
+        inner = [f"{name}={part}" for name, part in zip(names, inner, strict=True)]
     return f"{cls.__name__}({', '.join(inner)})"
 
 
@@ -70,7 +72,7 @@ def _leaf_facts(label: str, leaf: Any) -> Iterator[tuple[str, str]]:
         if leaf.__class__ is float:  # read anew at each call
             return
         if counts_by_value(leaf) and not isinstance(leaf, MethodType):
-            yield label, repr(leaf)
+            yield label, repr(leaf) if counts_by_text(leaf) else in_words(leaf)
         else:
             yield f"id({label})", str(id(leaf))
         return
@@ -103,7 +105,7 @@ def _state_facts(named: Named) -> Iterator[tuple[str, str]]:
         yield f"type({name})", type(module).__name__
         for key, value in vars(module).items():
             if not key.startswith("_") and isinstance(value, (*_SMALL, float)) and key != "training":
-                yield f"{name}.{key}", repr(value)
+                yield f"{name}.{key}", in_words(value)
     for name, tensor in named.tensors.items():
         yield f"{name}.requires_grad", str(tensor._requires_grad)
         yield f"{name}.dtype", str(tensor._data.dtype)
@@ -117,7 +119,7 @@ def _state_facts(named: Named) -> Iterator[tuple[str, str]]:
             yield f"{name}.param_groups[{k}]['params']", f"{len(group['params'])} tensors"
             for key, value in group.items():
                 if isinstance(value, _SMALL):
-                    yield f"{name}.param_groups[{k}][{key!r}]", repr(value)
+                    yield f"{name}.param_groups[{k}][{in_words(key)}]", in_words(value)
 
 
 def differences(before: Facts, now: Facts) -> list[tuple[str, str, str]]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jtorch.compile.observe.guards import instance_facts
+from jtorch.compile.observe.guards import in_words, instance_facts
 from jtorch.compile.record.tree import Shared
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module
@@ -60,7 +61,7 @@ class Named:
             full = f"{name}.{path}" if path else name
             self.modules[full] = part
             self._seen.add(id(part))
-            for key, value in vars(part).items():
+            for key, value in dict.copy(vars(part)).items():
                 if isinstance(value, (Tensor, Optimizer, types.FunctionType)):
                     self.visit(f"{full}.{key}", value, 1)
         for path, tensor in (*module.named_parameters(), *module.named_buffers()):
@@ -104,10 +105,15 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         yield from ((f"{name}[{k}]", v) for k, v in enumerate(value[:_WIDTH]))
     elif isinstance(value, dict):
-        yield from ((f"{name}[{k!r}]", v) for k, v in list(value.items())[:_WIDTH])
+        yield from ((f"{name}[{in_words(k)}]", v) for k, v in _first(value))
     elif not isinstance(value, types.ModuleType):
         facts = instance_facts(value) or {}
-        yield from ((f"{name}.{k}", v) for k, v in list(facts.items())[:_WIDTH])
+        yield from ((f"{name}.{k}", v) for k, v in _first(facts))
+
+
+def _first(held: dict) -> Iterator[tuple[Any, Any]]:
+    """The first entries of a copy: a finalizer or another thread may take some out meanwhile."""
+    return itertools.islice(dict.copy(held).items(), _WIDTH)
 
 
 def _outside(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -159,7 +165,7 @@ def _labels(name: str, structure: Any) -> Iterator[str]:
         if keys is None:
             inner = f"{name}[{k}]"
         elif issubclass(cls, dict):
-            inner = f"{name}[{keys[k]!r}]"
+            inner = f"{name}[{in_words(keys[k])}]"
         else:
             inner = f"{name}.{keys[k]}"
         yield from _labels(inner, part)

@@ -7,6 +7,7 @@ them are compared by value, all else by identity.
 
 from __future__ import annotations
 
+import enum
 import keyword
 import math
 import operator
@@ -60,7 +61,18 @@ def same(now: Any, before: Any) -> bool:
 
 def by_value(value: Any) -> Any:
     """Something that is equal for two plain values that are the same."""
-    return (type(value), repr(value)) if value.__class__ in PLAIN else id(value)
+    if isinstance(value, np.generic):
+        return type(value), value.dtype, value.tobytes()
+    for cls in PLAIN:
+        if isinstance(value, cls):  # of a class that derives from it: its own text may be any
+            return (type(value), as_text(cls, value)) if is_bare(value) else id(value)
+    return id(value)
+
+
+def as_text(cls: Any, value: Any) -> str:
+    """``value`` as the plain class ``cls``, which its own may derive from, writes it."""
+    text: str = cls.__repr__(value)
+    return text
 
 
 def is_bare(*values: Any) -> bool:
@@ -96,9 +108,23 @@ def slot_of(owner: Any, name: str) -> Any:
     return MISSING
 
 
+def in_words(value: Any) -> str:
+    """A key or a value as text, never by a ``__repr__`` of the user's, which may print, or fail: a tuple by
+    its parts, a number or text of the user's class as what it derives from, an object by its class."""
+    if type(value) is tuple:
+        return f"({', '.join(map(in_words, value))}{',' * (len(value) == 1)})"
+    if type(value) is slice:
+        return f"slice({', '.join(map(in_words, (value.start, value.stop, value.step)))})"
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value._name_}"
+    if value is MISSING or isinstance(value, np.generic):
+        return repr(value)
+    return next((as_text(cls, value) for cls in PLAIN if isinstance(value, cls)), f"<{type(value).__name__}>")
+
+
 def told(value: Any) -> str:
-    """A value as messages name it."""
-    short = value is MISSING or isinstance(value, (*PLAIN, np.generic))
+    """A value as messages name it; never by a ``__repr__`` of the user's, which may print, or fail."""
+    short = value is MISSING or type(value) in PLAIN or isinstance(value, np.generic)
     if short and len(repr(value)) < 80:
         return repr(value)
     if isinstance(value, np.ndarray):
@@ -161,7 +187,7 @@ class Read:
         return f"{self.label()} = {told(self.value)}"
 
     def label(self) -> str:
-        return repr(self.key)
+        return in_words(self.key)
 
 
 class ItemRead(Read):
@@ -238,7 +264,7 @@ class AttributeRead(Read):
     def label(self) -> str:
         owner = self.container
         whose = owner.__name__ if isinstance(owner, (type, FunctionType)) else f"a {type(owner).__name__}"
-        return f"{self.key!r} of {whose}"
+        return f"{in_words(self.key)} of {whose}"
 
 
 class ClassRead(Read):

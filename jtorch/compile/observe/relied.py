@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.guards import MISSING, ItemRead, LengthRead, Read, contents, same
+from jtorch.compile.observe.guards import MISSING, ItemRead, LengthRead, Read, contents, in_words, same
 from jtorch.compile.observe.kinds import is_users
 from jtorch.core import watch
 from jtorch.eager.tensor import Tensor
@@ -108,7 +108,7 @@ class ModuleFact:
 
     def label(self, key: Any) -> str:
         key = self._changed() if key is watch.WHOLE else key
-        return f"a {self.owner}" if key is None else f"{key!r} of a {self.owner}"
+        return f"a {self.owner}" if key is None else f"{in_words(key)} of a {self.owner}"
 
     def _is_same(self, name: Any) -> bool:
         return same(self._now(name), self.before.get(name, MISSING))

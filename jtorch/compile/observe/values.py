@@ -28,7 +28,11 @@ def counts_by_value(value: Any) -> bool:
         return all(isinstance(part, (*PLAIN, np.generic)) for part in _parts(value))
     if isinstance(value, (*PLAIN, np.generic, types.MethodType)):
         return True
-    # a user's subclass may have more parts
+    return counts_by_text(value)
+
+
+def counts_by_text(value: Any) -> bool:
+    """Whether it is what its text says; of a user's subclass, which may have more parts, it is not."""
     return value.__class__.__module__ in _MODULES and isinstance(value, _BY_TEXT)
 
 

@@ -27,6 +27,7 @@ from jtorch.compile.observe.guards import (
     ItemRead,
     LengthRead,
     Read,
+    in_words,
     same,
     told,
 )  # fmt: skip
@@ -196,9 +197,9 @@ def _is_replaced(before: Any, after: Any) -> bool:
 def label(owner: Any, key: Any) -> str:
     """How a message names a part of something."""
     if owner is None:
-        return repr(key)
+        return in_words(key)
     if isinstance(owner, dict) and "params" in owner:
-        return f"{repr(key) if key is not MISSING else 'the entries'} of an optimizer's group"
+        return f"{in_words(key) if key is not MISSING else 'the entries'} of an optimizer's group"
     if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
-        return f"{key!r} of {owner.__name__}"
+        return f"{in_words(key)} of {owner.__name__}"
     return f"{told(key) if key is not MISSING else 'the entries'} of {told(owner)}"

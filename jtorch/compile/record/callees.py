@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Type
-from jtorch.compile.observe.guards import PLAIN, test_of
+from jtorch.compile.observe.guards import PLAIN, by_value, test_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import reached
 from jtorch.compile.observe.scalar import Scalar
@@ -317,7 +317,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         tracer.log.append((callee.first, callee.result))
     after = [*tracer.branches.checks]  # branches and calls before this one come first at each replay
     op = _op_of(callee)
-    key = tuple((type(v).__name__, repr(v) if isinstance(v, PLAIN) else id(v)) for v in fixed)
+    key = tuple(map(by_value, fixed))
     outputs = tracer.emit(op, [*atoms, *after], {"call": place, "arguments": key})
     tracer.branches.know(outputs, [_TOKEN, *callee.first])
     tracer.branches.checks.append(outputs[0])

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jtorch.compile.observe.guards import by_value
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.writes import is_key
-from jtorch.compile.record.returned import compared
 from jtorch.core.errors import CompileError
 from jtorch.core.watch import MISSING
 
@@ -50,7 +50,7 @@ class Change:
 
     def facts(self) -> tuple:
         """In a form that compares with another recording's."""
-        return self.index, [(k, compared(key)) for k, key in self.keys], self.values
+        return self.index, [(k, by_value(key)) for k, key in self.keys], self.values
 
 
 def snapshot(container: Any) -> Callable[[], None]:

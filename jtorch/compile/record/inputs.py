@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from jtorch.compile.graph.ir import Type, Var
-from jtorch.compile.observe.guards import same
+from jtorch.compile.observe.guards import in_words, same
 from jtorch.compile.observe.scalar import NumberTest
 from jtorch.eager.evaluate import EAGER
 
@@ -226,7 +226,7 @@ class ScalarInput(Input):
         return self.argument is None and not same(self.value(()), self.recorded)
 
     def label(self, named: Any) -> str:
-        return "".join(f"[{k!r}]" for k in self.path)
+        return "".join(f"[{in_words(k)}]" for k in self.path)
 
     def visit(self, visitor: Visitor[T]) -> T:
         return visitor.scalar(self)

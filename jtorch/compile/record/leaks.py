@@ -7,6 +7,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from jtorch.compile.observe.guards import in_words
 from jtorch.core.errors import CompileError, user_source
 
 
@@ -45,7 +46,7 @@ def _place(holder: Any, held: Any) -> str:
     """Where ``holder`` has ``held``: ``a``, ``a[0]``, an attribute."""
     if isinstance(holder, dict):
         key = next((k for k, v in holder.items() if v is held), None)
-        return "" if key is None else _variable(holder, key) or _within(holder, f"[{key!r}]")
+        return "" if key is None else _variable(holder, key) or _within(holder, f"[{in_words(key)}]")
     if isinstance(holder, list):
         return _within(holder, f"[{next(k for k, v in enumerate(holder) if v is held)}]")
     return _cell(holder) or _attribute(holder, held)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jtorch.compile.observe.guards import PLAIN
+from jtorch.compile.observe.guards import by_value
 from jtorch.compile.record.arrays import Lent
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.eager.binding import APPLY
@@ -265,7 +265,7 @@ class Same(Result):
         return writer.name("V", self.value)
 
     def facts(self, inputs: dict[int, int], named: Named) -> tuple:
-        return type(self), compared(self.value)
+        return type(self), by_value(self.value)
 
 
 @dataclass
@@ -283,11 +283,6 @@ class Copy(Result):
             return type(self), pickle.dumps(self.value)
         except Exception:  # whatever a class says that cannot be pickled
             return type(self), id(self.value)
-
-
-def compared(value: Any) -> Any:
-    """``value`` in a form that compares: plain ones by what they are, others by identity."""
-    return (type(value), repr(value)) if isinstance(value, PLAIN) else id(value)
 
 
 def _chain_facts(chain: Sequence[Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Var, text
+from jtorch.compile.observe.guards import by_value
 from jtorch.compile.observe.reading import Question
 from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import compile_graph
@@ -21,7 +22,6 @@ from jtorch.compile.record.inputs import (
     ScalarInput,
     Visitor,
 )
-from jtorch.compile.record.returned import compared
 from jtorch.compile.run import caller
 from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.lines import written
@@ -228,8 +228,8 @@ def _facts(capture: Capture) -> tuple:
     return (
         capture.structure,
         [(key, *_question_facts(question)) for key, question in capture.questions.items()],
-        [(type(place), id(place.container), compared(place.key)) for place in capture.written],
-        [*map(compared, capture.constants)],
+        [(type(place), id(place.container), by_value(place.key)) for place in capture.written],
+        [*map(by_value, capture.constants)],
         [change.facts() for change in capture.changes],
         [place.identity for place in capture.replaced],
         [(each.place.identity, each.form) for each in capture.opened],
@@ -252,7 +252,7 @@ def _question_facts(question: Question) -> tuple:
     named: list[Any] = []
 
     def name(prefix: str, value: Any) -> str:
-        named.append(compared(value))
+        named.append(by_value(value))
         return prefix
 
     return question(name), named
