@@ -46,13 +46,14 @@ from jtorch.eager.swapping import swap_tensors
 from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, reads_elements, twin_of
 from jtorch.eager.type_info import finfo
 from jtorch.eager.updates import fill, scaled, update_each
+from jtorch.eager.views import apart
 
 functions = SimpleNamespace(**FUNCTIONS)
 ops = SimpleNamespace(**APPLY)
 
 __all__ = [  # noqa: RUF022 - sorted by purpose
     # values: tensors, what computes with them, numbers of a dtype, memory shared with others
-    "Size", "Tensor", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
+    "Size", "Tensor", "apart", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
     "hold_memory_of", "long_name", "ops", "reads_elements", "swap_tensors", "to_dlpack", "vector_norm",
     # those of 16 bits, which are computed in float32
     "in_float32", "widened",

@@ -64,3 +64,11 @@ def _depth(view: Tensor) -> int:
 def forget_dead(cell: list) -> None:
     """Drop the references to views that are gone: done now and then, or the cell of a buffer only grows."""
     cell[1:] = [r for r in cell[1:] if r is UNLISTED or r() is not None]
+
+
+def apart(made: Tensor, tensor: Tensor) -> Tensor:
+    """``made``, with memory of its own: a copy where it is ``tensor``, or a view of it, since what was asked
+    for there is no change. (Where PyTorch gives new memory, a write to it changes nothing else.)"""
+    from jtorch.eager.binding import APPLY
+
+    return APPLY["clone"](made) if made._cell is tensor._cell else made

@@ -52,7 +52,8 @@ def einsum(*args: Any) -> Tensor:
     wanted = _output_labels(output, labelled)
     parts = [_diagonals(t, labels, k) for k, (t, labels) in enumerate(zip(operands, labelled, strict=True))]
     _check_sizes(parts)
-    return _contract(parts, wanted)
+    out = _contract(parts, wanted)
+    return out.permute(range(out.ndim)) if any(out is t for t in operands) else out
 
 
 # -- notation --------------------------------------------------------------------------------------

@@ -335,8 +335,8 @@ def _chained(tensors: list[Tensor], cut: dict, i: int = 0, j: int | None = None)
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """``linalg.multi_dot`` of matrices; one alone is returned as it is."""
-    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+    """``linalg.multi_dot`` of matrices; of one alone a copy."""
+    return APPLY["clone"](matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
 
 
 FUNCTIONS: dict[str, Callable] = {

@@ -14,6 +14,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
+from jtorch.eager.views import apart
 from jtorch.ops import axes as ax
 
 
@@ -30,8 +31,7 @@ def repeat(input: Tensor, *repeats: ax.Numbers) -> Tensor:
     shape = (1,) * new + tuple(input.shape)
     paired = input.reshape([m for n in shape for m in (1, n)])
     wide = paired.expand([m for t, n in zip(times, shape, strict=True) for m in (t, n)])
-    out = wide.reshape([t * n for t, n in zip(times, shape, strict=True)])
-    return APPLY["clone"](out) if all(t == 1 for t in times) else out
+    return apart(wide.reshape([t * n for t, n in zip(times, shape, strict=True)]), input)
 
 
 def tile(input: Tensor, *dims: ax.Numbers) -> Tensor:
@@ -61,8 +61,7 @@ def repeat_interleave(
             raise RuntimeError("Repeats must be non-negative")
         shape = input.shape
         wide = input.unsqueeze(axis + 1).expand(*shape[: axis + 1], count, *shape[axis + 1 :])
-        out = wide.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :])
-        return APPLY["clone"](out) if count == 1 else out
+        return apart(wide.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :]), input)
     _check_counts(repeats, input.shape[axis])
     return APPLY["index_select"](input, _places(repeats, input.shape[axis], output_size), axis=axis)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jtorch.eager.public import Tensor, ops
-from jtorch.nn.functional.padding import pad
+from jtorch.nn.functional.padding import bordered
 
 Sizes = int | Sequence[int]
 
@@ -217,7 +217,7 @@ def _convolve_transposed(
         out = ops.convolution_input(input, weight, bias, **geometry, groups=groups)
     else:
         out = ops.convolution_input(input, weight, None, **geometry, groups=groups)
-        out = pad(out, [n for b in reversed(behind) for n in (0, b)])
+        out = bordered(out, [n for b in reversed(behind) for n in (0, b)])
         out = out if bias is None else out + bias.reshape(-1, *(1,) * rank)
     return out.squeeze(0) if alone else out
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jtorch.eager.public import Tensor, ops
-from jtorch.nn.functional.padding import pad
+from jtorch.eager.public import Tensor, apart, ops
+from jtorch.nn.functional.padding import bordered
 
 Sizes = int | Sequence[int]
 
@@ -42,10 +42,10 @@ def unfold(
             f"dilation={dilations}, padding={border}, calculated shape of the array of sliding blocks as "
             f"{counts}, but its components must be at least one."
         )
-    edged = pad(input, [border[1], border[1], border[0], border[0]])
+    edged = bordered(input, [border[1], border[1], border[0], border[0]])
     seen = ops.windows(edged, kernel=kernel, stride=strides, dilation=dilations)
     shape = (input.shape[0], input.shape[1] * math.prod(kernel), math.prod(counts))
-    return seen.permute(0, 1, 4, 5, 2, 3).reshape(shape)
+    return apart(seen.permute(0, 1, 4, 5, 2, 3).reshape(shape), input)
 
 
 def fold(
@@ -73,7 +73,7 @@ def fold(
     windows = input.reshape(n, channels, *kernel, *counts).permute(0, 1, 4, 5, 2, 3)
     whole = (n, channels, sizes[0] + 2 * border[0], sizes[1] + 2 * border[1])
     out = ops.fold(windows, shape=whole, kernel=kernel, stride=strides, dilation=dilations)
-    return pad(out, [-border[1], -border[1], -border[0], -border[0]])
+    return bordered(out, [-border[1], -border[1], -border[0], -border[0]])
 
 
 def _check_columns(

@@ -12,7 +12,7 @@ from typing import Any
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import float32
 from jtorch.eager.public import Tensor, finfo, functions, no_grad, ops, widened
-from jtorch.nn.functional.padding import pad
+from jtorch.nn.functional.padding import bordered
 
 layer_norm = functions.layer_norm
 
@@ -215,6 +215,6 @@ def local_response_norm(
     if math.prod(input.shape) == 0:
         return input
     around = [0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2]
-    squares: Any = pad(input * input, around)
+    squares: Any = bordered(input * input, around)
     total = sum(squares.narrow(1, place, input.shape[1]) for place in range(size))
     return input / (total * (alpha / size) + k) ** beta

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.core.number_ranges import check_number, number_type
-from jtorch.eager.public import Tensor, full, functions, ops
+from jtorch.eager.public import Tensor, apart, full, functions, ops
 
 _Borders = list[tuple[int, int]]  # (before, after) of each dim, the first dim first
 
@@ -22,6 +22,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     "replicate" (the edge again) or "circular". Raises RuntimeError where the widths don't
     fit the input, NotImplementedError for numbers of dims that a mode does not pad.
     """
+    return apart(bordered(input, pad, mode, value), input)
+
+
+def bordered(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """``pad``, whose result is ``input`` or a view of it where nothing is put around: for what only reads."""
     widths = [int(n) for n in pad]
     if len(widths) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
@@ -59,7 +64,7 @@ def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:
     low = tuple(max(a, 0) for a, _ in borders)
     high = tuple(max(b, 0) for _, b in borders)
     if not any(low) and not any(high):
-        return input.clone() if any(a or b for a, b in borders) else input
+        return input
     if value == 0:
         return ops.pad(input, low=low, high=high, interior=(0,) * input.ndim)
     if number_type(value) is int and input.dtype.numpy.kind == "u":

@@ -5,7 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html#vision-functions
 
 from __future__ import annotations
 
-from jtorch.eager.public import Tensor
+from jtorch.eager.public import Tensor, apart
 
 
 def _check_image(name: str, input: Tensor, what: str, factor: int) -> None:
@@ -30,7 +30,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     k = len(lead)
     split = input.reshape(*lead, c // (r * r), r, r, h, w)
-    return split.permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2).reshape(*lead, c // (r * r), h * r, w * r)
+    shuffled = split.permute(*range(k + 1), k + 3, k + 1, k + 4, k + 2)
+    return apart(shuffled.reshape(*lead, c // (r * r), h * r, w * r), input)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -47,7 +48,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             )
     k = len(lead)
     split = input.reshape(*lead, c, h // r, r, w // r, r)
-    return split.permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3).reshape(*lead, c * r * r, h // r, w // r)
+    shuffled = split.permute(*range(k + 1), k + 2, k + 4, k + 1, k + 3)
+    return apart(shuffled.reshape(*lead, c * r * r, h // r, w // r), input)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -67,7 +69,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
         )
-    return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
+    dealt = input.reshape(n, groups, c // groups, *rest).transpose(1, 2)
+    return apart(dealt.reshape(n, c, *rest), input)
 
 
 native_channel_shuffle = channel_shuffle

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.eager.public import Tensor, functions, tensor
+from jtorch.eager.public import Tensor, apart, functions, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -43,9 +43,10 @@ def interpolate(
         return pools[input.ndim](input, sizes)
     if not input.is_floating_point():
         raise NotImplementedError(f"\"upsample_{mode}\" not implemented for '{input.dtype}'")
+    out = input
     for dim, (m, scale) in enumerate(zip(sizes, scales, strict=True), 2):
-        input = _along(input, dim, m, scale, mode, bool(align_corners))
-    return input
+        out = _along(out, dim, m, scale, mode, bool(align_corners))
+    return apart(out, input)
 
 
 def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
