@@ -176,6 +176,17 @@ class Node:
             extras.pre_hooks[key] = retaining
         return handle
 
+    def retaining(self, tensor: Any) -> int | None:
+        """The key of the hook that keeps the gradient of ``tensor``; None where there is none."""
+        hooks = None if self.extras is None else self.extras.pre_hooks
+        kept = ((k, h) for k, h in (hooks or {}).items() if isinstance(h, RetainGrad))
+        return next((k for k, h in kept if h.reference() is tensor), None)
+
+    def give_up_retaining(self, tensor: Any) -> bool:
+        """Whether the gradient of ``tensor`` was kept here; from now on it is not."""
+        key = self.retaining(tensor)
+        return key is not None and self.extras.pre_hooks.pop(key) is not None
+
     def __getattr__(self, name: str) -> Any:
         """``_saved_self``, ``_saved_other``, ``_saved_result``...: what the op saved, as tensors."""
         if name.startswith("_saved_") and hasattr(type(self), "op"):

@@ -324,9 +324,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
     @property
     def retains_grad(self) -> bool:
         """Whether ``retain_grad()`` was called on this non-leaf."""
-        extras = None if self._node is None else self._node.extras
-        hooks = extras.pre_hooks if extras is not None else None
-        return any(isinstance(h, RetainGrad) and h.reference() is self for h in (hooks or {}).values())
+        return self._node is not None and self._node.retaining(self) is not None
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
         """Call ``hook(grad)`` when this tensor's gradient is computed; what it returns replaces it."""
@@ -476,23 +474,29 @@ def rehang(
     if tensor._data.__class__ is np.ndarray and watch.is_relied_on(tensor._data):
         _note_place(tensor, by)
         told = _teller(tensor, by_write=True) if tensor._node is None else _graph_teller(tensor)
-    tensor._node, tensor._index, tensor._requires_grad = node, index, requires_grad
+    put_on_tape(tensor, (node, index, requires_grad))
     told()
+
+
+def put_on_tape(tensor: Tensor, place: tuple[Any, int, bool]) -> None:
+    """Move ``tensor`` to the output ``index`` of a node: (node, index, whether it requires grad). What
+    ``retain_grad`` asked for is of the tensor as it is, so that goes with it; other hooks stay."""
+    node = tensor._node
+    retaining = node is not None and node.extras is not None and node.give_up_retaining(tensor)
+    tensor._node, tensor._index, tensor._requires_grad = place
+    if retaining and tensor._requires_grad:
+        tensor.retain_grad()
 
 
 def _note_place(tensor: Tensor, key: str) -> None:
     """Have a recording put ``tensor`` back where it is now on the tape."""
     noting = watch.journal.get()
     if noting is not None:
-        noting.note(tensor, tensor, key, partial(_place_of, tensor), partial(_put, tensor))
+        noting.note(tensor, tensor, key, partial(_place_of, tensor), partial(put_on_tape, tensor))
 
 
 def _place_of(tensor: Tensor) -> tuple[Any, int, bool]:
     return tensor._node, tensor._index, tensor._requires_grad
-
-
-def _put(tensor: Tensor, place: tuple[Any, int, bool]) -> None:
-    tensor._node, tensor._index, tensor._requires_grad = place
 
 
 def _graph_teller(tensor: Tensor) -> Callable[[], None]:

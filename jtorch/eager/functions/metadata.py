@@ -12,7 +12,7 @@ from typing import Any
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF
-from jtorch.eager.tensor import Tensor, has_elements
+from jtorch.eager.tensor import Tensor, has_elements, put_on_tape
 from jtorch.eager.views import list_all, living
 
 
@@ -87,7 +87,8 @@ def _renamed(name: str, function: Callable) -> Callable:
                 f"use {name.rstrip('_')}(), or call it outside."
             )
         self.data = made
-        self._node, self._index = (made._node, made._index) if tracked else (self._node, self._index)
+        if tracked:
+            put_on_tape(self, (made._node, made._index, True))
         self._how = None  # how the view was made no longer tells its shape
         return self
 
