@@ -68,10 +68,14 @@ def test_hosts_reach_each_other_and_go():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_after_a_signal(number, tmp_path):
     program = (
-        "import signal, subprocess, time\nfrom benchmarks.ddp.hosts import *\n"
+        "import signal, subprocess, time\nfrom benchmarks.ddp import hosts\n"
+        "from benchmarks.ddp.hosts import *\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background ignores it
         "with Hosts(2, Link(1e9, 0)) as made:\n"
-        "    left = subprocess.Popen(['ip', 'netns', 'exec', made._names[0], 'sleep', '60'])\n"
+        "    name = made._names[0]\n"
+        "    left = subprocess.Popen(['ip', 'netns', 'exec', name, 'sleep', '60'])\n"
+        "    while str(left.pid) not in hosts._run('ip', 'netns', 'pids', name).split():\n"
+        "        time.sleep(0.01)\n"  # not in there yet: nobody could find it
         "    print(left.pid, flush=True)\n    time.sleep(60)\n"
     )
     with (
