@@ -172,14 +172,25 @@ def fill_(input: Tensor, value: Any) -> Tensor:
             raise RuntimeError(
                 f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
             )
+        check_written(input)
         return _copy(input, value)
     data = input._data
     if not data.ndim and data.dtype.kind not in "iu":
         check_scalar(value, data.dtype)
     else:
         value = element(value, data.dtype)
-    full = op_module.CONTEXT.get().xp.full(value, shape=tuple(data.shape), dtype=data.dtype)
-    return _copy(input, wrap(full))
+    target = _once(input) if 0 in data.strides and not is_tracked(input) else input
+    shape = tuple(target._data.shape)
+    _copy(target, wrap(op_module.CONTEXT.get().xp.full(value, shape=shape, dtype=data.dtype)))
+    return input
+
+
+def _once(tensor: Tensor) -> Tensor:
+    """The elements of an expanded tensor, each once: every one of them may get the same value."""
+    for dim, (stride, n) in enumerate(zip(tensor._data.strides, tensor._data.shape, strict=True)):
+        if not stride and n > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
 
 
 def zero_(input: Tensor) -> Tensor:

@@ -110,6 +110,8 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         self._hooks: dict[int, Callable] | None = None
         self._base: Any = None
         self._cell: list[Any] = [0]
+        if BEGUN:
+            note_begun(self)
 
     # -- metadata --------------------------------------------------------------------------------------
 
@@ -543,7 +545,19 @@ def wrap(value: Any, edge: Any = None) -> Tensor:
     if edge is not None:
         tensor._node, tensor._index = edge
         tensor._requires_grad = True
+    if BEGUN:
+        note_begun(tensor)
     return tensor
+
+
+# Of each recording under way, what begins meanwhile over plain memory: id of a tensor -> weakly, its own cell
+BEGUN: list[dict[int, tuple[weakref.ref[Tensor], list]]] = []
+
+
+def note_begun(tensor: Tensor) -> None:
+    if tensor._data.__class__ is np.ndarray:
+        for begun in BEGUN:
+            begun[id(tensor)] = weakref.ref(tensor), tensor._cell
 
 
 def hold_memory_of(made: Tensor, tensor: Tensor, requires_grad: bool = False) -> None:

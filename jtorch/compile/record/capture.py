@@ -49,7 +49,7 @@ from jtorch.eager import shortcuts
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.saved_hooks import leave_all
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import BEGUN, Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.nn.module import Module
 
@@ -332,6 +332,8 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         tracer.written_places = lambda: observer.effects.places
         last.callback(WATCHERS.remove, tracer.graphs.note)
         WATCHERS.append(tracer.graphs.note)
+        last.callback(_end_noting, tracer)
+        BEGUN.append(tracer.begun)
         last.callback(watch.journal.set, watch.journal.get())
         last.callback(watch.seeding.set, watch.seeding.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
@@ -345,6 +347,10 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
 def _undo_noted(observer: Observer, kind: type[BaseException] | None, *_: Any) -> None:
     if kind is not None:
         observer.noted.undo()
+
+
+def _end_noting(tracer: Tracer) -> None:
+    BEGUN[:] = [begun for begun in BEGUN if begun is not tracer.begun]
 
 
 def _fill_caches(tracer: Tracer, observer: Observer) -> None:

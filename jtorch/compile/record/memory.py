@@ -52,6 +52,7 @@ class Memory(Evaluator):
         self.argument_arrays: dict[int, int] = {}  # id of memory that callers passed -> of which argument
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
+        self.begun: dict[int, tuple[Any, list]] = {}  # tensors over plain memory that began inside
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.open = True
         self.observer: Any = None  # who watches the recording, if anybody does
@@ -242,18 +243,28 @@ class Memory(Evaluator):
         return self.fresh(self.read(self.lift(value)))
 
     def made(self, tensor: Any) -> bool:
-        """Whether the function made ``tensor``: over traced memory or an argument's (``x.detach()``)."""
+        """Whether the function made ``tensor``: over traced memory or, e.g. by ``detach()``, over that of a
+        tensor from outside."""
         if tensor._data.__class__ is not np.ndarray:
             return True
         entry = self.arrays.get(id(tensor._data))
-        return entry is not None and entry.argument is not None and id(tensor) not in self.places
+        given = entry is not None and entry.argument is not None and id(tensor) not in self.places
+        return given or self.began(tensor)
+
+    def began(self, tensor: Any) -> bool:
+        """Whether ``tensor``, which is over plain memory, was made while this recording ran."""
+        begun = self.begun.get(id(tensor))
+        return begun is not None and begun[0]() is tensor
 
     def knows(self, value: Any) -> bool:
         return isinstance(value, Sym) and value.tracer is self
 
     def window(self, value: Any) -> tuple[Any, int]:
         sym = self.lift(value)
-        return sym.storage, sym.offset * sym.dtype.itemsize
+        offset, source = sym.offset * sym.dtype.itemsize, sym.storage.source
+        if source is not None and source.argument is None:  # it lies where it lay when this was recorded
+            return None, source.array.__array_interface__["data"][0] + offset
+        return sym.storage, offset
 
     def rebinding(self, tensor: Any) -> None:
         if tensor._data.__class__ is np.ndarray and (tensor._requires_grad or not self.made(tensor)):

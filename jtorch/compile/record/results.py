@@ -78,13 +78,11 @@ def results_of(
             found[k] = Container(observer.numbers[id(out)])
         elif id(out) in tracer.places:
             found[k] = Argument(tracer.places[id(out)])
-        elif isinstance(out, Tensor) and _lies_in_argument(tracer, out):  # x.detach()
-            if out._node is not None:  # a custom Function gave it back as it was
+        elif isinstance(out, Tensor) and tracer.made(out):  # x.detach()
+            alias = _alias(tracer, out)
+            if alias is None:  # a custom Function gave it back as it was
                 raise _more_than_views(tracer, out)
-            source = tracer.arrays[id(out._data)]
-            found[k] = ViewOf(source, out, is_leaf=out._requires_grad, cls=type(out))
-        elif isinstance(out, Tensor) and out._node is not None and tracer.made(out):
-            raise _more_than_views(tracer, out)
+            found[k] = alias
         else:
             found[k] = Copy(out) if is_made_anew(observer, out) else Same(out)
         seen.setdefault(id(out), k)
@@ -142,6 +140,21 @@ def _steps(out: Tensor) -> tuple[Tensor, tuple] | None:
     return view, tuple(reversed(steps))
 
 
+def _alias(tracer: Tracer, tensor: Tensor) -> ViewOf | None:
+    """``tensor`` as a result, where it was made inside over memory from outside, e.g. by ``detach()``."""
+    sym: Any = tracer.lift(tensor._data)
+    source = sym.storage.source
+    if source is None or tensor._node is not None or tensor._base is not None:
+        return None
+    own = any(tensor._cell is cell for _, cell in tracer.begun.values())
+    version = tensor._version if own else None
+    return ViewOf(source, tensor, sym.chain, tensor._requires_grad, type(tensor), version=version)
+
+
+def _is_from_outside(tracer: Tracer, observer: Observer, tensor: Tensor) -> bool:
+    return id(tensor) in tracer.places or is_read(observer, tensor)
+
+
 def is_read(observer: Observer, tensor: Tensor) -> bool:
     """Whether the function has found ``tensor`` outside: others over such memory it has made itself."""
     modules = [*observer.relied.met.values(), *observer.relied.handed.values()]
@@ -182,11 +195,6 @@ def with_plain_keys(structure: Any) -> Any:
     if names is not None:
         names = type(names)(float(name) if isinstance(name, Scalar) else name for name in names)
     return cls, names, tuple(map(with_plain_keys, parts))
-
-
-def _lies_in_argument(tracer: Tracer, tensor: Tensor) -> bool:
-    entry = tracer.arrays.get(id(tensor._data))
-    return entry is not None and entry.argument is not None
 
 
 def _shown_in_parts(outs: list[Any]) -> list[Any]:
@@ -245,12 +253,13 @@ def _traced_result(
         if not graph:
             made = ViewOf(source, out, sym.chain, out._requires_grad and out._node is None, type(out))
             known = _steps(out)
-            if (
-                known is not None
-                and known[1]
-                and (id(known[0]) in tracer.places or is_read(observer, known[0]))
-            ):
-                made.root, made.steps = known
+            if known is not None and known[1]:
+                if _is_from_outside(tracer, observer, known[0]):
+                    made.root, made.steps = known
+                elif alias := _alias(tracer, known[0]):
+                    made.base, made.steps = alias, known[1]
+            elif out._base is not None and not _is_from_outside(tracer, observer, out._base):
+                made.base = _alias(tracer, out._base)
             return made
         viewed = _viewed(out)
         if viewed is None or (viewed._data is not source.array):

@@ -146,8 +146,12 @@ class Number(Result):
 
 @dataclass
 class ViewOf(Result):
-    """Memory of an outside array through a chain of views. ``value`` is what the function gave: a view of the
-    tensor ``root``, by ``steps``, where that is known."""
+    """Memory of an outside array through a chain of views. ``value`` is what the function gave.
+
+    It is a view by ``steps``, where they are known, of the tensor ``root`` from outside, or of ``base``, one
+    that was made inside over that memory and is as a result. ``version`` is None where others outside count
+    the same writes.
+    """
 
     source: ArrayInput
     value: Tensor
@@ -155,31 +159,49 @@ class ViewOf(Result):
     is_leaf: bool = False
     cls: type = Tensor
     root: Tensor | None = None
+    base: ViewOf | None = None
     steps: tuple = ()
+    version: int | None = None
 
     def text(self, writer: Any) -> str:
-        if self.root is not None:
-            made = _by_steps(writer.tensor(self.root), self.steps, writer)
+        key = ("of", id(self.value))
+        if key not in writer.views:  # the base of other results, too
+            writer.views[key] = writer.keep(self._made(writer))
+        return writer.views[key]
+
+    def _made(self, writer: Any) -> str:
+        base = None if self.base is None else self.base.text(writer)
+        if self.steps:
+            made = _by_steps(base or writer.tensor(self.root), self.steps, writer)
             if self.is_leaf:
                 made = writer.keep(made)
                 writer.add(f"{made}._requires_grad = True")
             return _of_class(made, self.cls, writer)
         writer.names["view"] = view_of_array
-        based = self.value._base is not None
         k = self.source.argument
-        if k is None:
-            array, cell = writer.name("k", self.source.array), writer.name("v", self.value._cell)
-            base = writer.tensor(self.value._base) if based else None
-        else:
-            shared = any(self.value._cell is t._cell for t in writer.plan.capture.traced.values())
-            array, cell, base = f"d{k}", f"a{k}._cell" if shared else "[0]", f"a{k}" if based else None
+        array = writer.name("k", self.source.array) if k is None else f"d{k}"
+        if base is None and self.value._base is not None:
+            base = writer.tensor(self.value._base) if k is None else f"a{k}"
+        cell = self._cell(writer)
         made = f"view({array}, {writer.name('c', self.chain)}, {cell}, {base}, {self.is_leaf})"
         return _of_class(made, self.cls, writer)
 
+    def _cell(self, writer: Any) -> str:
+        cell, k = self.value._cell, self.source.argument
+        if self.version is None and k is None:
+            return str(writer.name("v", cell))
+        if self.version is None and any(cell is t._cell for t in writer.plan.capture.traced.values()):
+            return f"a{k}._cell"
+        key = ("cell", id(cell))
+        if key not in writer.views:
+            writer.views[key] = writer.keep(f"[{self.version or 0}]")
+        return writer.views[key]
+
     def facts(self, inputs: dict[int, int], named: Named) -> tuple:
         root = None if self.root is None else named(self.root)
-        chain = _chain_facts(self.chain)
-        return type(self), inputs[id(self.source)], chain, self.is_leaf, self.cls, root
+        base = None if self.base is None else self.base.facts(inputs, named)
+        place = inputs[id(self.source)], _chain_facts(self.chain), root, base, self.version
+        return type(self), *place, self.is_leaf, self.cls
 
 
 @dataclass

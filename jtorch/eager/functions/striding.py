@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core import op as op_module
+from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.reordering import movedim
 from jtorch.eager.tensor import Tensor
@@ -73,8 +75,15 @@ def _owner(input: Tensor) -> Tensor:
     )
 
 
-def _offset(view_: Tensor, owner: Tensor) -> int:
-    return (view_.data_ptr() - owner.data_ptr()) // owner.element_size()
+def _offset(view: Tensor, owner: Tensor) -> int:
+    window = op_module.CONTEXT.get().evaluator.window
+    (memory, first), (of_owner, start) = window(view._data), window(owner._data)
+    if memory is not of_owner:  # of an argument another call may pass another part
+        raise CompileError(
+            f"{user_source()}: as_strided() of a part of another tensor, of which nothing is known while "
+            "a function is compiled: use .contiguous() first, or slices, unfold() and transpose()"
+        )
+    return (first - start) // owner.element_size()
 
 
 FUNCTIONS: dict[str, Callable] = {"as_strided": as_strided}

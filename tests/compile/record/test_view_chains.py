@@ -88,3 +88,31 @@ def test_which_layouts_are_crowded():
     apart = (((3, 2), (2, 1)), ((2, 3), (1, 2)), ((4,), (-1,)), ((1, 3), (0, 1)), ((0, 5), (0, 0)), ((), ()))
     assert all(is_crowded(*layout) for layout in crowded)
     assert not any(is_crowded(*layout) for layout in apart)
+
+
+WHOLE = jtorch.arange(8.0)
+STRIDED, PART = WHOLE[::2], WHOLE[2:]
+
+
+def test_strides_of_a_view():
+    programs = [
+        (lambda x: x[1:].as_strided((2,), (1,)) + 1, [3.0, 4.0]),
+        (lambda x: (x * 2)[1:].as_strided((2,), (2,)), [4.0, 8.0]),
+        (lambda x: x.view(2, 2)[1].as_strided((2,), (1,)), [3.0, 4.0]),
+        (lambda x: STRIDED[1:].as_strided((2,), (1,)) + 1, [3.0, 4.0]),
+        (lambda x: PART.as_strided((2,), (3,)), [2.0, 5.0]),
+        (lambda x: WHOLE[1:4].as_strided((2,), (2,)).mul_(x[:2]).clone(), [1.0, 6.0]),
+    ]
+    for program, right in programs:
+        for step in (program, jtorch.compile(program)):
+            for _ in range(3):
+                with jtorch.no_grad():
+                    WHOLE.copy_(jtorch.arange(8.0))
+                assert step(jtorch.arange(1.0, 5.0)).tolist() == right
+
+
+def test_strides_of_a_part_that_is_passed():
+    f = jtorch.compile(lambda x: x.as_strided((2,), (1,)) + 1)
+    assert f(jtorch.arange(4.0)).tolist() == [1.0, 2.0]
+    with pytest.raises(CompileError, match=r"test_view_chains.*as_strided\(\) of a part of another tensor"):
+        f(WHOLE[2:6])
