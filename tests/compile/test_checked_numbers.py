@@ -334,3 +334,26 @@ def test_a_text_of_the_users_own_stays_an_error():
     for program in (lambda x: str(D.Normal(x, x)), lambda x: f"{x.sum().item()}", lambda x: repr(x)):
         with pytest.raises(jtorch.errors.CompileError, match="text"):
             jtorch.compile(program)(X.abs()[0])
+
+
+def test_a_divisor_that_is_0_is_an_error_though_nobody_reads_the_quotient():
+    programs = [
+        lambda y, q: (y // q, y * 2)[1],
+        lambda y, q: (y % q, y * 2)[1],
+        lambda y, q: (jtorch.fmod(y, q["by"]), y * 2)[1],
+        lambda y, q: (jtorch.div(y, q, rounding_mode="trunc"), y * 2)[1],
+        lambda y, q: (y.clone().floor_divide_(q), y * 2)[1],
+        lambda y, q: y * 2 + 0 * (y // q).shape[0],
+        lambda y, q: (y // (y * 0 + q), y * 2)[1],
+        lambda y, q: (q // jtorch.tensor([q]), y * 2)[1],
+    ]
+    for program in programs:
+        named = program is programs[2]
+        for step in (program, jtorch.compile(program)):
+            for q in (1, 2, 0, 1, 0):
+                y = jtorch.tensor([3, 1])
+                if q:
+                    assert step(y, {"by": q} if named else q).tolist() == [6, 2]
+                else:
+                    with pytest.raises(RuntimeError, match="ZeroDivisionError|division by zero"):
+                        step(y, {"by": q} if named else q)

@@ -46,7 +46,7 @@ def is_checked(eqn: Eqn) -> bool:
 def checks_of(eqn: Eqn) -> frozenset[tuple]:
     """What of ``eqn`` may be an error for some elements, in a form that is equal for the same checks."""
     op = eqn.op
-    if is_checked(eqn) and any(isinstance(a, Var) for a in eqn.inputs[-1:]):
+    if is_checked(eqn) and any(isinstance(a, Var) or not a.value for a in eqn.inputs[-1:]):  # by a known 0
         return frozenset({(op, *eqn.inputs)})
     if op.may_raise:
         return frozenset({(op, *eqn.inputs, repr(eqn.statics))})
