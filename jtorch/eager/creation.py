@@ -26,6 +26,7 @@ from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
 from jtorch.eager.factory import check_layout, factory, number, size_named, size_tuple, sizes
 from jtorch.eager.nested import tensor_of
 from jtorch.eager.tensor import Tensor, wrap
+from jtorch.ops import axes as ax
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _INT64 = np.dtype(np.int64)
@@ -251,6 +252,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Tensor:
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
+    steps = ax.integer("linspace", "steps", steps)
     target = _float_target(dtype, start, end)
     if target.kind == "b":
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
@@ -303,6 +305,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
+    steps = ax.integer("logspace", "steps", steps)
     target = _float_target(dtype, start, end)
     first, last = number(start), number(end)
     if target.kind in "iub":  # the exponents' ends are of the result's kind, those between need not be

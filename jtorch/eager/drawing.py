@@ -21,6 +21,7 @@ from jtorch.eager.factory import factory, number, size_named, size_tuple, sizes
 from jtorch.eager.functions.complex_numbers import view_as_complex
 from jtorch.eager.messages import broadcast_mismatch, long_name
 from jtorch.eager.tensor import Tensor, wrap
+from jtorch.ops import axes as ax
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -132,7 +133,8 @@ def _low_high(bounds: tuple, low: Any = None, high: Any = None) -> tuple[int, in
         low = bounds[0]
     if high is None:
         raise TypeError("randint() missing 1 required positional argument: 'high'")
-    return int(number(low or 0)), int(number(high))
+    low = 0 if low is None else low
+    return int(number(ax.integer("randint", "low", low))), int(number(ax.integer("randint", "high", high)))
 
 
 def integers(

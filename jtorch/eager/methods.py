@@ -21,7 +21,7 @@ from jtorch.eager import (
 )
 from jtorch.eager.binding import APPLY, accepting, public_function
 from jtorch.eager.functions import products
-from jtorch.eager.signatures import leading_tensors, numbers_of
+from jtorch.eager.signatures import integers_of, leading_tensors, numbers_of
 from jtorch.eager.tensor import Tensor
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
@@ -82,12 +82,13 @@ def _install_operators() -> None:
 
 
 def _is_plain(function: Any) -> bool:
-    """Whether a method needs no ``accepting``: it has no ``dim`` or numbers, nor tensors beside its own."""
+    """Whether a method needs no ``accepting``: it has no integers, and no tensors beside its own."""
     code = getattr(function, "__code__", None)
     if code is None:
         return True
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return "dim" not in names and numbers_of(function) is None and len(leading_tensors(function)) < 2
+    counted = "dim" in names or numbers_of(function) is not None or bool(integers_of(function))
+    return not counted and len(leading_tensors(function)) < 2
 
 
 def _install_methods() -> None:

@@ -47,6 +47,7 @@ from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, read
 from jtorch.eager.type_info import finfo
 from jtorch.eager.updates import fill, scaled, update_each
 from jtorch.eager.views import apart
+from jtorch.ops.axes import integer
 
 functions = SimpleNamespace(**FUNCTIONS)
 ops = SimpleNamespace(**APPLY)
@@ -54,7 +55,8 @@ ops = SimpleNamespace(**APPLY)
 __all__ = [  # noqa: RUF022 - sorted by purpose
     # values: tensors, what computes with them, numbers of a dtype, memory shared with others
     "Size", "Tensor", "apart", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
-    "hold_memory_of", "long_name", "ops", "reads_elements", "swap_tensors", "to_dlpack", "vector_norm",
+    "hold_memory_of", "integer", "long_name", "ops", "reads_elements", "swap_tensors", "to_dlpack",
+    "vector_norm",
     # those of 16 bits, which are computed in float32
     "in_float32", "widened",
     # errors for what is no tensor

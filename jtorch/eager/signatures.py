@@ -13,6 +13,8 @@ from textwrap import indent
 from types import MappingProxyType
 from typing import Any
 
+from jtorch.ops.axes import integer
+
 _ALIASES = {"dim": "axis", "keepdim": "keepdims"}
 
 
@@ -44,7 +46,29 @@ def accepting_source(
     if tensors:
         failing = f"raise not_a_tensor({name!r}, {{{tensors}}}, error) from None"
         body = f"try:\n{indent(body, '    ')}except AttributeError as error:\n    {failing}\n"
+    body = _checked_integers(name, function, namespace) + body
     return f"def accepting({signature}):\n{aliases}{indent(body, '    ')}"
+
+
+def _checked_integers(name: str, function: Any, namespace: dict[str, Any]) -> str:
+    """The lines that refuse floats and bools for what ``function`` says is an int, as PyTorch does."""
+    namespace["integer"] = integer
+    lines = []
+    for parameter, kind in integers_of(function).items():
+        given = "" if kind == "int" else f" and {parameter} is not None"
+        lines += [f"if {parameter}.__class__ is not int{given}:"]
+        lines += [f"    {parameter} = integer({name!r}, {parameter!r}, {parameter})"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def integers_of(function: Any) -> dict[str, str]:
+    """The parameters that ``function`` says are ints, or None."""
+    code = function.__code__
+    kinds = (
+        (n, function.__annotations__.get(n))
+        for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    )
+    return {name: kind for name, kind in kinds if kind in ("int", "int | None")}
 
 
 def leading_tensors(function: Any) -> list[str]:

@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 Numbers = Any
 """The annotation of ``*sizes`` that may also be given as one sequence by keyword: ``sizes=(2, 3)``."""
 
@@ -14,15 +16,23 @@ def one(dim: int, ndim: int) -> int:
     """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range, TypeError for a
     bool."""
     if dim.__class__ is not int:
-        if isinstance(dim, bool):
-            raise TypeError("argument 'dim' must be int, not bool")
-        dim = operator.index(dim)  # a tensor of one integer
+        dim = operator.index(integer("", "dim", dim))  # a tensor of one integer
     bound = ndim or 1
     if not -bound <= dim < bound:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
         )
     return dim + bound if dim < 0 else dim
+
+
+def integer(function: str, argument: str, value: Any) -> Any:
+    """``value`` where an int is asked for: one of NumPy's, a tensor of one, what a recording handles as one.
+    PyTorch's TypeError for a bool, a float and all else."""
+    known = getattr(value, "as_runtime_scalar", value)
+    if isinstance(known, bool) or not hasattr(known, "__index__"):
+        prefix = f"{function}(): " if function else ""
+        raise TypeError(f"{prefix}argument '{argument}' must be int, not {type(known).__name__}")
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def flag(keepdim: Any) -> bool:
@@ -43,6 +53,8 @@ def many(dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int,
         dim = operator.index(dim)  # a tensor of one integer, which is false where it is 0
     if isinstance(dim, int):
         return (one(dim, ndim),) if ndim else _scalar_axis(dim)
+    if isinstance(getattr(dim, "as_runtime_scalar", dim), float):
+        raise TypeError("argument 'dim' must be tuple of ints, not float")
     if not dim:
         return ALL[ndim]
     axes = tuple(sorted(one(d, ndim) for d in dim))
@@ -61,10 +73,10 @@ def sizes(given: tuple) -> tuple[int, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` alike."""
     if len(given) == 1 and given[0].__class__ is not int:
         first = given[0]
-        given = (first,) if hasattr(first, "__index__") else tuple(first)
+        given = (first,) if hasattr(first, "__index__") or isinstance(first, float) else tuple(first)
     for n in given:
         if n.__class__ is not int:
-            return tuple(n.__index__() for n in given)
+            return tuple(operator.index(integer("", "size", n)) for n in given)
     return given
 
 

@@ -51,6 +51,7 @@ def _(input, offset=0, dim1=0, dim2=1):
     axis1, axis2 = ax.one(dim1, input.ndim), ax.one(dim2, input.ndim)
     if axis1 == axis2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    ax.integer("diagonal", "offset", offset)
     return (input,), {"offset": offset, "axis1": axis1, "axis2": axis2}
 
 

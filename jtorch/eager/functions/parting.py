@@ -29,7 +29,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     axis, n = ax.one(dim, input.ndim), input.shape[ax.one(dim, input.ndim)]
-    start = int(start)
+    start = int(start if is_array(start) else ax.integer("narrow", "start", start))
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:
@@ -56,7 +56,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
 
 
 def _position(input: Tensor, axis: int, index: Any) -> int:
-    n, index = input.shape[axis], index.__index__()
+    n, index = input.shape[axis], ax.integer("select", "index", index).__index__()
     if not -n <= index < n:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {axis}"

@@ -112,6 +112,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     out = input
+    for shift in shifts:
+        ax.integer("roll", "shifts", shift)
     for shift, dim in zip(shifts, dims, strict=True):
         axis = ax.one(dim, input.ndim)
         n, shift = input.shape[axis] if input.ndim else 0, shift.__index__()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jtorch.eager.public import Tensor, functions, ops
+from jtorch.eager.public import Tensor, functions, integer, ops
 from jtorch.nn.functional._reduction import chosen
 from jtorch.ops.composite import check_classes
 
@@ -36,6 +36,7 @@ def cross_entropy(
     0.1269
     """
     reduction = chosen(reduction, size_average, reduce)
+    integer("", "ignore_index", ignore_index)
     if label_smoothing > 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if not label_smoothing > 0.0:  # also a negative one and NaN, as in PyTorch
@@ -70,6 +71,7 @@ def nll_loss(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
     """
     reduction = chosen(reduction, size_average, reduce)
+    integer("", "ignore_index", ignore_index)
     _check_weight(input, weight)
     if weight is None:
         return _as_rows("nll_loss", input, target, ignore_index, reduction)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jtorch.eager.public import Tensor, ops
+from jtorch.eager.public import Tensor, integer, ops
 from jtorch.nn.functional.padding import bordered
 
 Sizes = int | Sequence[int]
@@ -64,7 +64,7 @@ def _check_ranks(name: str, rank: int, input: Tensor, weight: Tensor) -> bool:
 
 
 def _check_numbers(strides: tuple[int, ...], dilations: tuple[int, ...], groups: int) -> None:
-    if groups <= 0:
+    if integer("", "groups", groups) <= 0:
         raise RuntimeError("non-positive groups is not supported")
     if min(strides) <= 0:
         raise RuntimeError("non-positive stride is not supported")

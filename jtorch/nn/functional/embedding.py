@@ -15,6 +15,7 @@ from jtorch.eager.public import (
     arange,
     full,
     functions,
+    integer,
     no_grad,
     ops,
     reads_elements,
@@ -38,6 +39,7 @@ def _padding(padding_idx: int | None, rows: int) -> int:
     """``padding_idx`` counted from the front, -1 for none. Raises AssertionError out of range."""
     if padding_idx is None:
         return -1
+    padding_idx = integer("embedding", "padding_idx", padding_idx)
     if not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
     return padding_idx % rows

@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html#convolution-func
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 from jtorch.eager.public import Tensor, apart, ops
@@ -15,8 +16,22 @@ Sizes = int | Sequence[int]
 
 
 def _pair(value: Sizes) -> tuple[int, int]:
-    first, second = (value, value) if isinstance(value, int) else value
-    return int(first), int(second)
+    first, second = (value, value) if not isinstance(value, (tuple, list)) else value
+    return operator.index(first), operator.index(second)
+
+
+def _check_windows(kernel: Sizes, dilations: Sizes, border: Sizes, strides: Sizes) -> None:
+    for name, what, (high, wide) in (
+        ("kernel", "kernel size", kernel), ("dilation", "dilation", dilations), ("stride", "stride", strides),
+    ):  # fmt: skip
+        if high <= 0 or wide <= 0:
+            raise RuntimeError(
+                f"{what} should be greater than zero, but got {name}_height: {high} {name}_width: {wide}"
+            )
+    if min(border) < 0:
+        raise RuntimeError(
+            f"padding should be non-negative, but got pad_height: {border[0]} pad_width: {border[1]}"
+        )
 
 
 def unfold(
@@ -35,6 +50,7 @@ def unfold(
     if input.ndim == 3:
         return unfold(input.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0)
     kernel, dilations, border, strides = map(_pair, (kernel_size, dilation, padding, stride))
+    _check_windows(kernel, dilations, border, strides)
     counts = _window_counts(input.shape[2:], kernel, dilations, border, strides)
     if min(counts) < 1:
         raise RuntimeError(
@@ -67,6 +83,7 @@ def fold(
     sizes, kernel, dilations, border, strides = map(
         _pair, (output_size, kernel_size, dilation, padding, stride)
     )
+    _check_windows(kernel, dilations, border, strides)
     counts = _window_counts(sizes, kernel, dilations, border, strides)
     _check_columns(input, sizes, kernel, dilations, border, strides, counts)
     n, channels = input.shape[0], input.shape[1] // math.prod(kernel)

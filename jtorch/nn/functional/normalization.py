@@ -6,12 +6,13 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import float32
-from jtorch.eager.public import Tensor, finfo, functions, no_grad, ops, widened
+from jtorch.eager.public import Tensor, finfo, functions, integer, no_grad, ops, widened
 from jtorch.nn.functional.padding import bordered
 
 layer_norm = functions.layer_norm
@@ -61,6 +62,7 @@ def group_norm(
     shape = list(input.shape)
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    integer("group_norm", "num_groups", num_groups)
     per_group = shape[0] * (shape[1] // num_groups) * math.prod(shape[2:])
     if per_group == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
@@ -212,6 +214,8 @@ def local_response_norm(
             f"Expected 3D or higher dimensionality                          input (got {input.ndim} "
             "dimensions)"
         )
+    if operator.index(size) <= 0:
+        raise RuntimeError("local_response_norm: size must be greater than zero")
     if math.prod(input.shape) == 0:
         return input
     around = [0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2]

@@ -5,7 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html#vision-functions
 
 from __future__ import annotations
 
-from jtorch.eager.public import Tensor, apart
+from jtorch.eager.public import Tensor, apart, integer
 
 
 def _check_image(name: str, input: Tensor, what: str, factor: int) -> None:
@@ -14,7 +14,7 @@ def _check_image(name: str, input: Tensor, what: str, factor: int) -> None:
             f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} "
             "dimension(s)"
         )
-    if factor <= 0:
+    if integer(name, what, factor) <= 0:
         raise RuntimeError(f"{name} expects a positive {what}, but got {factor}")
 
 

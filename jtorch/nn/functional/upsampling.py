@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.eager.public import Tensor, apart, functions, tensor
+from jtorch.eager.public import Tensor, apart, functions, integer, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -101,7 +101,7 @@ def _sizes(
                 "d1, d2, "
                 "...,dK) format and output size in (o1, o2, ...,oK) format."
             )
-        return tuple(int(n) for n in sizes), (None,) * rank
+        return tuple(int(integer("interpolate", "size", n)) for n in sizes), (None,) * rank
     scales = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
     if len(scales) != rank:
         raise ValueError(
