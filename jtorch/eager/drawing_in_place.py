@@ -16,6 +16,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import MANTISSA, check_deviation, draw, float_target, integers, successes
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
+from jtorch.ops import axes as ax
 
 _FLOAT64, _INT64 = np.dtype(np.float64), np.dtype(np.int64)
 
@@ -92,6 +93,7 @@ def random_(self: Tensor, *bounds: int, generator: Any = None, **named: int) -> 
         high = 2 ** MANTISSA[dt.of(target).name] + 1
     elif high is None:
         high = 2 if target.kind == "b" else int(np.iinfo(target).max) + (target.itemsize < 8)
+    low, high = (ax.integer("random_", name, bound) for name, bound in (("from", low), ("to", high)))
     return self.copy_(integers(int(low), int(high), tuple(self.shape), generator, target))
 
 

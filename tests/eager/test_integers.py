@@ -31,6 +31,11 @@ PROGRAMS = {
     "cat": lambda T, x, k: T.cat([x, x], k),
     "zeros": lambda T, x, k: T.zeros(k),
     "full": lambda T, x, k: T.full((k,), 1.0),
+    "as_strided": lambda T, x, k: x.as_strided((k,), (1,)),
+    "as_strided by": lambda T, x, k: x.as_strided((1,), (k,)),
+    "as_strided from": lambda T, x, k: x.as_strided((1,), (1,), k),
+    "split": lambda T, x, k: x.split([k, k])[0],
+    "random_": lambda T, x, k: x.clone().random_(k) * 0,
     "linspace": lambda T, x, k: T.linspace(0, 1, k),
     "logspace": lambda T, x, k: T.logspace(0, 1, k),
     "pad": lambda T, x, k: T.nn.functional.pad(x, (k, k)),
@@ -96,6 +101,7 @@ def test_windows_that_cannot_be():
         ("stride should be greater than zero", lambda: F.unfold(x, 1, stride=0)),
         ("dilation should be greater than zero", lambda: F.fold(x[0], (2, 4), 1, dilation=0)),
         ("padding should be non-negative", lambda: F.unfold(x, 1, padding=-1)),
+        ("negative dimension -1", lambda: x.as_strided((-1,), (1,))),
         ("size must be greater than zero", lambda: F.local_response_norm(x, 0)),
     ]
     for text, program in wrong:

@@ -39,7 +39,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     Only a contiguous tensor that owns all of its memory has such views here: an offset counts from its first
     element. Raises RuntimeError for places outside of it.
     """
-    size, stride = tuple(size), tuple(stride)
+    size, stride = ax.sizes((size,)), ax.sizes((stride,))
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(s < 0 for s in stride):
@@ -47,7 +49,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
         )
     owner = _owner(input)
-    start = storage_offset
+    start = None if storage_offset is None else ax.integer("as_strided", "storage_offset", storage_offset)
     if start is None:
         start = 0 if owner is input else _offset(input, owner)
     last = start + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
