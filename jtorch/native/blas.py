@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jtorch.core import library_threads, threads
-from jtorch.native import cache, loader
+from jtorch.native import cache, llvm_files, loader
 
 NO_TRANSPOSE, TRANSPOSE = 111, 112
 TOO_LARGE = 1
@@ -212,57 +212,6 @@ _WORDS = """
 """.split()  # noqa: SIM905
 _INTS = ("trans_a", "trans_b", "m", "n", "k", "lda", "ldb", "ldc")
 
-# Leading dimensions are at least 1, as BLAS demands, where a size of 0 makes them 0.
-_GEMM = r"""
-define i64 @jtorch_gemm_{dtype}(ptr %args) {{
-entry:{fortran_places}{loads}
-  %ab = or i64 %m, %n
-  %abk = or i64 %ab, %k
-  %lds = or i64 %lda, %ldb
-  %ldsc = or i64 %lds, %ldc
-  %all = or i64 %abk, %ldsc
-  %bad = icmp ugt i64 %all, 2147483647
-  br i1 %bad, label %too_large, label %sized
-
-too_large:
-  ret i64 {too_large}
-
-sized:
-  %no_m = icmp eq i64 %m, 0
-  %no_n = icmp eq i64 %n, 0
-  %no_c = or i1 %no_m, %no_n
-  %no_batch = icmp slt i64 %batch, 1
-  %empty = or i1 %no_c, %no_batch
-  br i1 %empty, label %done, label %prepare
-
-prepare:
-  %lda_least = call i64 @llvm.umax.i64(i64 %lda, i64 1)
-  %ldb_least = call i64 @llvm.umax.i64(i64 %ldb, i64 1)
-  %ldc_least = call i64 @llvm.umax.i64(i64 %ldc, i64 1)
-  %alpha_double = bitcast i64 %alpha_bits to double
-  %beta_double = bitcast i64 %beta_bits to double{scalars}
-  %call_function = inttoptr i64 %function to ptr{fortran_stores}
-  br label %product
-
-product:
-  %index = phi i64 [ 0, %prepare ], [ %next, %product ]
-  %a_here = phi i64 [ %a, %prepare ], [ %a_next, %product ]
-  %b_here = phi i64 [ %b, %prepare ], [ %b_next, %product ]
-  %c_here = phi i64 [ %c, %prepare ], [ %c_next, %product ]
-  %a_ptr = inttoptr i64 %a_here to ptr
-  %b_ptr = inttoptr i64 %b_here to ptr
-  %c_ptr = inttoptr i64 %c_here to ptr{call}
-  %a_next = add i64 %a_here, %a_stride
-  %b_next = add i64 %b_here, %b_stride
-  %c_next = add i64 %c_here, %c_stride
-  %next = add i64 %index, 1
-  %more = icmp slt i64 %next, %batch
-  br i1 %more, label %product, label %done
-
-done:
-  ret i64 0
-}}
-"""
 
 _CBLAS_CALL = r"""
   call void %call_function(i32 101, i32 %trans_a_i, i32 %trans_b_i,
@@ -306,15 +255,16 @@ def _gemm_ir(dtype: str, fortran: bool) -> str:
         for name in ("alpha", "beta"):
             places += f"\n  %{name}_at = alloca {kind}"
             stores += f"\n  store {kind} %{name}, ptr %{name}_at"
-    return _GEMM.format(
-        dtype=dtype,
-        loads="".join(_LOAD.format(name=name, index=index) for index, name in enumerate(_WORDS)),
-        too_large=TOO_LARGE,
-        scalars=scalars,
-        fortran_places=places,
-        fortran_stores=stores,
-        call=(_FORTRAN_CALL if fortran else _CBLAS_CALL).format(t=kind),
-    )
+    gaps = {
+        "DTYPE": dtype,
+        "LOADS": "".join(_LOAD.format(name=name, index=index) for index, name in enumerate(_WORDS)),
+        "TOO_LARGE": TOO_LARGE,
+        "SCALARS": scalars,
+        "PLACES": places,
+        "STORES": stores,
+        "CALL": (_FORTRAN_CALL if fortran else _CBLAS_CALL).format(t=kind),
+    }
+    return llvm_files.read("gemm", gaps)
 
 
 @functools.cache

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.number_ranges import number_type
+
 Numbers = Any
 """The annotation of ``*sizes`` that may also be given as one sequence by keyword: ``sizes=(2, 3)``."""
 
@@ -53,7 +55,7 @@ def many(dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int,
         dim = operator.index(dim)  # a tensor of one integer, which is false where it is 0
     if isinstance(dim, int):
         return (one(dim, ndim),) if ndim else _scalar_axis(dim)
-    if isinstance(getattr(dim, "as_runtime_scalar", dim), float):
+    if number_type(dim) is float:
         raise TypeError("argument 'dim' must be tuple of ints, not float")
     if not dim:
         return ALL[ndim]
@@ -73,7 +75,7 @@ def sizes(given: tuple) -> tuple[int, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` alike."""
     if len(given) == 1 and given[0].__class__ is not int:
         first = given[0]
-        given = (first,) if hasattr(first, "__index__") or isinstance(first, float) else tuple(first)
+        given = (first,) if hasattr(first, "__index__") or number_type(first) is float else tuple(first)
     for n in given:
         if n.__class__ is not int:
             return tuple(operator.index(integer("", "size", n)) for n in given)

@@ -1,0 +1,143 @@
+; The walk keeps no state outside its registers: threads may run different tables, or the same one over
+; different memory.
+define i64 @jtorch_run_rows(ptr %rows, i64 %count) {
+entry:
+  %none = icmp slt i64 %count, 1
+  br i1 %none, label %done, label %row
+
+row:
+  %index = phi i64 [ 0, %entry ], [ %next_index, %row_end ]
+  %kernel_slot = getelementptr [5 x i64], ptr %rows, i64 %index
+  %block_slot = getelementptr i64, ptr %kernel_slot, i64 1
+  %repeat_slot = getelementptr i64, ptr %kernel_slot, i64 2
+  %stride_slot = getelementptr i64, ptr %kernel_slot, i64 3
+  %pool_slot = getelementptr i64, ptr %kernel_slot, i64 4
+  %kernel = load ptr, ptr %kernel_slot
+  %block = load ptr, ptr %block_slot
+  %repeat = load i64, ptr %repeat_slot
+  %stride = load i64, ptr %stride_slot
+  %pool = load ptr, ptr %pool_slot
+  %alone = icmp eq ptr %pool, null
+  br i1 %alone, label %how_often, label %spread
+
+spread:
+  %kernel_word = ptrtoint ptr %kernel to i64
+  %block_word = ptrtoint ptr %block to i64
+  %spread_code = call i64 @jtorch_parallel(
+    ptr %pool, i64 %kernel_word, i64 %block_word, i64 %repeat, i64 %stride)
+  %spread_failed = icmp ne i64 %spread_code, 0
+  br i1 %spread_failed, label %fail, label %row_end
+
+how_often:
+  %skip = icmp slt i64 %repeat, 1
+  br i1 %skip, label %row_end, label %call
+
+call:
+  %round = phi i64 [ 0, %how_often ], [ %next_round, %call_ok ]
+  %here = phi ptr [ %block, %how_often ], [ %next_here, %call_ok ]
+  %code = call i64 %kernel(ptr %here)
+  %failed = icmp ne i64 %code, 0
+  br i1 %failed, label %fail, label %call_ok
+
+call_ok:
+  %next_round = add i64 %round, 1
+  %next_here = getelementptr i8, ptr %here, i64 %stride
+  %more_rounds = icmp slt i64 %next_round, %repeat
+  br i1 %more_rounds, label %call, label %row_end
+
+row_end:
+  %next_index = add i64 %index, 1
+  %more_rows = icmp slt i64 %next_index, %count
+  br i1 %more_rows, label %row, label %done
+
+fail:
+  %wrong = phi i64 [ %code, %call ], [ %spread_code, %spread ]
+  %small = and i64 %wrong, CODE_MASK
+  %shifted = shl i64 %index, CODE_BITS
+  %status = or i64 %shifted, %small
+  ret i64 %status
+
+done:
+  ret i64 0
+}
+
+define i64 @jtorch_walk(ptr %block) {
+  %count = load i64, ptr %block
+  %rows = getelementptr i64, ptr %block, i64 1
+  %status = call i64 @jtorch_run_rows(ptr %rows, i64 %count)
+  %code = and i64 %status, CODE_MASK
+  ret i64 %code
+}
+
+define ptr @jtorch_call(ptr %self, ptr %arguments, i64 %argument_count) {
+entry:
+  %record_slot = getelementptr i8, ptr %self, i64 DATA_OFFSET
+  %record = load ptr, ptr %record_slot
+  %row_count_slot = getelementptr i64, ptr %record, i64 1
+  %expected_slot = getelementptr i64, ptr %record, i64 2
+  %make_int_slot = getelementptr i64, ptr %record, i64 3
+  %save_slot = getelementptr i64, ptr %record, i64 4
+  %restore_slot = getelementptr i64, ptr %record, i64 5
+  %ended_slot = getelementptr i64, ptr %record, i64 6
+  %patches = getelementptr i64, ptr %record, i64 7
+  %patch_count = load i64, ptr %record
+  %row_count = load i64, ptr %row_count_slot
+  %expected = load i64, ptr %expected_slot
+  %make_int = load ptr, ptr %make_int_slot
+  %save = load ptr, ptr %save_slot
+  %patch_words = mul i64 %patch_count, 3
+  %rows = getelementptr i64, ptr %patches, i64 %patch_words
+  %counts_agree = icmp eq i64 %expected, %argument_count
+  br i1 %counts_agree, label %any_patches, label %wrong_count
+
+wrong_count:
+  %refusal = call ptr %make_int(i64 -1)
+  ret ptr %refusal
+
+any_patches:
+  %no_patches = icmp slt i64 %patch_count, 1
+  br i1 %no_patches, label %patched, label %patch
+
+patch:
+  %index = phi i64 [ 0, %any_patches ], [ %next_index, %patch ]
+  %position_slot = getelementptr [3 x i64], ptr %patches, i64 %index
+  %destination_slot = getelementptr i64, ptr %position_slot, i64 1
+  %offset_slot = getelementptr i64, ptr %position_slot, i64 2
+  %position = load i64, ptr %position_slot
+  %destination = load ptr, ptr %destination_slot
+  %offset = load i64, ptr %offset_slot
+  %argument_slot = getelementptr ptr, ptr %arguments, i64 %position
+  %argument = load ptr, ptr %argument_slot
+  %word_slot = getelementptr i8, ptr %argument, i64 DATA_OFFSET
+  %word = load i64, ptr %word_slot
+  %moved = add i64 %word, %offset
+  store i64 %moved, ptr %destination
+  %next_index = add i64 %index, 1
+  %more = icmp slt i64 %next_index, %patch_count
+  br i1 %more, label %patch, label %patched
+
+patched:
+  %keep_gil = icmp eq ptr %save, null
+  br i1 %keep_gil, label %run, label %run_released
+
+run:
+  %short_status = call i64 @jtorch_run_rows(ptr %rows, i64 %row_count)
+  br label %ended
+
+run_released:
+  %restore = load ptr, ptr %restore_slot
+  %thread = call ptr %save()
+  %long_status = call i64 @jtorch_run_rows(ptr %rows, i64 %row_count)
+  call void %restore(ptr %thread)
+  br label %ended
+
+ended:
+  %status = phi i64 [ %short_status, %run ], [ %long_status, %run_released ]
+  %well = icmp eq i64 %status, 0
+  %one = zext i1 %well to i64
+  %before = load i64, ptr %ended_slot
+  %count = add i64 %before, %one
+  store i64 %count, ptr %ended_slot
+  %result = call ptr %make_int(i64 %status)
+  ret ptr %result
+}
