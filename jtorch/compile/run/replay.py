@@ -10,7 +10,7 @@ call), the table ends and another one begins after a call to the host.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,19 +19,18 @@ import numpy as np
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.emitter import Edge, Number, Pointer
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.graph.products import Factors, product_of
 from jtorch.compile.plan.fuse import StepKind
-from jtorch.compile.plan.pieces import nest_time, pieces_of
 from jtorch.compile.plan.plan import Place, Plan, Run, Task, Where
 from jtorch.compile.run import arena
+from jtorch.compile.run.fit import Fit
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.host_calls import Background, HostCall, Progress, Wait
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 from jtorch.core.failure import Failure, FailureKind
-from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
+from jtorch.core.pieces import Piece
 from jtorch.native import cache, workers
-from jtorch.native.contraction import FAILURES, Call, call_of
+from jtorch.native.contraction import FAILURES
 from jtorch.native.executor import ROW_WORDS, Executor, Patch, Row, layout_is_known, walk_kernel
 
 _BETWEEN_LOOKS = 200  # microseconds of kernels between two looks at what is under way
@@ -86,8 +85,8 @@ class Replay(Runner):
         self.n_arguments, self.release_gil = binding.n_arguments, binding.release_gil
         self.compiled = self._build_kernels()
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
-        self._products: dict[Task, tuple[Factors, Call]] = {}
-        self.is_cut = bool(workers.pool()) and sum(map(self._time, self.plan.tasks)) >= LEAST_TOTAL
+        self.fit = Fit(code)
+        self.is_cut = self.fit.is_cut
         self.segments: list[Any] = []
         self._make_segments()
         self.background = [s for s in self.segments if isinstance(s, Background)]
@@ -120,7 +119,7 @@ class Replay(Runner):
                 self.segments.append(HostCall(task, self))
             else:
                 pending.append(task)
-                if begun and sum(map(self._time, pending)) > _BETWEEN_LOOKS:
+                if begun and sum(map(self.fit.time, pending)) > _BETWEEN_LOOKS:
                     self._close(pending)
                     pending = []
                     self.segments.append(Progress(begun))
@@ -132,7 +131,7 @@ class Replay(Runner):
             self.segments.append(self._native(tasks))
 
     def _native(self, tasks: list[Task]) -> Native:
-        groups = list(self._groups(tasks))
+        groups = list(self.fit.groups(tasks))
         blocks = Blocks(sum(map(self._size, groups)), self.numbers)
         rows: list[Row] = []
         owners: list[Task] = []
@@ -141,47 +140,27 @@ class Replay(Runner):
                 rows.append(self._row_of_run(group, blocks))
                 owners.append(group.tasks[0])
                 continue
-            row = self._row(group, self._pieces(group), blocks)
+            row = self._row(group, self.fit.pieces(group), blocks)
             # a status names the row, so a task that can fail has one of its own; so has one that is cut
             again = rows and rows[-1].goes_on_with(row) and not group.can_fail
-            if again and self._n_words(owners[-1]) == self._n_words(group):
+            if again and self.fit.n_words(owners[-1]) == self.fit.n_words(group):
                 rows[-1] = rows[-1]._replace(repeat=rows[-1].repeat + 1)
             else:
                 rows.append(row)
                 owners.append(group)
-        shared = [self._products[task][1].shared for task in tasks if task in self._products]
         table = np.array(rows, np.int64)
-        return Native(
-            table, owners, blocks.patches, [blocks.words, *shared], self.n_arguments, self.release_gil
-        )
-
-    def _groups(self, tasks: list[Task]) -> Iterator[Task | Run]:
-        """The runs among the tasks, where threads share work, and each other task by itself."""
-        here = set(tasks) if self.is_cut else set()
-        found = [run for run in self.plan.runs if run.pieces.keys() <= here and self._goes_by_tiles(run)]
-        runs = {run.tasks[0]: run for run in found}
-        inside = {task for run in runs.values() for task in run.tasks}
-        for task in tasks:
-            if task in runs:
-                yield runs[task]
-            elif task not in inside:
-                yield task
-
-    def _goes_by_tiles(self, run: Run) -> bool:
-        """Whether each product of a run is cut as the plan says, by a kernel that several threads may be in:
-        SciPy's BLAS has a number of threads that they would change."""
-        products = [self._product(task) for task in run.pieces if task.nest is None]
-        return all(call.product is factors.product and not call.threaded for factors, call in products)
+        memory = [blocks.words, *self.fit.shared(tasks)]
+        return Native(table, owners, blocks.patches, memory, self.n_arguments, self.release_gil)
 
     def _size(self, group: Task | Run) -> int:
         """The words of its argument blocks."""
         if isinstance(group, Run):
-            return group.tiles * (1 + sum(ROW_WORDS + self._n_words(task) for task in group.tasks))
-        return self._n_words(group) * len(self._pieces(group))
+            return group.tiles * (1 + sum(ROW_WORDS + self.fit.n_words(task) for task in group.tasks))
+        return self.fit.n_words(group) * len(self.fit.pieces(group))
 
     def _row(self, task: Task, pieces: Sequence[Piece], blocks: Blocks, first: bool = True) -> Row:
         """That of some pieces of a task, the ``first`` ones or others."""
-        size, begin = self._n_words(task), blocks.used
+        size, begin = self.fit.n_words(task), blocks.used
         for k, piece in enumerate(pieces):
             kernel = self._fill(task, piece, blocks, first and k == 0)
         pool = workers.pool() if len(pieces) > 1 else 0
@@ -196,37 +175,6 @@ class Replay(Runner):
             rows = [self._row(task, [pieces[tile]], blocks, tile == 0) for task, pieces in run.pieces.items()]
             blocks.words[at : at + size] = [len(rows), *itertools.chain.from_iterable(rows)]
         return Row(walk_kernel(), blocks.address(begin), run.tiles, size * 8, workers.pool())
-
-    def _pieces(self, task: Task) -> list[Piece]:
-        """What the kernel of a task is called for, one after the other or by several threads."""
-        kernel = self.code.kernels.get(task)
-        if kernel is None:
-            return self._product(task)[1].pieces
-        assert task.nest is not None
-        cut = pieces_of(task.nest)
-        if task.can_fail or not self.is_cut:
-            cut = [(cut[0][0], cut[-1][1])] if cut else []
-        return [Piece("", part) for part in cut or [(0, 0)]]
-
-    def _time(self, task: Task) -> float:
-        """Microseconds that it takes on one thread, about; 0 of what the host does."""
-        if task.step.kind is StepKind.HOST:
-            return 0.0
-        if task.nest is None:
-            return product_time(self._product(task)[0].product.flops)
-        return nest_time(task.nest)
-
-    def _product(self, task: Task) -> tuple[Factors, Call]:
-        """The product that a task without a kernel of its own is."""
-        if task not in self._products:
-            factors = product_of(task.step.eqns[0], self.plan.fused.find)
-            assert factors is not None  # see graph/finalise.py
-            self._products[task] = factors, call_of(factors.product, task.step.eqns[0].outputs[0].dtype)
-        return self._products[task]
-
-    def _n_words(self, task: Task) -> int:
-        kernel = self.code.kernels.get(task)
-        return len(kernel.arguments) if kernel else self._product(task)[1].n_words
 
     def _fill(self, task: Task, piece: Piece, blocks: Blocks, first: bool) -> int:
         """Write the argument block of a piece of a task; returns the address of its kernel."""
@@ -256,7 +204,7 @@ class Replay(Runner):
             self.fixed_words.setdefault(place, []).append((words, k, nbytes))
 
     def _fill_product(self, task: Task, piece: Piece, blocks: Blocks, first: bool) -> int:
-        (x, y, _), call = self._product(task)
+        (x, y, _), call = self.fit.product(task)
         out = task.step.eqns[0].outputs[0]
         owners = ((x.owner, x.offset), (y.owner, y.offset), (out, 0))
         told = call.words(piece)
@@ -298,9 +246,7 @@ class Replay(Runner):
         return self.segments[-1].ended if self.segments else self._ended
 
     def is_shared(self, *tasks: Task) -> bool:
-        """Whether threads share one task, or all of a run."""
-        host = tasks[0].step.kind is StepKind.HOST
-        return self.is_cut and not host and (len(tasks) > 1 or len(self._pieces(tasks[0])) > 1)
+        return self.fit.is_shared(*tasks)
 
     def call_of(self, *tasks: Task) -> Callable[..., int]:
         """What runs one task alone, or all of a run, and gives its status."""

@@ -15,7 +15,7 @@ from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan import footprints, memory, tiles
 from jtorch.compile.plan.plan import Where
-from jtorch.compile.run import replay
+from jtorch.compile.run import fit
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.core import threads
 from jtorch.native import contraction
@@ -155,7 +155,7 @@ def without_runs(monkeypatch, function, leaves):
 
 @pytest.fixture(autouse=True)
 def _cut_however_short(monkeypatch):
-    monkeypatch.setattr(replay, "LEAST_TOTAL", 0)
+    monkeypatch.setattr(fit, "LEAST_TOTAL", 0)
     monkeypatch.setattr(tiles, "LEAST_TOTAL", 0)
     before = threads.count()
     yield
@@ -403,10 +403,10 @@ def test_products_that_set_their_library_s_threads_go_step_by_step():
         plan, made = plan_of(cells, leaves_of("states"))
     runner = Machine(plan, CPU, arguments_of(made)).runner
     tasks = list(plan.tasks)
-    assert len(list(runner._groups(tasks))) < len(tasks)
-    for task, (factors, call) in runner._products.items():
-        runner._products[task] = factors, dataclasses.replace(call, threaded=(0,))
-    assert list(runner._groups(tasks)) == tasks
+    assert len(list(runner.fit.groups(tasks))) < len(tasks)
+    for task, (factors, call) in runner.fit._products.items():
+        runner.fit._products[task] = factors, dataclasses.replace(call, threaded=(0,))
+    assert list(runner.fit.groups(tasks)) == tasks
 
 
 @pytest.mark.parametrize("batch", [8, 24])
