@@ -7,6 +7,8 @@ import pytest
 
 import jtorch
 from jtorch import nn
+from jtorch.eager.tensor import BEGUN
+from jtorch.errors import CompileError
 
 ARRAY = np.ones((2, 2), np.float32)
 
@@ -187,3 +189,16 @@ def test_a_tensor_fills_no_expanded_one():
     for step in (f, jtorch.compile(f)):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
             step(jtorch.ones(3))
+
+
+def test_nothing_is_noted_after_a_recording():
+    def fails(x):
+        x.detach()
+        raise KeyError("of the user's")
+
+    jtorch.compile(lambda x: x.detach())(jtorch.ones(2))
+    with pytest.raises(KeyError):
+        jtorch.compile(fails)(jtorch.ones(2))
+    with pytest.raises(CompileError):
+        jtorch.compile(lambda x: x.data.tolist())(jtorch.ones(2))
+    assert BEGUN == []
