@@ -16,8 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile.observe import user_attributes
 from jtorch.compile.observe.attributes import (
     TRUTH,
@@ -50,6 +48,7 @@ from jtorch.compile.observe.stand_ins import check_class, is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile
 from jtorch.core.generator import Generator, default_generator
+from jtorch.core.op import CONTEXT
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer
 
@@ -310,7 +309,7 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     ours = kind in (Kind.MODULE, Kind.OURS) or (kind is Kind.OBJECT and hasattr(type(owner), name))
     if kind is Kind.TENSOR:
         see_tensor(observer, frame, owner, name)
-        if name.startswith("register_") and owner._data.__class__ is np.ndarray:
+        if name.startswith("register_") and not CONTEXT.get().evaluator.made(owner):
             observer.noted.note(owner, source_of(frame), name)
     elif ours and is_changing(name) and observer.is_outside(owner):
         observer.noted.note(owner, source_of(frame), name)

@@ -31,8 +31,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.changes import Noted
 from jtorch.compile.observe.effects import (
@@ -56,6 +54,7 @@ from jtorch.compile.observe.unraisable import noted_already
 from jtorch.compile.observe.writes import Writing
 from jtorch.core import library_threads, watch
 from jtorch.core.errors import CompileError, Source, noting
+from jtorch.core.op import CONTEXT
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module
 from jtorch.optim.optimizer import Optimizer
@@ -320,9 +319,8 @@ class Observer(Reading, Writing):
         stack, seen = [value], set(self.effects.changed)  # which was seen, and is taken back
         while stack:
             value = stack.pop()
-            if issubclass(type(value), Scalar) or (
-                isinstance(value, Tensor) and value._data.__class__ is not np.ndarray
-            ):
+            traced = isinstance(value, Tensor) and CONTEXT.get().evaluator.made(value)
+            if traced or issubclass(type(value), Scalar):
                 return True
             if id(value) in seen:
                 continue

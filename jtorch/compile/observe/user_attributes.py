@@ -9,11 +9,10 @@ from __future__ import annotations
 import types
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import MISSING, ItemRead, same
 from jtorch.compile.observe.observer import Observer
+from jtorch.core.op import CONTEXT
 
 
 def is_hung(tensor: Any, name: str) -> bool:
@@ -23,7 +22,7 @@ def is_hung(tensor: Any, name: str) -> bool:
 
 def see(observer: Observer, frame: types.FrameType, tensor: Any, name: str) -> None:
     """``tensor.name`` is about to be read."""
-    if tensor._data.__class__ is not np.ndarray:  # made by the function
+    if CONTEXT.get().evaluator.made(tensor):
         return
     place = observer.places.get(id(tensor))
     if place is None:
@@ -44,7 +43,7 @@ def _test(place: int, name: str, value: Any, named: Any) -> str:
 
 def see_all(observer: Observer, frame: types.FrameType, tensor: Any) -> None:
     """``vars(tensor)`` is about to be read: all that hangs on it. Raises CompileError for arguments."""
-    if tensor._data.__class__ is not np.ndarray:  # made by the function
+    if CONTEXT.get().evaluator.made(tensor):
         return
     if id(tensor) in observer.places:
         raise observer.error(
@@ -57,7 +56,7 @@ def see_all(observer: Observer, frame: types.FrameType, tensor: Any) -> None:
 
 def write(observer: Observer, frame: types.FrameType, tensor: Any, name: str, value: Any) -> None:
     """``tensor.name = value`` is about to happen; MISSING deletes it. Raises CompileError, see above."""
-    if tensor._data.__class__ is not np.ndarray or id(tensor) in observer.places:
+    if CONTEXT.get().evaluator.made(tensor) or id(tensor) in observer.places:
         raise observer.error(
             frame,
             f"hangs '{name}' on a tensor that it makes or is given, which no replay would do",

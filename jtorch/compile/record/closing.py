@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jtorch.compile.graph.ir import Atom, Graph
 from jtorch.compile.record.inputs import ArrayInput, GradInput, of
 from jtorch.compile.record.shared_memory import disjoint, owners
@@ -86,7 +84,4 @@ def _check_apart(tracer: Tracer, written: GradInput) -> None:
 
 def _stays(tracer: Tracer, tensor: Any) -> bool:
     """Whether ``tensor`` is there after the call: an argument, or one from outside."""
-    if id(tensor) in tracer.places:
-        return True
-    entry = tracer.arrays.get(id(tensor._data))
-    return tensor._data.__class__ is np.ndarray and (entry is None or entry.argument is None)
+    return id(tensor) in tracer.places or not tracer.made(tensor)

@@ -115,6 +115,18 @@ def differentiate_whole(tracer: Tracer, outs: list[Any], results: Sequence[Any])
     return _differentiate(tracer, whole) if whole else None
 
 
+def check_hooks(tracer: Tracer, outs: Sequence[Any], alive: list[Tensor]) -> None:
+    """Raise for a hook on a leaf that the function made and whose gradient comes from outside, as a result of
+    it or through the graph of those ``alive``: each call gives another leaf."""
+    leaves = [out for out in outs if isinstance(out, Tensor) and out._requires_grad and out._node is None]
+    if any(leaf._hooks and tracer.made(leaf) for leaf in (*leaves, *_leaves_under(alive))):
+        raise CompileError(
+            f"'{tracer.name}' registers a hook on a tensor that it makes, for a gradient that comes from a "
+            "backward() outside, where a replay would not call it: go backward inside, or register it on "
+            "what is returned, outside."
+        )
+
+
 _BROKEN = ("has been modified by an inplace operation", BACKWARD_TWICE)
 
 

@@ -202,3 +202,18 @@ def test_nothing_is_noted_after_a_recording():
     with pytest.raises(CompileError):
         jtorch.compile(lambda x: x.data.tolist())(jtorch.ones(2))
     assert BEGUN == []
+
+
+def test_what_hangs_on_such_a_tensor_is_refused():
+    for of in (of_detach, as_parameter, lambda net, x: x.detach()):
+
+        def f(x, of=of):
+            made = of(NET, x)
+            made.tag = "a"
+            return made
+
+        with pytest.raises(CompileError, match="hangs 'tag' on a tensor that it makes"):
+            jtorch.compile(f)(jtorch.ones(2, 2))
+
+
+NET = Net()

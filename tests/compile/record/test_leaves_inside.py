@@ -6,6 +6,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
+from jtorch.errors import CompileError
 from tests.compile.observe.observing import t
 
 CASES = {}
@@ -158,3 +159,41 @@ def test_gradients_of_earlier_calls_stay():
     assert (first.grad.item(), second.grad.item()) == (2.0, 4.0)
     first.grad.zero_()
     assert f(t(2)).grad.item() == second.grad.item() == 4.0
+
+
+OUTER = jtorch.ones(2)
+
+
+def test_a_hook_on_a_leaf_that_is_made_inside():
+    def hooked(leaf):
+        leaf.register_hook(lambda g: g * 2)
+        return leaf
+
+    def backward_inside(of):
+        def step(x):
+            leaf = hooked(of(x))
+            loss = (leaf * x).sum()
+            loss.backward()
+            return leaf.grad, loss
+
+        return step
+
+    makers = [
+        lambda x: (x * 1).requires_grad_(),
+        lambda x: x.detach().requires_grad_(),
+        lambda x: OUTER.detach().requires_grad_(),
+        lambda x: jtorch.nn.Parameter(OUTER),
+    ]
+    for of in makers:
+        inside = jtorch.compile(backward_inside(of))
+        for k in range(3):
+            assert inside(jtorch.ones(2) * k)[0].tolist() == [2.0 * k] * 2
+        for outside in (
+            lambda x, of=of: hooked(of(x)),
+            lambda x, of=of: hooked(of(x)) * 3,
+            lambda x, of=of: {"leaf": hooked(of(x)), "more": x * 2},
+        ):
+            with pytest.raises(
+                CompileError, match=r"test_leaves_inside.*registers a hook on a tensor that it"
+            ):
+                jtorch.compile(outside)(jtorch.ones(2))
