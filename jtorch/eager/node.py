@@ -185,7 +185,9 @@ class Node:
     def give_up_retaining(self, tensor: Any) -> bool:
         """Whether the gradient of ``tensor`` was kept here; from now on it is not."""
         key = self.retaining(tensor)
-        return key is not None and self.extras.pre_hooks.pop(key) is not None
+        if key is not None:
+            self.extend().pre_hooks.pop(key)
+        return key is not None
 
     def __getattr__(self, name: str) -> Any:
         """``_saved_self``, ``_saved_other``, ``_saved_result``...: what the op saved, as tensors."""

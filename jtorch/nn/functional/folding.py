@@ -13,14 +13,15 @@ from jtorch.eager.public import Tensor, apart, ops
 from jtorch.nn.functional.padding import bordered
 
 Sizes = int | Sequence[int]
+_Pair = tuple[int, int]  # of the height and of the width
 
 
 def _pair(value: Sizes) -> tuple[int, int]:
-    first, second = (value, value) if not isinstance(value, (tuple, list)) else value
+    first, second = value if isinstance(value, (tuple, list)) else (value, value)
     return operator.index(first), operator.index(second)
 
 
-def _check_windows(kernel: Sizes, dilations: Sizes, border: Sizes, strides: Sizes) -> None:
+def _check_windows(kernel: _Pair, dilations: _Pair, border: _Pair, strides: _Pair) -> None:
     for name, what, (high, wide) in (
         ("kernel", "kernel size", kernel), ("dilation", "dilation", dilations), ("stride", "stride", strides),
     ):  # fmt: skip
