@@ -195,12 +195,20 @@ class CompiledFunction(Asks):
                     if self._recordings != recordings:
                         continue  # another thread recorded, perhaps this very call
                     with progress.of(self.name):
-                        found = self._record(leaves, structure, plans)
+                        found, made = self._record(leaves, structure, plans)
                     self._recordings += 1
                 if found is None:
                     return self.function(*args, **kwargs)
                 self._use(found, plans, args, leaves, structure)
-                result = self._replay(found, leaves, args, kwargs)
+                try:
+                    result = self._replay(found, leaves, args, kwargs)
+                except (OtherBranch, FailedCheck) as error:  # eager mode does all that the recording has done
+                    made.journal.undo()
+                    found.subscription.expire("what its recording has changed")
+                    if isinstance(error, FailedCheck):
+                        raise
+                    return self.function(*args, **kwargs)  # rounding decides, and kernels round otherwise
+                found.holds_for_one_call(made)
                 if found.once:  # it has set modes that it was recorded without: look again
                     found.subscription.expire("modes that it sets")
             if result is not MISS:
@@ -258,9 +266,11 @@ class CompiledFunction(Asks):
         bound = self._signature.bind(*args, **kwargs)
         return bound.args, bound.kwargs
 
-    def _record(self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]) -> CompiledPlan | None:
-        """A plan for a call that no plan takes; None where it runs eagerly: ``on_retrace`` says so, it makes
-        an object that later calls find, or raises an error whose text tells elements."""
+    def _record(
+        self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]
+    ) -> tuple[CompiledPlan | None, Any]:
+        """A plan for a call that no plan takes, and its recording. None where it runs eagerly: ``on_retrace``
+        says so, it makes an object that later calls find, or raises an error whose text tells elements."""
         context = op_module.CONTEXT.get()
         facts = facts_of(self.function, leaves, structure, context)
         known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
@@ -269,7 +279,7 @@ class CompiledFunction(Asks):
         refused = self.options.on_retrace in ("raise", "eager") and known
         if refused and any(c.before != c.after for c in changes):
             self._refuse(changes, 0.0)
-            return None
+            return None, None
         timings = Timings()
         try:
             with timings.measure("trace"):
@@ -277,7 +287,7 @@ class CompiledFunction(Asks):
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True
                 )
         except (Filling, ErrorText):  # what it does is not what a later call does
-            return None
+            return None, None
         try:
             plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
         except BaseException:
@@ -288,8 +298,7 @@ class CompiledFunction(Asks):
             made.journal.undo()
         else:
             plan.facts = facts
-            plan.holds_for_one_call(made)
-        return plan
+        return plan, made
 
     def _plan_of(
         self, made: Capture, leaves: list[Any], plans: list[CompiledPlan], context: Context,

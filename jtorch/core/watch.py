@@ -263,11 +263,13 @@ WRITTEN, GIVEN, DETACHED = "written", "given", "detached"
 
 
 class Journal:
-    """What a recording changes in objects of the library, with what makes each of them as it was before."""
+    """What a recording changes in objects of the library, with what makes each of them as it was before;
+    others make what is ``known`` as it was."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Container[tuple[int, Any]] = ()) -> None:
         self._changes: dict[tuple[int, Any], tuple[Any, Callable[[], Any], Callable[[Any], None]]] = {}
         self._before: dict[tuple[int, Any], Any] = {}
+        self._known = known
 
     def note(
         self, owner: Any, container: Any, key: Any, now: Callable[[], Any], put: Callable[[Any], None]
@@ -284,10 +286,10 @@ class Journal:
         changes = self._changes.items()
         return [owner for (_, name), (owner, _, _) in changes if key is None or name is key]
 
-    def undo(self, known: Container[tuple[int, Any]] = ()) -> None:
-        """Make everything as it was, but for what is ``known`` to others, who did."""
+    def undo(self) -> None:
+        """Make everything as it was."""
         for identity, (_, _, put) in reversed(self._changes.items()):
-            if identity not in known:
+            if identity not in self._known:
                 put(self._before[identity])
         self._forget()
 

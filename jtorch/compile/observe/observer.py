@@ -104,7 +104,7 @@ class Observer(Reading, Writing):
         self.effects = Effects()  # what it writes outside
         self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
         self.noted = Noted()  # objects of the library that may be changed
-        self.journal = watch.Journal()  # and how those were that changed
+        self.journal = watch.Journal(self.effects.known)  # and how those were that changed
         self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
         self.refilled = False  # and whether one did
         self.once: Any = _never_once  # runs what a cache lacks: see ``record/once.py``

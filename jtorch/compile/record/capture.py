@@ -156,7 +156,7 @@ def _attempted(
         finally:
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
-                observer.journal.undo(observer.effects.known)
+                observer.journal.undo()
         known.learn(reason, leaves)
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch.compile.run.compiled import CompiledPlan
+from jtorch.core.errors import OtherBranch
 
 
 def _tensor(values, grad=False):
@@ -254,3 +256,55 @@ def test_machine_code_that_a_branch_needs_first_is_not_watched(tmp_path):
     )
     environment = os.environ | {"JTORCH_CACHE": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
+
+
+class Counted(jtorch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.best, self.calls, self.log = 0.0, 0, []
+
+
+def test_where_rounding_decides_a_call_runs_in_eager_mode():
+    """A divergence that is 0 but for its last bit: kernels may find it below 0 where NumPy does not."""
+    F = jtorch.nn.functional
+
+    def step(x, net):
+        net.train(not net.training)
+        net.calls += 1
+        found = F.kl_div(F.log_softmax(x, 1), F.softmax(x.detach(), 1), reduction="batchmean")
+        net.best = max(net.best, found.item())
+        return found
+
+    compiled, mine, right = jtorch.compile(step), Counted(), Counted()
+    with jtorch.random.fork_rng():
+        jtorch.manual_seed(0)
+        for _ in range(40):
+            x = jtorch.randn(4, 3)
+            assert abs(compiled(x, mine).item() - step(x, right).item()) < 1e-6
+            assert abs(mine.best - right.best) < 1e-6
+            assert (mine.training, mine.calls) == (right.training, right.calls)
+
+
+def test_a_plan_that_goes_another_way_at_once_leaves_nothing_of_its_recording(monkeypatch):
+    replay, refused = CompiledPlan.replay, []
+
+    def another_way_at_first(plan, leaves):
+        if plan not in refused:
+            refused.append(plan)
+            raise OtherBranch
+        return replay(plan, leaves)
+
+    monkeypatch.setattr(CompiledPlan, "replay", another_way_at_first)
+
+    @jtorch.compile
+    def step(x, net):
+        net.train(not net.training)
+        net.calls += 1
+        net.log.append(net.calls)
+        return x * net.calls
+
+    net = Counted()
+    for k in range(1, 7):
+        assert step(jtorch.ones(1), net).item() == k
+        assert (net.training, net.calls, net.log) == (k % 2 == 0, k, [*range(1, k + 1)])
+    assert refused
