@@ -200,6 +200,7 @@ def _capture(
         stand_ins = _stand_in_for(opened, arguments, observer)
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.seeding.set(tracer.generators)
+        observer.journal.look = tracer.check_stranger
         watch.journal.set(observer.journal)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, observer)
@@ -335,6 +336,7 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         WATCHERS.append(tracer.graphs.note)
         last.callback(_end_noting, tracer)
         BEGUN.append(tracer.begun)
+        last.callback(setattr, observer.journal, "look", None)
         last.callback(watch.journal.set, watch.journal.get())
         last.callback(watch.seeding.set, watch.seeding.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())

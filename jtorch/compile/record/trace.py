@@ -348,12 +348,13 @@ class Tracer(Memory):
             arguments &= {origin.argument for number in among for origin in number.origins}
         return Digits(places.values(), arguments) if places or arguments else None
 
-    def _check_stranger(self, tensor: Any) -> None:
+    def check_stranger(self, tensor: Any) -> None:
+        """Record again where ``tensor``, reached by another way than the arguments, is one of them."""
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
 
     def get_grad(self, tensor: Any) -> Any:
-        self._check_stranger(tensor)
+        self.check_stranger(tensor)
         if not self.made(tensor):
             self.only_now("asks for the gradient of a tensor")
         found = self.grads.get(id(tensor))
@@ -375,7 +376,7 @@ class Tracer(Memory):
         return wrap(entry.sym)
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
-        self._check_stranger(tensor)
+        self.check_stranger(tensor)
         if not self.made(tensor):
             self.only_now("sets the gradient of a tensor")
         at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]

@@ -260,10 +260,12 @@ def _question_facts(question: Question) -> tuple:
 
 def _statics(leaves: list[Any], capture: Capture) -> list[Any]:
     """The arguments that guards compare with themselves."""
-    return [
-        None if isinstance(a, Tensor) or a.__class__ is float or k in capture.counted else a
-        for k, a in enumerate(leaves)
-    ]
+
+    def is_another(k: int) -> bool:  # at each call, and any will do
+        value = leaves[k]
+        return isinstance(value, Tensor) or value.__class__ is float or k in capture.counted
+
+    return [None if is_another(k) and k not in capture.fixed else leaves[k] for k in range(len(leaves))]
 
 
 def _type_of(tensor: Any) -> Any:
