@@ -22,6 +22,7 @@ from jtorch.compile.record.returned import (
     Result,
     Same,
     ViewOf,
+    ViewOfGrad,
     ViewOnTape,
 )
 from jtorch.compile.record.shared_memory import overlap
@@ -60,6 +61,8 @@ def results_of(
         out = outs[k]
         if isinstance(out, Tensor) and id(out) in seen:
             found[k] = Again(seen[id(out)])
+        elif isinstance(out, Tensor) and (of := _of_grad(tracer, out)) is not None:
+            found[k] = ViewOfGrad(of, out._data.chain, out._base is not None)
         elif isinstance(out, Tensor) and isinstance(out._data, Sym):
             storage = id(out._data.storage)
             found[k] = _traced_result(
@@ -138,6 +141,18 @@ def _steps(out: Tensor) -> tuple[Tensor, tuple] | None:
         named = dict(zip(op.statics, map(normal, statics), strict=True))
         steps.append((op, named, several))
     return view, tuple(reversed(steps))
+
+
+def _of_grad(tracer: Tracer, out: Tensor) -> Tensor | None:
+    """The tensor from outside of whose gradient ``out`` shows the memory, without being that gradient."""
+    if not isinstance(out._data, Sym) or out._requires_grad or type(out) is not Tensor:
+        return None
+    for tensor, _, now in tracer.grads.values():
+        if now is None or now is out or not isinstance(now._data, Sym) or tracer.made(tensor):
+            continue
+        if now._data.storage is out._data.storage and not now._data.chain:
+            return tensor
+    return None
 
 
 def _alias(tracer: Tracer, tensor: Tensor) -> ViewOf | None:

@@ -278,6 +278,24 @@ class GradOf(Result):
 
 
 @dataclass
+class ViewOfGrad(Result):
+    """The memory of what ``value.grad`` is after the call, through a chain of views; ``based`` on it."""
+
+    value: Tensor
+    chain: tuple = ()
+    based: bool = False
+
+    def text(self, writer: Any) -> str:
+        writer.names["view"] = view_of_array
+        grad = writer.keep(f"{writer.tensor(self.value)}.grad")
+        base = grad if self.based else None
+        return f"view({grad}._data, {writer.name('c', self.chain)}, {grad}._cell, {base})"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), named(self.value), _chain_facts(self.chain), self.based
+
+
+@dataclass
 class Same(Result):
     """``value`` itself."""
 
