@@ -296,8 +296,9 @@ class Evaluator:
         """(whose memory ``value`` lies in, how many bytes from its start)"""
         raise NotImplementedError
 
-    def outside(self) -> AbstractContextManager:
-        """Run ops at once, also while tracing: for state that must exist before a step is recorded."""
+    def outside(self, owner: Any = None) -> AbstractContextManager:
+        """Run ops at once, also while tracing: for state that must exist before a step is recorded. State of
+        an ``owner`` that the function itself makes is each call's own."""
         return nullcontext()
 
     def runs_again(self, function: Callable, goes_back: bool = False) -> None:

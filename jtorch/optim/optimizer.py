@@ -108,7 +108,7 @@ class Optimizer(Hooked):
         if not self._has_state:
             evaluator = op.CONTEXT.get().evaluator
             params = {p for p in self._all_params() if evaluator.get_grad(p) is not None}
-            with evaluator.outside():
+            with evaluator.outside(self):
                 self.init_state(params)
         if all(group.get("fused") for group in self.param_groups):
             self._fused_updates()()

@@ -97,7 +97,7 @@ class SGD(Optimizer):
                 continue
             if p not in self._started or self.state[p].get("momentum_buffer") is None:
                 # momentum was switched on since, or the buffer was taken away
-                with evaluator.outside():
+                with evaluator.outside(self):
                     self.init_state({p})
             started = self._started[p]
             damped = scaled(context, started, dampening) if dampens else 0.0

@@ -205,7 +205,10 @@ class Tracer(Memory):
             check_text(self.observer)
 
     @contextmanager
-    def outside(self) -> Iterator[None]:
+    def outside(self, owner: Any = None) -> Iterator[None]:
+        if owner is not None and self.observer is not None and not self.observer.is_outside(owner):
+            yield
+            return
         before = op_module.CONTEXT.get()
         try:  # before the change: Ctrl-C may come right after it
             op_module.CONTEXT.set(before.replace(evaluator=EAGER))
