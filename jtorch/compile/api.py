@@ -195,22 +195,13 @@ class CompiledFunction(Asks):
                     if self._recordings != recordings:
                         continue  # another thread recorded, perhaps this very call
                     with progress.of(self.name):
-                        found, made = self._record(leaves, structure, plans)
+                        recorded = self._record(leaves, structure, plans)
                     self._recordings += 1
-                if found is None:
+                if recorded is None:
                     return self.function(*args, **kwargs)
+                found, made = recorded
                 self._use(found, plans, args, leaves, structure)
-                try:
-                    result = self._replay(found, leaves, args, kwargs)
-                except (OtherBranch, FailedCheck) as error:  # eager mode does all that the recording has done
-                    made.journal.undo()
-                    found.subscription.expire("what its recording has changed")
-                    if isinstance(error, FailedCheck):
-                        raise
-                    return self.function(*args, **kwargs)  # rounding decides, and kernels round otherwise
-                found.holds_for_one_call(made)
-                if found.once:  # it has set modes that it was recorded without: look again
-                    found.subscription.expire("modes that it sets")
+                result = self._first_replay(found, made, leaves, args, kwargs)
             if result is not MISS:
                 if not found.timings.first_call:  # else it was confirmed
                     found.timings.first_call = time.perf_counter() - start
@@ -232,6 +223,24 @@ class CompiledFunction(Asks):
                 stacklevel=4,
             )
         return True
+
+    def _first_replay(
+        self, plan: CompiledPlan, made: Capture, leaves: list[Any], args: tuple, kwargs: dict[str, Any]
+    ) -> Any:
+        """The call of which ``made`` is the recording; in eager mode where rounding decides the way that it
+        goes, and kernels round otherwise."""
+        try:
+            result = self._replay(plan, leaves, args, kwargs)
+        except (OtherBranch, FailedCheck) as error:  # eager mode does all that the recording has done
+            made.journal.undo()
+            plan.subscription.expire("what its recording has changed")
+            if isinstance(error, FailedCheck):
+                raise
+            return self.function(*args, **kwargs)
+        plan.holds_for_one_call(made)
+        if plan.once:  # it has set modes that it was recorded without: look again
+            plan.subscription.expire("modes that it sets")
+        return result
 
     def _replay(self, plan: CompiledPlan, leaves: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         if self.verifier is None:
@@ -268,7 +277,7 @@ class CompiledFunction(Asks):
 
     def _record(
         self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]
-    ) -> tuple[CompiledPlan | None, Any]:
+    ) -> tuple[CompiledPlan, Capture] | None:
         """A plan for a call that no plan takes, and its recording. None where it runs eagerly: ``on_retrace``
         says so, it makes an object that later calls find, or raises an error whose text tells elements."""
         context = op_module.CONTEXT.get()
@@ -279,7 +288,7 @@ class CompiledFunction(Asks):
         refused = self.options.on_retrace in ("raise", "eager") and known
         if refused and any(c.before != c.after for c in changes):
             self._refuse(changes, 0.0)
-            return None, None
+            return None
         timings = Timings()
         try:
             with timings.measure("trace"):
@@ -287,7 +296,7 @@ class CompiledFunction(Asks):
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True
                 )
         except (Filling, ErrorText):  # what it does is not what a later call does
-            return None, None
+            return None
         try:
             plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
         except BaseException:
@@ -296,8 +305,8 @@ class CompiledFunction(Asks):
             raise
         if plan is None:
             made.journal.undo()
-        else:
-            plan.facts = facts
+            return None
+        plan.facts = facts
         return plan, made
 
     def _plan_of(

@@ -270,15 +270,15 @@ class Journal:
         self._changes: dict[tuple[int, Any], tuple[Any, Callable[[], Any], Callable[[Any], None]]] = {}
         self._before: dict[tuple[int, Any], Any] = {}
         self._known = known
-        self.look: Callable[[Any], None] | None = None  # at whose part is about to change; it may raise
+        self.check: Callable[[Any], None] | None = None  # raises for owners whose parts may not change
 
     def note(
         self, owner: Any, container: Any, key: Any, now: Callable[[], Any], put: Callable[[Any], None]
     ) -> None:
         """``key`` of ``container``, a part of ``owner``, is about to change: ``now()`` tells what it is,
         ``put(before)`` sets it."""
-        if self.look is not None:
-            self.look(owner)
+        if self.check is not None:
+            self.check(owner)
         identity = id(container), key
         if identity not in self._changes:
             self._before[identity] = now()

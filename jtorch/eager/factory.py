@@ -118,9 +118,8 @@ def _not_ints(given: tuple, name: str) -> str:
     if len(given) == 1 and not isinstance(given[0], (tuple, list)):
         return f"{place}, not {type(given[0]).__name__}"
     entries = given[0] if len(given) == 1 else given
-    k, wrong = next(
-        (k, v) for k, v in enumerate(entries) if not hasattr(v, "__index__") or v is True or v is False
-    )
+    others = ((k, v) for k, v in enumerate(entries) if isinstance(v, bool) or not hasattr(v, "__index__"))
+    k, wrong = next(others)
     return f"{place}, but found element of type {type(wrong).__name__} at pos {k}"
 
 

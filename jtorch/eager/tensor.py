@@ -18,6 +18,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.devices import CPU, device
+from jtorch.eager.begun import BEGUN, note
 from jtorch.eager.hooks import RetainGrad, checked
 from jtorch.eager.messages import long_name
 from jtorch.ops import axes as ax
@@ -111,7 +112,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         self._base: Any = None
         self._cell: list[Any] = [0]
         if BEGUN:
-            note_begun(self)
+            note(self)
 
     # -- metadata --------------------------------------------------------------------------------------
 
@@ -546,18 +547,8 @@ def wrap(value: Any, edge: Any = None) -> Tensor:
         tensor._node, tensor._index = edge
         tensor._requires_grad = True
     if BEGUN:
-        note_begun(tensor)
+        note(tensor)
     return tensor
-
-
-# Of each recording under way, what begins meanwhile over plain memory: id of a tensor -> weakly, its own cell
-BEGUN: list[dict[int, tuple[weakref.ref[Tensor], list]]] = []
-
-
-def note_begun(tensor: Tensor) -> None:
-    if tensor._data.__class__ is np.ndarray:
-        for begun in BEGUN:
-            begun[id(tensor)] = weakref.ref(tensor), tensor._cell
 
 
 def hold_memory_of(made: Tensor, tensor: Tensor, requires_grad: bool = False) -> None:

@@ -338,22 +338,26 @@ def test_a_text_of_the_users_own_stays_an_error():
 
 def test_a_divisor_that_is_0_is_an_error_though_nobody_reads_the_quotient():
     programs = [
-        lambda y, q: (y // q, y * 2)[1],
-        lambda y, q: (y % q, y * 2)[1],
-        lambda y, q: (jtorch.fmod(y, q["by"]), y * 2)[1],
-        lambda y, q: (jtorch.div(y, q, rounding_mode="trunc"), y * 2)[1],
-        lambda y, q: (y.clone().floor_divide_(q), y * 2)[1],
-        lambda y, q: y * 2 + 0 * (y // q).shape[0],
-        lambda y, q: (y // (y * 0 + q), y * 2)[1],
-        lambda y, q: (q // jtorch.tensor([q]), y * 2)[1],
+        lambda y, q, held: y // q,
+        lambda y, q, held: y % q,
+        lambda y, q, held: jtorch.fmod(y, held["by"]),
+        lambda y, q, held: jtorch.div(y, q, rounding_mode="trunc"),
+        lambda y, q, held: y.clone().floor_divide_(q),
+        lambda y, q, held: (y // q).shape[0],
+        lambda y, q, held: y // (y * 0 + q),
+        lambda y, q, held: q // jtorch.tensor([q]),
     ]
     for program in programs:
-        named = program is programs[2]
-        for step in (program, jtorch.compile(program)):
+
+        def plain(y, q, held, program=program):
+            program(y, q, held)
+            return y * 2
+
+        for step in (plain, jtorch.compile(plain)):
             for q in (1, 2, 0, 1, 0):
                 y = jtorch.tensor([3, 1])
                 if q:
-                    assert step(y, {"by": q} if named else q).tolist() == [6, 2]
+                    assert step(y, q, {"by": q}).tolist() == [6, 2]
                 else:
                     with pytest.raises(RuntimeError, match=r"ZeroDivisionError|division by zero"):
-                        step(y, {"by": q} if named else q)
+                        step(y, q, {"by": q})

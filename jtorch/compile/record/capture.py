@@ -46,10 +46,11 @@ from jtorch.core import watch
 from jtorch.core.errors import CompileError, Restart
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
+from jtorch.eager.begun import noting
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.saved_hooks import leave_all
-from jtorch.eager.tensor import BEGUN, Tensor
+from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.nn.module import Module
 
@@ -200,7 +201,6 @@ def _capture(
         stand_ins = _stand_in_for(opened, arguments, observer)
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.seeding.set(tracer.generators)
-        observer.journal.look = tracer.check_stranger
         watch.journal.set(observer.journal)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, observer)
@@ -334,9 +334,9 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
         tracer.written_places = lambda: observer.effects.places
         last.callback(WATCHERS.remove, tracer.graphs.note)
         WATCHERS.append(tracer.graphs.note)
-        last.callback(_end_noting, tracer)
-        BEGUN.append(tracer.begun)
-        last.callback(setattr, observer.journal, "look", None)
+        last.enter_context(noting(tracer.begun))
+        last.callback(setattr, observer.journal, "check", None)
+        observer.journal.check = tracer.check_stranger
         last.callback(watch.journal.set, watch.journal.get())
         last.callback(watch.seeding.set, watch.seeding.get())
         last.callback(op_module.CONTEXT.set, op_module.CONTEXT.get())
@@ -350,10 +350,6 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
 def _undo_noted(observer: Observer, kind: type[BaseException] | None, *_: Any) -> None:
     if kind is not None:
         observer.noted.undo()
-
-
-def _end_noting(tracer: Tracer) -> None:
-    BEGUN[:] = [begun for begun in BEGUN if begun is not tracer.begun]
 
 
 def _fill_caches(tracer: Tracer, observer: Observer) -> None:

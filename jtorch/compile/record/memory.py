@@ -25,6 +25,7 @@ from jtorch.compile.record.view_chains import by_strides, direct
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import Evaluator, Op
 from jtorch.core.strides import is_crowded
+from jtorch.eager.begun import Begun
 from jtorch.ops.slicing import OVERLAPPING
 
 CROWDED = (
@@ -52,7 +53,7 @@ class Memory(Evaluator):
         self.argument_arrays: dict[int, int] = {}  # id of memory that callers passed -> of which argument
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
-        self.begun: dict[int, tuple[Any, list]] = {}  # tensors over plain memory that began inside
+        self.begun: Begun = {}  # tensors over plain memory that began inside
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.open = True
         self.observer: Any = None  # who watches the recording, if anybody does

@@ -47,6 +47,7 @@ def results_of(
     cells: dict[int, int] = {}  # id of a version cell -> the first result that has it
     whole: dict[int, int] = {}  # id of a storage -> which result is all of it
     grads = {id(now): tensor for tensor, _, now in tracer.grads.values() if now is not None}
+    shown = _memory_of_gradients(tracer)
     for k, out in enumerate(outs):
         if isinstance(out, Tensor) and isinstance(out._data, Sym) and not out._data.chain:
             whole.setdefault(id(out._data.storage), k)
@@ -61,7 +62,7 @@ def results_of(
         out = outs[k]
         if isinstance(out, Tensor) and id(out) in seen:
             found[k] = Again(seen[id(out)])
-        elif isinstance(out, Tensor) and (of := _of_grad(tracer, out)) is not None:
+        elif (of := _of_grad(out, shown)) is not None:
             found[k] = ViewOfGrad(of, out._data.chain, out._base is not None)
         elif isinstance(out, Tensor) and isinstance(out._data, Sym):
             storage = id(out._data.storage)
@@ -143,16 +144,19 @@ def _steps(out: Tensor) -> tuple[Tensor, tuple] | None:
     return view, tuple(reversed(steps))
 
 
-def _of_grad(tracer: Tracer, out: Tensor) -> Tensor | None:
+def _memory_of_gradients(tracer: Tracer) -> dict[int, tuple[Tensor, Tensor]]:
+    """id of a storage -> (the gradient that is all of it, the tensor from outside whose gradient that is)"""
+    grads = ((now, tensor) for tensor, _, now in tracer.grads.values() if now is not None)
+    traced = ((now, tensor) for now, tensor in grads if isinstance(now._data, Sym) and not now._data.chain)
+    return {id(now._data.storage): (now, tensor) for now, tensor in traced if not tracer.made(tensor)}
+
+
+def _of_grad(out: Any, shown: dict[int, tuple[Tensor, Tensor]]) -> Tensor | None:
     """The tensor from outside of whose gradient ``out`` shows the memory, without being that gradient."""
-    if not isinstance(out._data, Sym) or out._requires_grad or type(out) is not Tensor:
+    if type(out) is not Tensor or out._requires_grad or not isinstance(out._data, Sym):
         return None
-    for tensor, _, now in tracer.grads.values():
-        if now is None or now is out or not isinstance(now._data, Sym) or tracer.made(tensor):
-            continue
-        if now._data.storage is out._data.storage and not now._data.chain:
-            return tensor
-    return None
+    grad, of = shown.get(id(out._data.storage), (out, None))
+    return None if grad is out else of
 
 
 def _alias(tracer: Tracer, tensor: Tensor) -> ViewOf | None:

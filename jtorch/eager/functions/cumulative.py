@@ -71,11 +71,11 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     axis = ax.one(dim, input.ndim)
-    parts = [t for t in (prepend, input, append) if t is not None]
-    if len(parts) > 1 and n:
-        input = APPLY["cat"](*parts, axis=axis)
     if not n:
         return APPLY["clone"](input)
+    parts = [t for t in (prepend, input, append) if t is not None]
+    if len(parts) > 1:
+        input = APPLY["cat"](*parts, axis=axis)
     for _ in range(min(n, input.shape[axis])):
         last = max(input.shape[axis] - 1, 0)
         after, before = input.narrow(axis, input.shape[axis] - last, last), input.narrow(axis, 0, last)

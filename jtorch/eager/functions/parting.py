@@ -104,10 +104,8 @@ def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, 
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given lengths, which add up to the size of ``dim``."""
-    axis, lengths = (
-        ax.one(dim, input.ndim),
-        [int(ax.integer("split_with_sizes", "split_sizes", k)) for k in split_sizes],
-    )
+    axis = ax.one(dim, input.ndim)
+    lengths = [int(ax.integer("split_with_sizes", "split_sizes", k)) for k in split_sizes]
     if any(k < 0 for k in lengths):
         raise RuntimeError(
             "split_with_sizes expects split_sizes have only non-negative entries, but got "

@@ -112,11 +112,10 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     out = input
-    for shift in shifts:
-        ax.integer("roll", "shifts", shift)
     for shift, dim in zip(shifts, dims, strict=True):
         axis = ax.one(dim, input.ndim)
-        n, shift = input.shape[axis] if input.ndim else 0, shift.__index__()
+        n = input.shape[axis] if input.ndim else 0
+        shift = ax.integer("roll", "shifts", shift).__index__()
         if n and shift % n:
             at = n - shift % n
             out = _cat([cut(out, axis, at, n), cut(out, axis, 0, at)], axis)

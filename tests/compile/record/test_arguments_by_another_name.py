@@ -82,7 +82,7 @@ def test_a_new_tensor_over_memory_that_is_used_by_another_name():
     def program(held, data, k):
         total = held.weight.sum()
         held.other.requires_grad_()
-        return (total + data.sum()).tolist() if k is None else held.other.requires_grad
+        return total.shape, held.other.requires_grad
 
     eager, compiled = both(program, OfData)
     assert compiled == eager

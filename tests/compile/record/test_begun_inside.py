@@ -7,7 +7,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
-from jtorch.eager.tensor import BEGUN
+from jtorch.eager.begun import BEGUN
 from jtorch.errors import CompileError
 
 ARRAY = np.ones((2, 2), np.float32)

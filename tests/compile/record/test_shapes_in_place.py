@@ -75,3 +75,20 @@ def test_a_tensor_from_outside_is_refused_and_stays_as_it_was():
         with pytest.raises(CompileError, match=r"test_shapes_in_place.py:\d+"):
             jtorch.compile(function)(x)
         assert x.shape == captured.shape == parameter.shape == (2, 3)
+
+
+def test_a_tensor_that_begins_inside_gets_another_shape_alone():
+    captured = jtorch.arange(6.0).reshape(2, 3)
+
+    @jtorch.compile
+    def f(x):
+        turned = captured.detach().swapdims_(0, 1)
+        return turned * x, turned
+
+    for k in range(1, 4):
+        scaled, turned = f(jtorch.ones(2) * k)
+        assert captured.shape == (2, 3) and turned.shape == (3, 2)
+        assert scaled.tolist() == [[0.0, 3.0 * k], [1.0 * k, 4.0 * k], [2.0 * k, 5.0 * k]]
+        turned[0, 0] += 1.0
+        assert captured[0, 0].item() == 1.0
+        turned[0, 0] -= 1.0
