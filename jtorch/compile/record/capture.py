@@ -133,12 +133,20 @@ def capture(
         known = Known(filled, opened=opened, may_wait=may_wait)
         made, observer = _attempted(function, leaves, structure, context, name, known)
         outside = [e.array for e in captured(made.inputs)]
+        outside += _of_flags(made)
         facts = relied_on(observer, made.plain, [*outside, *made.windows], made.by_graph)
         observer.relied.check(subscription)
         subscription.close(facts)
         made.subscription = subscription
         filled.pop_all()  # what it keeps in caches stays there, unless the recording fails
     return made
+
+
+def _of_flags(made: Capture) -> list[np.ndarray]:
+    """The memory of tensors from outside whose ``requires_grad`` the function sets, used or not: a replay
+    finds them as the recording left them."""
+    owners = made.journal.owners("requires_grad")
+    return [t._data for t in owners if id(t) not in made.places and type(t._data) is np.ndarray]
 
 
 def _attempted(
