@@ -36,7 +36,13 @@ from jtorch.compile.record.inputs import LARGEST, Input, ScalarInput, captured, 
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.once import run_once
 from jtorch.compile.record.opened import Opened, StandIns, open_all, with_opened
-from jtorch.compile.record.results import grads_of_made, is_read, results_of, with_plain_keys
+from jtorch.compile.record.results import (
+    grads_of_made,
+    is_read,
+    outside_of_gradients,
+    results_of,
+    with_plain_keys,
+)
 from jtorch.compile.record.returned import Container, Result, Same
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
@@ -293,6 +299,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
 
     observer.deep(None, tuple(out for out in outs if not is_known(out)), objects=False)
     results, atoms, alive = results_of(tracer, observer, outs)
+    outside_of_gradients(tracer, observer)
     check_hooks(tracer, outs, alive)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
     found = later = None

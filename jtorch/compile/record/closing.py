@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jtorch.compile.graph.ir import Atom, Graph
 from jtorch.compile.record.inputs import ArrayInput, GradInput, of
+from jtorch.compile.record.returned import ViewOf
 from jtorch.compile.record.shared_memory import disjoint, owners
 from jtorch.compile.record.tensor_indices import check_tape
 from jtorch.core.errors import CompileError, user_source
 
 if TYPE_CHECKING:
     from jtorch.compile.record.trace import Tracer
+
+
+class SharedGrad(NamedTuple):
+    """``grad``, whose memory is there after the call, is the gradient of ``tensor``; ``shown`` is how a replay
+    makes it, where it is a view that the function took."""
+
+    tensor: Any
+    grad: Any
+    shown: ViewOf | None = None
 
 
 @dataclass
@@ -23,7 +33,7 @@ class Effects:
     writes: list[ArrayInput] = field(default_factory=list)  # outside arrays that get new content
     grad_writes: list[GradInput] = field(default_factory=list)  # gradients changed in place
     grads: list[tuple[Any, Atom | None]] = field(default_factory=list)  # (tensor, its new grad)
-    shared_grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, a tensor that is its grad)
+    shared_grads: list[SharedGrad] = field(default_factory=list)
     advances: dict[int, int] = field(default_factory=dict)  # id of a version cell -> how far a call moves it
     draws: list[tuple[Any, int]] = field(default_factory=list)  # (generator, random ops drawn)
     seeds: list[tuple[Any, tuple[int, int]]] = field(default_factory=list)  # (generator, where it is put)
@@ -47,7 +57,10 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
         if now is at_entry or tracer.made(tensor):
             continue
         if now is not None and _stays(tracer, now):
-            effects.shared_grads.append((tensor, now))
+            effects.shared_grads.append(SharedGrad(tensor, now))
+            continue
+        if id(now) in tracer.shown_grads:
+            effects.shared_grads.append(SharedGrad(tensor, now, tracer.shown_grads[id(now)]))
             continue
         if now is not None:
             _check_own(tracer, now, [g for t, _, g in tracer.grads.values() if not tracer.made(t)])

@@ -258,6 +258,35 @@ def _more_than_views(tracer: Tracer, out: Tensor) -> CompileError:
     )
 
 
+def _view_of_outside(tracer: Tracer, observer: Observer, out: Tensor) -> ViewOf:
+    """A traced tensor without a graph over the memory of one from outside."""
+    sym: Any = out._data
+    made = ViewOf(sym.storage.source, out, sym.chain, out._requires_grad and out._node is None, type(out))
+    known = _steps(out)
+    if known is not None and known[1]:
+        if _is_from_outside(tracer, observer, known[0]):
+            made.root, made.steps = known
+        elif alias := _alias(tracer, known[0]):
+            made.base, made.steps = alias, known[1]
+    elif out._base is not None and not _is_from_outside(tracer, observer, out._base):
+        made.base = _alias(tracer, out._base)
+    return made
+
+
+def outside_of_gradients(tracer: Tracer, observer: Observer) -> None:
+    """Note with the tracer the gradients that show memory from outside without being the tensor that has it:
+    a replay makes them anew, as views."""
+    for tensor, at_entry, now in tracer.grads.values():
+        if now is None or now is at_entry or tracer.made(tensor) or not tracer.made(now):
+            continue
+        if id(now) in tracer.places or tracer.lift(now._data).storage.source is None:
+            continue
+        traced = isinstance(now._data, Sym)
+        shown = _view_of_outside(tracer, observer, now) if traced else _alias(tracer, now)
+        if shown is not None:
+            tracer.shown_grads[id(now)] = shown
+
+
 def _traced_result(
     tracer: Tracer, observer: Observer, out: Tensor, index: int, grad_of: Tensor | None, memory: int | None
 ) -> Result:
@@ -270,16 +299,7 @@ def _traced_result(
     graph = on_tape and not freed
     if source is not None:
         if not graph:
-            made = ViewOf(source, out, sym.chain, out._requires_grad and out._node is None, type(out))
-            known = _steps(out)
-            if known is not None and known[1]:
-                if _is_from_outside(tracer, observer, known[0]):
-                    made.root, made.steps = known
-                elif alias := _alias(tracer, known[0]):
-                    made.base, made.steps = alias, known[1]
-            elif out._base is not None and not _is_from_outside(tracer, observer, out._base):
-                made.base = _alias(tracer, out._base)
-            return made
+            return _view_of_outside(tracer, observer, out)
         viewed = _viewed(out)
         if viewed is None or (viewed._data is not source.array):
             raise _more_than_views(tracer, out)

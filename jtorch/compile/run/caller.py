@@ -232,7 +232,8 @@ class _Caller(Visitor[str]):
     def _grad_guards(self) -> None:
         """Gradients are where they were; tensors that get one are not the same where they were not."""
         capture = self.plan.capture
-        owners = {id(t): t for t, _ in (*capture.effects.grads, *capture.effects.shared_grads)}
+        effects = capture.effects
+        owners = {id(t): t for t, *_ in (*effects.grads, *effects.shared_grads)}
         for entry in of(GradInput, capture.inputs):
             owners[id(entry.tensor)] = entry.tensor
             tensor = self.tensor(entry.tensor)
@@ -459,8 +460,9 @@ class _Caller(Visitor[str]):
             self.add(f"{grad}._cell[0] += {entry.advances}")
         for k, flag in self.plan.capture.toggled.items():
             self.add(f"a{k}.requires_grad_({flag})")
-        for tensor, grad in self.plan.capture.effects.shared_grads:
-            self.add(f"{self.tensor(tensor)}.grad = {self.tensor(grad)}")
+        for tensor, grad, shown in self.plan.capture.effects.shared_grads:
+            made = self.tensor(grad) if shown is None else shown.text(self)
+            self.add(f"{self.tensor(tensor)}.grad = {made}")
         for k, index in self.plan.grad_outputs:
             self.add(f"a{k}.grad = wrap(r{index})")
         for tensor in self.plan.cleared:

@@ -236,7 +236,10 @@ def _facts(capture: Capture) -> tuple:
         ([*map(id, capture.windows)], capture.fixed, capture.exact),
         (capture.wanted, capture.differentiable, capture.toggled),
         [(named(t), a is None) for t, a in effects.grads],
-        [(named(t), named(grad)) for t, grad in effects.shared_grads],
+        [
+            (named(t), named(grad) if shown is None else shown.facts(inputs, named))
+            for t, grad, shown in effects.shared_grads
+        ],
         [[inputs[id(e)] for e in entries] for entries in (effects.writes, effects.grad_writes)],
         [(id(g), n) for g, n in effects.draws],
         [[effects.advances[c] for c in entry.cells] for entry in effects.writes],
