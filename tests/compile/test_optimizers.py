@@ -112,7 +112,7 @@ def test_steps_are_those_of_eager_mode(cls):
     assert sum(map(len, compiled.plans.values())) <= 3
 
 
-def test_a_step_that_cannot_be_recorded_leaves_no_state():
+def test_a_step_that_cannot_be_recorded_leaves_the_state_as_it_was():
     p = nn.Parameter(jtorch.ones(2))
     optimizer = ByKey([p], lr=0.1)
 
@@ -122,10 +122,45 @@ def test_a_step_that_cannot_be_recorded_leaves_no_state():
         optimizer.step()
         Path("nowhere").exists()
 
+    step()  # which makes state, in eager mode
+    before, p.grad = repr(_content(optimizer, nn.ParameterList([p]))), None
     with pytest.raises(CompileError, match="exists"):
         step()
-    assert len(optimizer.state) == 0
+    assert repr(_content(optimizer, nn.ParameterList([p]))) == before
     assert p.grad is None
+
+
+ASKS = {
+    "its length": lambda state: len(state), "its truth": lambda state: bool(state),
+    "an entry": lambda state: state.get("step") is None, "nothing": lambda state: 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["at once", "after a count"])
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("kind", ["Adam", "AdamW", "SGD", "RMSprop", "Adadelta", "Adagrad", "Rprop", "NAdam"])
+def test_state_that_is_asked_for_before_the_first_step_is_made_once(kind, ask, first):
+    def trained(wrap):
+        w, counts = nn.Parameter(jtorch.ones(2)), {"n": 0}
+        options = {"momentum": 0.9} if kind == "SGD" else {}
+        optimizer = getattr(jtorch.optim, kind)([w], 0.1, **options)
+
+        @wrap
+        def step(x):
+            if first:
+                counts["n"] += 1
+            found = ASKS[ask](optimizer.state[w])
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            return found
+
+        for _ in range(4):
+            yield step(jtorch.ones(2)), sorted(optimizer.state[w]), counts["n"], w.tolist()
+            yield sorted(optimizer.state_dict()["state"])
+
+    for found, expected in zip(trained(jtorch.compile), trained(lambda f: f), strict=True):
+        assert str(found) == str(expected)
 
 
 class Lookahead:

@@ -35,7 +35,7 @@ from jtorch.compile.observe.calls import (
     read_registry,
     see_call,
 )
-from jtorch.compile.observe.effects import Cell, Place
+from jtorch.compile.observe.effects import Cell, Filling, Place
 from jtorch.compile.observe.frames import NULL, function_of
 from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead, content_of
 from jtorch.compile.observe.kinds import Kind, kind_of
@@ -305,17 +305,12 @@ def _see_index(stop: Stop, key: Any) -> None:
 
 
 def _made_entry(stop: Stop, container: Any, key: Any) -> Any:
-    """A defaultdict is asked for what it lacks. An optimizer's state gets an entry, which replays write again
-    with what the function puts there; of others it is an error."""
+    """A defaultdict is asked for what it lacks. An optimizer's state gets an entry once, for all calls: what
+    its step puts there is there before a recording; of others it is an error."""
     place = _place(container, key, MISSING, {})
-    if place is None or container.default_factory is not dict:
-        stop.observer.write(stop.frame, container, key, MISSING, container)
-    else:
-        stop.observer.read(ItemRead, stop.frame, container, key, MISSING)
-        made: dict[Any, Any] = {}
-        stop.observer.made(made)
-        stop.observer.effects.write(place, made)
-        place.put(made)
+    if place is not None and container.default_factory is dict:
+        raise Filling(place, {})
+    stop.observer.write(stop.frame, container, key, MISSING, container)
     return _item(container, key)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class SharedGrad(NamedTuple):
-    """``grad``, whose memory is there after the call, is the gradient of ``tensor``; ``shown`` is how a replay
-    makes it, where it is a view that the function took."""
+    """``grad``, whose memory is there after the call, is the gradient of ``tensor``; ``shown`` is how a
+    replay makes it, where it is a view that the function took."""
 
     tensor: Any
     grad: Any

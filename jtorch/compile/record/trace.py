@@ -64,7 +64,7 @@ class Tracer(Memory):
         super().__init__(name)
         self.table = [self._recorder(op) for op in TABLE]
         self.xp = _Namespace(self)
-        self.shown_grads: dict[int, Any] = {}  # id of a gradient over memory from outside -> how it shows that
+        self.shown_grads: dict[int, Any] = {}  # id of a gradient over outside memory -> how it shows that
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)
         self.generators = Generators(self)
         self.put_off = PutOff(self)
