@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
 SOUNDNESS, GUARDS, BUSY, ACCURACY = "soundness", "guards", "busy", "accuracy"
-MODELS, DDP = "compiled", "ddp"
+MODELS, DDP, DYNAMIC = "compiled", "ddp", "dynamic"
 EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
 
 
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "compiled code could differ from eager code, and gives each library's verdicts. "
         f"'{GUARDS}' gives what the checks before a compiled call cost, by reads and by parameters. "
         f"'{BUSY}' times a training step alone, and beside two busy processes a core. "
+        f"'{DYNAMIC}' gives what sizes cost that were never seen before. "
         f"'{MODELS} [NETWORK...]' times training steps of fifteen networks of ordinary size. "
         f"'{ACCURACY} [CASE...]' gives how far sums are off in both modes, beside PyTorch. "
         f"'{DDP} [NETWORK...]' gives what averaging gradients costs in two processes, what a model says of "
@@ -59,6 +60,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None, compiler: Any = None) -> int:
     """Run the benchmark; 0 if every row has its figures, 1 if one is an error."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == [DYNAMIC]:  # which has options of its own
+        from benchmarks import dynamic
+
+        return dynamic.main(given[1:])
     p = parser()
     options = p.parse_args(arguments)
     if options.workloads[:1] == [GUARDS]:

@@ -35,6 +35,7 @@ from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.opened import varying
+from jtorch.compile.record.sizing import Sizing, sizing_of
 from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
@@ -42,6 +43,7 @@ from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
 from jtorch.core import config, progress
 from jtorch.core import op as op_module
+from jtorch.core.environment import Exact
 from jtorch.core.errors import (
     CompileError,
     FailedCheck,
@@ -293,12 +295,20 @@ class CompiledFunction(Asks):
         try:
             with timings.measure("trace"):
                 made = capture(
-                    self.function, leaves, structure, context, self.name, varying(plans), may_wait=True
-                )
+                    self.function, leaves, structure, context, self.name, varying(plans), may_wait=True,
+                    sizing=self._sizing(leaves),
+                )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
         try:
-            plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
+            try:
+                plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
+            except Exact as error:  # no plan for any sizes: one for these
+                made.journal.undo()
+                with timings.measure("trace"):
+                    made = capture(self.function, leaves, structure, context, self.name, varying(plans))
+                made.why_exact = str(error)
+                plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
         except BaseException:
             if made.error is None:
                 made.journal.undo()
@@ -308,6 +318,12 @@ class CompiledFunction(Asks):
             return None
         plan.facts = facts
         return plan, made
+
+    def _sizing(self, leaves: list[Any]) -> Callable[[], Sizing | None] | None:
+        """What says which sizes of these arguments are symbols; None where all are numbers."""
+        if not self.options.dynamic:
+            return None
+        return lambda: sizing_of(leaves, lambda k, axis: True)
 
     def _plan_of(
         self, made: Capture, leaves: list[Any], plans: list[CompiledPlan], context: Context,
@@ -465,12 +481,16 @@ def compile(
     in ``f.retraces``: "warn", "raise" ``RetraceError``, or run that call in "eager" mode. ``options`` may
     hold these two and "budget", the relative error that verifying allows by dtype name.
 
+    ``dynamic=True`` has one plan for all sizes of the arguments: a size never seen before costs about as much
+    as an eager call, not a recording. What the program asks of a size (``if x.shape[0] > 32``) is checked at
+    each call; another answer is another recording.
+
     ``if tensor:``, ``while tensor:`` and ``assert tensor`` are recorded as the way they go; a call that goes
     another way gets a plan of its own, up to ``max_branches`` of them, and runs eagerly after that.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
     chosen = parse(fullgraph, dynamic, backend, mode, options, disable, verify, on_retrace, max_branches)
-    idle = idle_options(fullgraph, dynamic)
+    idle = idle_options(fullgraph)
     if model is None:
         return functools.partial(_compiled, options=chosen, idle=idle)
     return _compiled(model, chosen, idle)

@@ -20,8 +20,8 @@ class Options:
     """How one function is compiled.
 
     ``verify_every`` is 0 for never, -1 for the first replay of each plan, else every so many calls.
-    ``budget`` has, by dtype name, the relative error that verification allows where its default does not
-    suit.
+    ``dynamic``: sizes of arguments are symbols, so that one plan serves all of them. ``budget`` has, by dtype
+    name, the relative error that verification allows where its default does not suit.
     """
 
     disabled: bool = False
@@ -29,6 +29,7 @@ class Options:
     verify_every: int = 0
     on_retrace: str | None = None
     max_branches: int = 16
+    dynamic: bool = False
     budget: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -39,9 +40,8 @@ def parse(
 ) -> Options:  # fmt: skip
     """The keywords of ``jtorch.compile``, checked. Raises TypeError, ValueError and RuntimeError.
 
-    A function is always recorded whole, and kernels serve all sizes, while a new size is planned anew:
-    ``fullgraph=False`` and ``dynamic=True`` do nothing, see ``idle_options``. The modes other than
-    "interpret" ask for speed alone and change nothing.
+    A function is always recorded whole: ``fullgraph=False`` does nothing, see ``idle_options``. The modes
+    other than "interpret" ask for speed alone and change nothing.
     """
     if not isinstance(fullgraph, (bool, type(None))) or dynamic not in (None, True, False):
         raise TypeError(f"fullgraph is a bool, dynamic a bool or None; got {fullgraph!r} and {dynamic!r}")
@@ -64,18 +64,14 @@ def parse(
         verify_every=_period(verify),
         on_retrace=on_retrace,
         max_branches=max_branches,
+        dynamic=bool(dynamic),
         budget=dict(given.get("budget", {})),
     )
 
 
-def idle_options(fullgraph: bool | None, dynamic: bool | None) -> list[str]:
+def idle_options(fullgraph: bool | None) -> list[str]:
     """A sentence for each option that was asked for and does nothing: what holds instead, and what to do."""
     told = []
-    if dynamic:
-        told.append(
-            "dynamic=True does nothing yet: each new size is recorded and planned once, with kernels that "
-            "serve all sizes. Leave it out, and pad to a few sizes where there are many"
-        )
     if fullgraph is False:
         told.append(
             "fullgraph=False does nothing: a function is always recorded whole, and what cannot be recorded "

@@ -34,8 +34,22 @@ def compile_graph(
     graph: Graph, destinations: Sequence[Destination], target: Target, binding: Binding, timings: Timings
 ) -> Program:
     """Compile ``graph`` for ``target``."""
-    recorded = graph
     dump = debug.Dump(graph.name)
+    plan = planned(graph, destinations, timings, dump)
+    with timings.measure("emit"):
+        code = target.emit(plan)
+    dump("kernels", lambda: debug.kernel_text(code), "py")
+    with timings.measure("build"):
+        runner = target.load(code, graph, binding)
+        timings.kernels_compiled += runner.compiled
+    return Program(target, plan.fused.graph, plan, code, runner)
+
+
+def planned(
+    graph: Graph, destinations: Sequence[Destination], timings: Timings, dump: debug.Dump | None = None
+) -> Plan:
+    """The plan of ``graph``, which knows no target yet."""
+    dump = dump or debug.Dump(graph.name)
     fuel = Fuel(int(config.get("FUEL")))
     dump("trace", lambda: str(graph))
     with timings.measure("passes"):
@@ -48,10 +62,4 @@ def compile_graph(
     with timings.measure("plan"):
         plan = plan_memory(graph, fused, destinations)
     dump("plan", lambda: debug.plan_text(plan))
-    with timings.measure("emit"):
-        code = target.emit(plan)
-    dump("kernels", lambda: debug.kernel_text(code), "py")
-    with timings.measure("build"):
-        runner = target.load(code, recorded, binding)
-        timings.kernels_compiled += runner.compiled
-    return Program(target, graph, plan, code, runner)
+    return plan

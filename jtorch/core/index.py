@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jtorch.core.sizes import integer
+
 
 class Expr:
     """An integer or truth value computed from coordinates. Arithmetic builds larger ones."""
@@ -113,7 +115,7 @@ class Select(Choice):
 
 
 def wrap(value: Expr | int) -> Expr:
-    return value if isinstance(value, Expr) else Size(int(value))
+    return value if isinstance(value, Expr) else Size(integer(value))
 
 
 def within(position: Expr, start: int, count: int, step: int) -> tuple[Expr, Expr]:

@@ -292,6 +292,11 @@ class Evaluator:
         or of other threads."""
         return False
 
+    def is_argument(self, tensor: Any) -> bool:
+        """Whether ``tensor`` stands for an argument while a program is recorded: it is no plain memory where
+        its sizes are symbols."""
+        return False
+
     def window(self, value: Any) -> tuple[Any, int]:
         """(whose memory ``value`` lies in, how many bytes from its start)"""
         raise NotImplementedError

@@ -13,15 +13,17 @@ lengths sums of 10^7 random terms are off by at most one unit in the last place,
 
 from __future__ import annotations
 
+from jtorch.core.dim import least, most
+
 LINE = 512  # terms of a partial that lie side by side
 ROWS = 64  # terms of a partial that lie rows apart
 
 
 def line(terms: int) -> int:
     """The length of the partials of a sum over ``terms`` neighbours in memory."""
-    return max(1, min(terms, LINE))
+    return most(1, least(terms, LINE))
 
 
 def rows(terms: int) -> int:
     """The length of the partials of sums over ``terms`` rows, one sum per column."""
-    return max(1, min(terms, ROWS))
+    return most(1, least(terms, ROWS))

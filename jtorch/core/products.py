@@ -83,11 +83,11 @@ def product_of_layouts(
         [axis(k, n, next(in_out)) for k, n in axes.batch], [axis(k, None, next(in_out)) for k in axes.rows],
         [axis(None, n, next(in_out)) for n in axes.columns], [axis(k, n, 0) for k, n in axes.inner],
     )  # fmt: skip
-    merged = [_merged(part) for part in parts]
+    merged = [merge(part) for part in parts]
     return None if max(map(len, merged)) > MOST_AXES else Product(*merged)
 
 
-def _merged(axes: list[Axis]) -> tuple[Axis, ...]:
+def merge(axes: list[Axis]) -> tuple[Axis, ...]:
     """The same elements in the same order by fewer axes."""
     out: list[Axis] = []
     for axis in axes:

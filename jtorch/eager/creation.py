@@ -17,8 +17,10 @@ from jtorch.core import devices
 from jtorch.core import dtypes as dt
 from jtorch.core import memory_formats as formats
 from jtorch.core import op as op_module
+from jtorch.core.dim import Dim
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.number_ranges import check_factor, check_number, check_scalar, element
+from jtorch.core.sizes import count_of
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import FUNCTIONS as RANDOM
 from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
@@ -175,12 +177,16 @@ def arange(*bounds: Any, dtype: Any = None, start: Any = 0, end: Any = None, ste
     if target == _INT64:  # PyTorch counts in the type of the result: the bounds are cut off first
         for bound in (start, end, step):
             check_number(bound, _INT64)
-        start, end, step = int(start), int(end), int(step)
+        if not _has_sizes(start, end, step):
+            start, end, step = int(start), int(end), int(step)
     elif target.kind in "fV" and target.itemsize == 2:
         for bound in (start, end, step):
             check_factor(bound, target)
     _check_range(start, end, step)
-    length = math.ceil((end - start) / step) if step != 1 else math.ceil(end - start)
+    if _has_sizes(start, end, step):
+        length = count_of(start, end, step)  # the same of integers, which stay exact
+    else:
+        length = math.ceil((end - start) / step) if step != 1 else math.ceil(end - start)
     return _counted(start, step, length, target)
 
 
@@ -224,16 +230,22 @@ def _bounds(name: str, given: tuple, start: Any, end: Any, step: Any) -> tuple[A
 def _check_range(start: Any, end: Any, step: Any) -> None:
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(start) and math.isfinite(end)):
+    if not ((type(start) is Dim or math.isfinite(start)) and (type(end) is Dim or math.isfinite(end))):
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
+def _has_sizes(start: Any, end: Any, step: Any) -> bool:
+    """Whether these are integers, some of which are symbols."""
+    kinds = (type(start), type(end), type(step))
+    return Dim in kinds and all(kind in (int, Dim) for kind in kinds)
+
+
 def _counted(start: Any, step: Any, length: int, target: np.dtype) -> Tensor:
     """start + step * k, in int64 or float64, rounded once to the target."""
     ints = target.kind in "iu"
-    if ints:
+    if ints and not _has_sizes(start, start, step):
         start, step = int(start), int(step)
     exact = target if target == _FLOAT64 else _INT64 if ints else _FLOAT64
     plain = start == 0 and step == 1

@@ -14,6 +14,7 @@ import numpy as np
 from jtorch.core import devices
 from jtorch.core import dtypes as dt
 from jtorch.core import memory_formats as formats
+from jtorch.core.sizes import has_negative
 from jtorch.eager.binding import into
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
@@ -91,7 +92,7 @@ def sizes(given: tuple, named: Any, name: str) -> tuple[int, ...]:
         shape = ax.sizes(given)
     except (AttributeError, TypeError):
         raise TypeError(_not_ints(given, name)) from None
-    if shape and min(shape) < 0:
+    if has_negative(shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
 

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op as op_module
+from jtorch.core.dim import is_symbolic
 from jtorch.core.dtypes import bool_, int64, uint8
 from jtorch.core.errors import CompileError, user_source
+from jtorch.core.sizes import slice_bounds
 from jtorch.eager.binding import APPLY
 from jtorch.eager.nested import composed
 from jtorch.eager.python_values import as_tensor_data
@@ -172,12 +174,11 @@ def _range(part: Any, n: int, axis: int) -> tuple[int, int, int]:
     if isinstance(part, slice):
         if part.step is not None and part.step.__index__() < 0:
             raise ValueError("step must be greater than zero")
-        b, e, s = part.indices(n)
-        return b, max(b, e), s
+        return slice_bounds(part, n)
     if is_array(part):
         return 0, n, 1
     try:
-        k = part.__index__()
+        k = part if is_symbolic(part) else part.__index__()
     except (AttributeError, TypeError):
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "

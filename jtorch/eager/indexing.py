@@ -14,6 +14,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.errors import user_source
 from jtorch.core.number_ranges import check_scalar
+from jtorch.core.sizes import slice_bounds
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import (
@@ -75,10 +76,9 @@ def _plain(self: Tensor, item: tuple) -> Tensor | None:
         if part.__class__ is slice:
             if part == _WHOLE:
                 continue
-            b, e, s = part.indices(shape[k])
-            if s < 1:
+            start[k], stop[k], step[k] = slice_bounds(part, shape[k])
+            if step[k] < 1:
                 return None
-            start[k], stop[k], step[k] = b, max(b, e), s
             cut = True
         elif part.__class__ is int:
             ints.append((k, part))

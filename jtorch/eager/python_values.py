@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core.dim import is_symbolic
 from jtorch.eager.data_errors import check_fits, refusal
 from jtorch.eager.tensor import Tensor
 
@@ -20,6 +21,8 @@ _LIMITS = {
 
 def wrap_number(value: bool | int | float | complex, target: np.dtype) -> Any:
     """A Python number as an operand next to arrays of ``target``: NumPy keeps it weak by itself."""
+    if is_symbolic(value):
+        return value
     if target.kind == "f":
         return float(value)  # type: ignore[arg-type]
     if target.kind in "Vc":  # what is weak beside NumPy's own dtypes is not beside ml_dtypes'

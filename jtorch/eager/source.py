@@ -174,7 +174,8 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
         pairs = [(n, names[0]) for n in names[1:]] + ([names] if len(names) == 2 else [])
         for n, other in pairs:
             # x * 2 next to floats is x * 2.0: the common promotion, without the general way
-            lines.append(f"        if {n}.__class__ is int and {other}_is and {_holds_floats(other, usual)}:")
+            kind = f"{n}.__class__" if usual else f"type({n})"  # a symbol says int for both
+            lines.append(f"        if {kind} is int and {other}_is and {_holds_floats(other, usual)}:")
             lines.append(f"            {n} = {n}_value = float({n})")
         test = _numbers_fit(op, usual)
     values = _listed([f"{n}_value" for n in names])

@@ -213,7 +213,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
             expect_complex()
         noting = watch.journal.get()
-        if noting is not None and has_elements(self):
+        if noting is not None and is_held_outside(self):
             put = partial(setattr, self, "_requires_grad")
             noting.note(self, self, "requires_grad", lambda: self._requires_grad, put)
         if self._requires_grad != bool(requires_grad):
@@ -287,7 +287,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         told = _teller(self)
-        if has_elements(self):
+        if is_held_outside(self):
             _note_place(self, watch.DETACHED)
         self._node, self._requires_grad, self._index = None, False, 0
         told()
@@ -474,7 +474,7 @@ def rehang(
     """Another place on the tape for a tensor that may be anybody's: plans that rely on it hear of it, and a
     recording takes it back. (What is recorded is nobody's yet.)"""
     told = _nobody
-    if tensor._data.__class__ is np.ndarray and watch.is_relied_on(tensor._data):
+    if is_held_outside(tensor) and watch.is_relied_on(tensor._data):
         _note_place(tensor, by)
         told = _teller(tensor, by_write=True) if tensor._node is None else _graph_teller(tensor)
     put_on_tape(tensor, (node, index, requires_grad))
@@ -560,6 +560,11 @@ def hold_memory_of(made: Tensor, tensor: Tensor, requires_grad: bool = False) ->
 def has_elements(tensor: Tensor) -> bool:
     """Whether there are numbers behind it: False for one that is only recorded."""
     return isinstance(tensor._data, np.ndarray)
+
+
+def is_held_outside(tensor: Tensor) -> bool:
+    """Whether others than a recording may hold it: it has elements, or is an argument."""
+    return has_elements(tensor) or op_module.CONTEXT.get().evaluator.is_argument(tensor)
 
 
 def reads_elements() -> bool:

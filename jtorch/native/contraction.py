@@ -13,15 +13,17 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from jtorch.core import config
 from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.op import ContractionAxes
-from jtorch.core.pieces import Piece, product_pieces
+from jtorch.core.pieces import LEAST_TIME, Piece, product_pieces, product_time
 from jtorch.core.products import MOST_AXES, Axis, BlasMatrices, Product, blas_matrices, product_of_layouts
 from jtorch.core.strides import contiguous_strides
+from jtorch.core.threads import PARALLEL_FLOPS
 from jtorch.native import blas, cache_files, packed, workers
 from jtorch.native.executor import Executor, Patch
 from jtorch.native.packed import Way
@@ -152,6 +154,37 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
     kernel, threaded = blas.product_kernel(kind, 2 * rows * columns * inner)  # SciPy's has its own threads
     n_words = blas.ARGUMENT_WORDS + len(threaded)
     return Call(product, dtype, kernel, n_words, whole, None, matrices, threaded)
+
+
+def usual_kernel(dtype: np.dtype) -> int | None:
+    """The address of the kernel of products that are ``is_usual``; None where there are none: SciPy's BLAS
+    has threads to set."""
+    kernel, threaded = blas.product_kernel(KINDS[dtype], 0)
+    return None if threaded else kernel
+
+
+def is_usual(batch: int, rows: int, columns: int, inner: int, walked: bool) -> bool:
+    """Whether BLAS computes a product that it can walk in one go, as most are; ``walked``: a factor is
+    transposed. ``call_of`` says more, of any product, and takes longer."""
+    flops = 2 * rows * columns * inner
+    if flops >= min(_OWN_FLOPS, PARALLEL_FLOPS) or inner >= _LONG_INNER:
+        return False
+    if product_time(flops * batch) >= LEAST_TIME:
+        return False
+    few = batch == 1 and rows <= _FEW_ROWS and not walked
+    return not few or columns <= blas.SMALL_PRODUCT // max(rows * inner, 1)
+
+
+def usual_words(product: Product, matrices: BlasMatrices, dtype: np.dtype) -> list[Any]:
+    """The argument block of a product that ``is_usual``, None where the addresses of x, y and the result
+    are."""
+    item, (batch, rows, columns, inner) = dtype.itemsize, product.sizes
+    return [
+        blas.gemm_address(KINDS[dtype]), None, None, None, batch,
+        *(stride * item for stride in _only(product.batch)[1:]),
+        *(112 if factor.transposed else 111 for factor in matrices[:2]), rows, columns, inner,
+        *(matrix.leading for matrix in matrices), _ONE, _ZERO,
+    ]  # fmt: skip
 
 
 def _own(product: Product, dtype: np.dtype, way: Way, pieces: list[Piece], first: int = 0) -> Call:

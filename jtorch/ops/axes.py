@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.number_ranges import number_type
+from jtorch.core.sizes import has_negative
 
 Numbers = Any
 """The annotation of ``*sizes`` that may also be given as one sequence by keyword: ``sizes=(2, 3)``."""
@@ -17,8 +18,8 @@ Numbers = Any
 def one(dim: int, ndim: int) -> int:
     """A dim that may be negative as an axis >= 0. Raises PyTorch's IndexError out of range, TypeError for a
     bool."""
-    if dim.__class__ is not int:
-        dim = operator.index(integer("", "dim", dim))  # a tensor of one integer
+    if type(dim) is not int:
+        dim = operator.index(integer("", "dim", dim))  # a tensor of one integer, a size
     bound = ndim or 1
     if not -bound <= dim < bound:
         raise IndexError(
@@ -84,7 +85,7 @@ def sizes(given: tuple) -> tuple[int, ...]:
 
 def infer_size(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """``shape`` with its -1 replaced so that it holds ``size`` elements, or PyTorch's error."""
-    if -1 not in shape and math.prod(shape) == size and (not shape or min(shape) >= 0):
+    if -1 not in shape and math.prod(shape) == size and not has_negative(shape):
         return shape
     known = 1
     unknown = None

@@ -6,6 +6,7 @@ import math
 
 from jtorch.core.number_ranges import is_number
 from jtorch.core.op import composite
+from jtorch.core.sizes import real
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -15,7 +16,7 @@ def reduced(xp, losses, reduction):
     if reduction == "none":
         return losses
     total = xp.sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
-    return total if reduction == "sum" else total / (float(math.prod(losses.shape)) or math.nan)
+    return total if reduction == "sum" else total / (real(math.prod(losses.shape)) or math.nan)
 
 
 def scaled(g, shape, reduction):

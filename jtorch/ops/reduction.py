@@ -7,6 +7,7 @@ import warnings
 
 from jtorch.core import dtypes as dt
 from jtorch.core.op import composite, reduction
+from jtorch.core.sizes import real
 from jtorch.ops import axes as ax
 from jtorch.ops.cumulative import exclusive_products
 from jtorch.ops.routines import direct, runs_at_once
@@ -200,7 +201,7 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
 
 def _count(shape, axis):
     n = math.prod(shape[a] for a in axis)
-    return float(n) if n else math.nan
+    return real(n) if n else math.nan
 
 
 def _variance(xp, x, axis, keepdims, correction):

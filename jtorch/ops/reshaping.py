@@ -9,6 +9,7 @@ import itertools
 import math
 
 from jtorch.core.op import view
+from jtorch.core.sizes import has_negative
 from jtorch.core.strides import contiguous_strides, expanded_strides
 from jtorch.ops import axes as ax
 from jtorch.ops.slicing import OVERLAPPING
@@ -48,7 +49,7 @@ def _reshape_strides(x_shape, strides, *, shape):
 
 
 def _checked_shape(x, shape):
-    if math.prod(x) != math.prod(shape) or (shape and min(shape) < 0):
+    if math.prod(x) != math.prod(shape) or has_negative(shape):
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {math.prod(x)}")
     return shape
 

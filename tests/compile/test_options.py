@@ -20,7 +20,7 @@ def scaled(x):
 @pytest.mark.parametrize(
     "keywords",
     [
-        {"fullgraph": True}, {"dynamic": False}, {"dynamic": None},
+        {"fullgraph": True}, {"dynamic": False}, {"dynamic": None}, {"dynamic": True},
         {"mode": "default"}, {"mode": "reduce-overhead"}, {"mode": "max-autotune"},
         {"mode": "max-autotune-no-cudagraphs"}, {"backend": "inductor"}, {"options": {}},
         {"options": {"verify": "first"}}, {"backend": "inductor", "dynamic": False, "fullgraph": True},
@@ -36,9 +36,8 @@ def test_what_pytorch_takes(keywords):
 
 def test_options_that_do_nothing_say_so_once_for_a_function():
     for keywords, told in (
-        ({"dynamic": True}, ["dynamic=True does nothing yet"]),
         ({"fullgraph": False}, ["fullgraph=False does nothing"]),
-        ({"dynamic": True, "fullgraph": False}, ["dynamic=True", "fullgraph=False"]),
+        ({"dynamic": True, "fullgraph": False}, ["fullgraph=False"]),
     ):
 
         def doubled(x):
@@ -56,7 +55,7 @@ def test_options_that_do_nothing_say_so_once_for_a_function():
             assert warning.filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for keywords in ({}, {"fullgraph": True}, {"dynamic": False}, {"dynamic": None}):
+        for keywords in ({}, {"fullgraph": True}, {"dynamic": False}, {"dynamic": True}):
             jtorch.compile(lambda x: x, **keywords)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from jtorch.core.errors import GraphError, Source
 from jtorch.core.op import BY_NAME, Kind, Op, infer
+from jtorch.core.sizes import shape_of
 
 _SHORT = {
     "float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64", "int32": "i32", "int16": "i16",
@@ -246,7 +247,7 @@ def types_of(op: Op, inputs: Iterable[Atom], statics: dict[str, Any]) -> list[Ty
         fixed = [tuple(statics["shape"])] if "shape" in statics else []
         shapes = fixed or [a.shape for a in arrays if a.shape] or [()]
     found = infer(op, [a.dtype for a in inputs], shapes, statics)
-    return [Type(d, s) for d, s in found]
+    return [Type(d, shape_of(s)) for d, s in found]
 
 
 def _around(graph: Graph, k: int) -> str:

@@ -14,6 +14,7 @@ from jtorch.compile.graph.reads import checks_of
 from jtorch.compile.graph.rules import RULES
 from jtorch.core import config
 from jtorch.core.op import Kind
+from jtorch.core.sizes import cast, computed
 from jtorch.ops import xp
 
 _RULES_OF: dict[str, list] = {}
@@ -56,16 +57,20 @@ def _as_literal(atom: Atom, define: Any) -> Atom:
     eqn = define(atom)
     if eqn is not None and "value" in eqn.op.arrays and isinstance(eqn.inputs[0], Literal):
         literal = eqn.inputs[0]
-        return Literal(atom.dtype.type(literal.value).item(), atom.dtype, literal.static)
+        return Literal(cast(atom.dtype, literal.value), atom.dtype, literal.static)
     return atom
 
 
 def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
     """The result of an op on numbers, as a literal, or repeated to the shape it had."""
     out = eqn.outputs[0]
-    value = eqn.op.body(xp, *(a.dtype.type(a.value) for a in literals), **eqn.statics)
+    dtypes = [a.dtype for a in literals]
+
+    def body(*values: Any) -> Any:
+        return eqn.op.body(xp, *(d.type(v) for d, v in zip(dtypes, values, strict=True)), **eqn.statics)
+
     static = all(a.static for a in literals)
-    literal = Literal(out.dtype.type(value).item(), out.dtype, static)
+    literal = Literal(computed(out.dtype, body, [a.value for a in literals]), out.dtype, static)
     if not out.shape:
         return literal
     return repeated(literal, out, eqn.source)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, repeated
 from jtorch.core.op import BY_NAME, TABLE, Kind
+from jtorch.core.sizes import cast
 
 Definition = Callable[[Atom], "Eqn | None"]
 Rule = Callable[[Eqn, Definition], "Atom | Eqn | tuple[Eqn, ...] | None"]
@@ -100,7 +101,7 @@ def _splat(eqn: Eqn, find: Definition) -> Eqn | None:
 def _cast_of_literal(eqn: Eqn, find: Definition) -> Atom | None:
     (x,) = eqn.inputs
     if isinstance(x, Literal) and not eqn.outputs[0].shape:
-        return Literal(eqn.outputs[0].dtype.type(x.value).item(), eqn.outputs[0].dtype, x.static)
+        return Literal(cast(eqn.outputs[0].dtype, x.value), eqn.outputs[0].dtype, x.static)
     return None
 
 

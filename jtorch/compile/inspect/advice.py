@@ -28,10 +28,13 @@ _OPENED = (
 )
 _OTHER = "its value decides what is recorded: pass a float, or a tensor, where any value should do"
 
-_PARTIAL = "each new size is recorded and planned anew: drop or pad the last partial batch, or sort by size"
+ON_EXACT = "for all its dynamic=True it has a plan for each size: {0}"
+_PARTIAL = (
+    "each new size is recorded and planned anew: compile with dynamic=True, or drop the last partial batch"
+)
 _GROWS = (
-    "each new size is recorded and planned anew: pad to a fixed length, or to one of a few "
-    "(64, 128, 256, ...), and mask what is beyond"
+    "each new size is recorded and planned anew: compile with dynamic=True, which has one plan for all "
+    "sizes, or pad to one of a few lengths and mask what is beyond"
 )
 _RANK = "each number of dimensions is another program, recorded once: pass one form (unsqueeze, flatten)"
 

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jtorch.compile.inspect.advice import FOR_CLASSES, IN_TENSORS, NOT_USED, OF_FORMS, advice_on
+from jtorch.compile.inspect.advice import FOR_CLASSES, IN_TENSORS, NOT_USED, OF_FORMS, ON_EXACT, advice_on
 from jtorch.compile.inspect.facts import Facts, differences
 from jtorch.compile.inspect.fitting import failing_guard
+from jtorch.compile.inspect.size_changes import size_change
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN
 from jtorch.compile.run.lines import About
@@ -175,6 +176,13 @@ def _causes_of(
     plan: Any, leaves: list[Any], facts: Facts, labels: list[str], sized: set[str]
 ) -> tuple[Change, ...]:
     changed = changes_of(plan, facts, sized)
+    if plan.capture.sizing is not None and all(c.what.endswith(".shape") for c in changed):
+        found = size_change(plan, leaves, labels)
+        if found is not None:
+            return (Change(found.what, "", "", found.advice),)
+    if plan.capture.why_exact and changed:
+        advice = ON_EXACT.format(plan.capture.why_exact)
+        changed = [c._replace(advice=advice) if c.what.endswith(".shape") else c for c in changed]
     return tuple(changed) or (_guard_change(plan, leaves, labels),)
 
 

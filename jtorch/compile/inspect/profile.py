@@ -119,9 +119,9 @@ class Profile:
 def profile(name: str, asked: Asked) -> Profile:
     """Time each step of the plan, over copies of what the call reads: nothing outside changes."""
     plan, leaves = asked.plan, asked.leaves or []
-    program = plan.program
-    machine = Machine(program.plan, program.target, graph_arguments(plan.capture, leaves))
-    units = list(_units(program.plan, machine.runner.is_cut))
+    planned, target = plan.plan_for(plan.capture.whole(leaves))
+    machine = Machine(planned, target, graph_arguments(plan.capture, leaves))
+    units = list(_units(planned, machine.runner.is_cut))
     calls = [machine.runner.call_of(*unit) for unit in units]
     samples: list[list[int]] = [[] for _ in units]
     before = [np.array(a) for a in machine.inputs]
@@ -138,7 +138,7 @@ def profile(name: str, asked: Asked) -> Profile:
                 call()
                 times.append(time.perf_counter_ns() - start)
     steps = [
-        _step(u, program.plan, statistics.median(s) / 1e3, machine.runner)
+        _step(u, planned, statistics.median(s) / 1e3, machine.runner)
         for u, s in zip(units, samples, strict=True)
     ]
     return Profile(name, tuple(steps), probes.limits(), asked.which)

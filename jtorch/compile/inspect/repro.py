@@ -141,7 +141,8 @@ def save_repro(asked: Asked, folder: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() else "_" for c in capture.name).strip("_") or "program"
     script = folder / f"{name}.py"
-    script.write_text(_script(capture.graph, _destinations(plan), asked.which), encoding="utf-8")
+    graph = plan.graph_for(capture.whole(leaves))
+    script.write_text(_script(graph, _destinations(plan), asked.which), encoding="utf-8")
     arrays: dict[str, Any] = {f"input_{k}": a for k, a in enumerate(arguments)}
     np.savez(script.with_suffix(".npz"), **arrays)
     return script

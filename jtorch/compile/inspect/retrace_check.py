@@ -24,7 +24,8 @@ def difference(plan: Any, function: Any, leaves: list[Any], structure: Any, cont
             made.journal.undo()
     except CompileError as error:
         return f"it cannot be recorded again: {error}"
-    pairs = zip_longest(text(plan.capture.graph).splitlines(), text(made.graph).splitlines(), fillvalue="")
+    before = text(plan.graph_for(plan.capture.whole(leaves)))
+    pairs = zip_longest(before.splitlines(), text(made.graph).splitlines(), fillvalue="")
     for before, after in pairs:
         if before != after:
             return (

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.graph.ir import Graph
 from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.inspect.localize import localize
 from jtorch.compile.inspect.naming import Named
@@ -86,7 +87,8 @@ class _Verification:
         if self.plan.capture.written:  # what eager mode changed is as it was
             self.plan.subscription.forget(listener)
         results, found = self._observe(lambda: self.plan.replay(self.passed), retain=True)
-        tolerance = Tolerance(self.plan.capture.graph, [*inputs, *self.cotangents], self.budget)
+        graph = self.plan.graph_for(self.leaves)
+        tolerance = Tolerance(graph, [*inputs, *self.cotangents], self.budget)
         if isinstance(found.error, FailedCheck) and expected.error is not None:
             self.snapshot.restore()
             raise found.error
@@ -94,7 +96,7 @@ class _Verification:
         if told is not None:
             self.snapshot.restore()
             try:
-                who = localize(self.plan, tolerance, expected.values)
+                who = localize(self.plan, self.leaves, tolerance, expected.values)
             except CompileError as error:  # of a disabled callee, which runs again for that
                 who = f"Which equation is to blame cannot be told: {error}"
             raise VerifyError(f"'{self.plan.capture.name}' compiled differs from eager: {told}\n{who}")
@@ -147,7 +149,7 @@ class _Verification:
             return f"{_error(expected.error)} against {_error(found.error)}"
         if expected.structure != found.structure:
             return "its results have another form"
-        atoms = _Atoms(self.plan.capture, self.leaves)
+        atoms = _Atoms(self.plan.capture, tolerance.graph, self.leaves)
         for k, (a, b) in enumerate(zip(expected.values, found.values, strict=True)):
             told = self._value_differs(a, b, tolerance, atoms.results.get(k))
             if told:
@@ -185,8 +187,8 @@ class _Verification:
 class _Atoms:
     """Which output of the recorded graph is what: for results by number, for arrays and gradients by id."""
 
-    def __init__(self, capture: Any, leaves: list[Any]) -> None:
-        outputs = capture.graph.outputs
+    def __init__(self, capture: Any, graph: Graph, leaves: list[Any]) -> None:
+        outputs = graph.outputs
         effects, rest = capture.effects, iter(outputs[capture.n_results :])
         self.results = {k: outputs[r.index] for k, r in enumerate(capture.results) if isinstance(r, Output)}
 

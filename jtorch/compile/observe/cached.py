@@ -23,6 +23,8 @@ from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stepping import Stop
+from jtorch.core.dim import is_symbolic
+from jtorch.core.environment import Exact
 from jtorch.eager.tensor import Tensor
 
 CACHE = type(functools.lru_cache(lambda: None))  # the class of what ``lru_cache`` and ``cache`` give
@@ -79,6 +81,10 @@ def see_cached(stop: Stop, cache: Any, args: list[Any], names: tuple[str, ...]) 
     positional, keywords = tuple(args[:n]), dict(zip(names, args[n:], strict=True))
     key = _key(cache, positional, keywords, parameters["typed"])
     entries = entries_of(cache)
+    if observer.has_symbols and (key not in entries or any(map(is_symbolic, args))):
+        raise Exact(
+            f"{cache.__name__}, whose results functools caches, gets sizes or runs for the first time"
+        )
     if key not in entries and not observer.once(
         source_of(frame), cache.__name__, cache.__wrapped__, args, lambda: cache(*positional, **keywords)
     ):

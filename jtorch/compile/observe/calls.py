@@ -47,6 +47,8 @@ from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import check_class, is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile
+from jtorch.core.dim import is_symbolic
+from jtorch.core.environment import Exact
 from jtorch.core.generator import Generator, default_generator
 from jtorch.core.op import CONTEXT
 from jtorch.eager.tensor import Tensor
@@ -332,6 +334,8 @@ def _read_function(observer: Observer, frame: types.FrameType, function: Any) ->
 
 def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
     observer = stop.observer
+    if cls is type and len(args) == 1 and is_symbolic(args[0]):
+        raise Exact("it asks for the type() of a size")
     if cls is type and args and is_stand_in(args[0]):
         raise args[0].refuse("type()")
     if cls is type and len(args) == 1:

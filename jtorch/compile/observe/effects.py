@@ -23,7 +23,9 @@ import numpy as np
 from jtorch.compile.observe.guards import GONE, MISSING, PLAIN, told
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.core import watch
+from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import Restart
+from jtorch.core.sizes import settled
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
 
@@ -75,6 +77,9 @@ class Place:
     container: Any
     key: Any
     of_module: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", settled(self.key))
 
     @property
     def identity(self) -> tuple[int, Any]:
@@ -222,6 +227,11 @@ def may_be_written(value: Any) -> bool:
     return type(value) is dict and all(map(may_be_written, value.values()))
 
 
+def is_computed(value: Any) -> bool:
+    """Whether each call computes what is written: it is no number or text, or a number made of sizes."""
+    return is_symbolic(value) or not isinstance(value, PLAIN)
+
+
 class Effects:
     """Those of one recording, in the order in which they happened."""
 
@@ -275,12 +285,12 @@ class Effects:
     @property
     def constants(self) -> list[Any]:
         """For each write the number or text that it writes; MISSING where each call computes it."""
-        return [value if isinstance(value, PLAIN) else MISSING for _, value in self.written]
+        return [MISSING if is_computed(value) else value for _, value in self.written]
 
     @property
     def computed(self) -> list[Any]:
         """What else is written."""
-        return [value for _, value in self.written if not isinstance(value, PLAIN)]
+        return [value for _, value in self.written if is_computed(value)]
 
 
 def finisher(places: list[Place], constants: list[Any], sets_grads: bool) -> Callable[[Any], Any]:

@@ -46,7 +46,7 @@ from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
 from jtorch.core import watch
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, is_held_outside
 
 # What reads and writes nothing but locals, constants, and what the frame itself made.
 HARMLESS = frozenset({
@@ -392,7 +392,7 @@ def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
     """An item that a replay can write: of a list that is there, or of a dict; of an optimizer's group only
     rates and other numbers for such, by which its step goes then (``Tracer.scalar``)."""
     if isinstance(container, watch.DefaultDict) and isinstance(key, Tensor) and value is not MISSING:
-        return Place(container, key) if key._data.__class__ is np.ndarray else None
+        return Place(container, key) if is_held_outside(key) else None
     if value is MISSING or not isinstance(key, PLAIN):
         return None
     if type(container) is list and isinstance(key, int) and before is not MISSING:

@@ -21,6 +21,7 @@ import scipy
 
 from jtorch.compile.observe.guards import PLAIN
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.core.dim import Dim, DimFloat
 from jtorch.core.generator import Generator
 from jtorch.eager.selection import Selection
 from jtorch.eager.tensor import Tensor
@@ -57,6 +58,7 @@ FUNCTIONS = (
 _BY_CLASS: tuple[tuple[Any, Kind], ...] = (
     (np.void, Kind.FOREIGN),  # a record, which can be written into
     ((*PLAIN, np.generic, np.dtype, enum.Enum, Scalar, Generator, range, slice, super), Kind.PLAIN),
+    ((Dim, DimFloat), Kind.PLAIN),
     (Selection, Kind.OURS),
     (Tensor, Kind.TENSOR),
     (types.ModuleType, Kind.NAMESPACE),

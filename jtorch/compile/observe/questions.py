@@ -73,9 +73,9 @@ class VersionRead(Read):
 
 def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, name: str) -> None:
     """``tensor.name`` is about to be asked."""
-    if tensor._data.__class__ is not np.ndarray:  # made by the function
-        return
     place = observer.places.get(id(tensor))
+    if place is None and tensor._data.__class__ is not np.ndarray:  # made by the function
+        return
     written = observer.versions_before.get(id(tensor._cell))  # by the function
     version = tensor._version if written is None else int(written[1])
     if place is None:

@@ -16,6 +16,7 @@ from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import content_of, contents
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer
 
@@ -39,6 +40,11 @@ def reached(roots: Iterable[Any], places: Iterable[Place]) -> Place | None:
             if (id(namespace), name) in named:
                 return named[id(namespace), name]
     return None
+
+
+def holds_sizes(root: Any) -> bool:
+    """Whether ``root`` is or holds a size that is a symbol, for all that can be told."""
+    return any(value is _UNKNOWN or is_symbolic(value) for value in _led_to([root]))
 
 
 def holds_computed(root: Any) -> bool:
@@ -121,6 +127,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _parts(value: Any) -> list[Any]:
     kind = kind_of(type(value))
+    if type(value) is slice:
+        return [value.start, value.stop, value.step]
     if kind in (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.ARRAY):
         return []
     if kind in (Kind.CONTAINER, Kind.TUPLE):

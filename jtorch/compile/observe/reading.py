@@ -52,6 +52,7 @@ from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import Closed
 from jtorch.core.errors import CompileError, Source
+from jtorch.core.sizes import settled
 from jtorch.eager.tensor import Tensor
 
 # From a function that names a value to a text that is true of the arguments ``a0, a1, ...``
@@ -97,6 +98,7 @@ class Reading:
         guarded: bool = True,
     ) -> None:  # fmt: skip
         """``container`` was asked for ``key`` and had ``value``."""
+        key = settled(key)
         if isinstance(key, (*PLAIN, Tensor)) and (id(container), key) in self.effects.known:
             if self.on_the_way_back:
                 if (id(container), key) in self.open_places:

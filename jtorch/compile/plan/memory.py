@@ -13,6 +13,7 @@ import heapq
 import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Eqn, Graph, Var
@@ -23,7 +24,9 @@ from jtorch.compile.plan.joins import memory_of, owner_of, stacked
 from jtorch.compile.plan.loops import Gather, Load, build_nest
 from jtorch.compile.plan.plan import Destination, Part, Place, Plan, Run, Task, Use, Where
 from jtorch.compile.plan.scratch import lay_out, overwriting
+from jtorch.compile.plan.slots import slots_of
 from jtorch.compile.plan.tiles import Memory, together
+from jtorch.core.dim import is_symbolic
 from jtorch.core.op import BY_NAME
 
 _BACKGROUND = "background"  # the queue of what runs there
@@ -60,11 +63,21 @@ class _Planner:
         self._background_first()
         order = self._ordered()
         over = overwriting(order, self.places, self.parts)
-        order, runs = self._in_runs(order, over)
-        begins, arena = lay_out(order, self.places, self.parts, over, runs)
+        runs: list[Run] = []
+        begins: dict[Var, Any]
+        if self._has_symbols():
+            begins, slots = slots_of(order, self.places, self.parts, over)
+            arena = 0
+        else:
+            order, runs = self._in_runs(order, over)
+            begins, arena = lay_out(order, self.places, self.parts, over, runs)
+            slots = ()
         self.places.update({var: Place(Where.ARENA, at) for var, at in begins.items()})
         outs = tuple(self.destinations)
-        return Plan(self.fused, outs, tuple(order), self.places, arena, self.parts, tuple(runs))
+        return Plan(self.fused, outs, tuple(order), self.places, arena, self.parts, tuple(runs), slots)
+
+    def _has_symbols(self) -> bool:
+        return any(is_symbolic(n) for v in (*self.graph.inputs, *self.writer) for n in v.shape)
 
     # -- tasks -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from jtorch.compile.plan.loops import Compute, Gather, Load, Nest, Position, Val
 from jtorch.compile.plan.order import Loop, loops_of
 from jtorch.core.pieces import Range, count, cut
 
-_LINE = 64  # elements: where the innermost loop is cut, at least so many go together
+LINE = 64  # elements: where the innermost loop is cut, at least so many go together
 
 # What things take, in nanoseconds for an element: arithmetic runs in vector registers, memory is in a cache.
 # Adam's update of 16,384 elements takes 10 us, gelu and its derivative of 131,072 take 220.
@@ -51,7 +51,7 @@ def pieces_of(nest: Nest) -> list[Range]:
     loop = divided(nest)
     if loop is None:
         return []
-    line = _LINE if loop == loops_of(nest)[-1] else 1
+    line = LINE if loop == loops_of(nest)[-1] else 1
     return cut(loop.size, count(nest_time(nest), loop.size // line), line)
 
 
@@ -60,6 +60,11 @@ def nest_time(nest: Nest) -> float:
     elements = 1.0
     for n in nest.sizes:
         elements *= n
+    return elements * time_of_element(nest)
+
+
+def time_of_element(nest: Nest) -> float:
+    """Microseconds that one thread takes for one turn of all loops, about."""
     each = 0.0
     for value in nest.values():
         if value.level < 2:  # once for a kernel or for a row
@@ -72,4 +77,4 @@ def nest_time(nest: Nest) -> float:
             each += _ROOT if value.op.takes_root else _COSTLY if value.costly else _ARITHMETIC
     each += sum(_PER_BYTE * s.var.dtype.itemsize for s in nest.stores if s.level == 2)
     each += _GATHERED * len(nest.scatters)
-    return elements * each / 1000
+    return each / 1000

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.graph.reads import checks_of, is_checked
@@ -26,12 +26,20 @@ class Where(enum.StrEnum):
     ARENA = "arena"  # scratch memory
 
 
+class SlotAt(NamedTuple):
+    """So many bytes from the beginning of a slot of the arena."""
+
+    slot: int
+    begin: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Memory: ``at`` is a number, or bytes from the start of the arena."""
+    """Memory: ``at`` is a number, or bytes from the start of the arena; there a ``SlotAt`` where sizes are
+    symbols."""
 
     kind: Where
-    at: int
+    at: Any
 
 
 class Use(enum.StrEnum):
@@ -133,6 +141,7 @@ class Plan:
     arena_bytes: int
     parts: dict[Var, Part]
     runs: tuple[Run, ...]
+    slots: tuple[tuple[Any, ...], ...] = ()  # where sizes are symbols: the sizes that each must have
 
     def __repr__(self) -> str:  # that of its fields would print each value as often as others read it
         return f"Plan({', '.join(task.name for task in self.tasks)}; arena of {self.arena_bytes} bytes)"

@@ -22,7 +22,7 @@ def lay_out(
 ) -> tuple[dict[Var, int], int]:  # fmt: skip
     """Where in the arena each variable begins that tasks write and that is not ``elsewhere``, and the arena's
     size, both in bytes. ``over`` is what ``overwriting`` gave."""
-    born, dies = _lifetimes(order, elsewhere, parts)
+    born, dies = lifetimes(order, elsewhere, parts)
     for var, old in reversed(over.items()):  # the last ones first: each may have others behind it
         dies[old] = dies[var]
         del born[var], dies[var]
@@ -76,7 +76,7 @@ def _stretch(born: dict[Var, int], dies: dict[Var, int], turns: tuple[int, int])
             dies[var] = last
 
 
-def _lifetimes(
+def lifetimes(
     order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]
 ) -> tuple[dict[Var, int], dict[Var, int]]:
     """The turns of the first step that writes each variable and of the last one that needs it."""
@@ -95,7 +95,7 @@ def _lifetimes(
 
 def overwriting(order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]) -> dict[Var, Var]:
     """For what is written over something that is needed no more: over what. In the order of the steps."""
-    born, dies = _lifetimes(order, elsewhere, parts)
+    born, dies = lifetimes(order, elsewhere, parts)
     lies_in: dict[Var, Var] = {}
     gone: set[Var] = set()
     for k, task in enumerate(order):

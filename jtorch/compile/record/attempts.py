@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,9 @@ from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import Opened, with_opened
 from jtorch.compile.record.shared_memory import MemoryShared, owner
+from jtorch.compile.record.sizing import Sizing
 from jtorch.compile.record.tree import Leaves
+from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Restart
 from jtorch.eager.tensor import Tensor
 
@@ -39,6 +41,8 @@ class Known:
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
     log: list[Any] = field(default_factory=list)  # what its disabled callees gave
     refills: int = 0  # how often caches of functools were filled
+    sizing: Callable[[], Sizing | None] | None = None  # says which sizes are symbols
+    why_exact: str = ""  # why sizes must be numbers
     may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded
 
     @property
@@ -74,6 +78,8 @@ class Known:
                 raise found
             self.filled.callback(found.place.snapshot())
             found.place.put(found.value)
+        elif isinstance(found, Exact) and self.sizing is not None:
+            self.sizing, self.refills, self.why_exact = None, 0, str(found)
         elif isinstance(found, ErrorText) and (self.log or not self.may_wait):
             raise CompileError(found.refusal)
         else:

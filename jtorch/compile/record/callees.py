@@ -30,6 +30,7 @@ from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
+from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, noting, user_source
 from jtorch.core.op import Context, Kind, Op
 from jtorch.eager.evaluate import EAGER, Eager
@@ -285,6 +286,8 @@ class Watchful(Eager):
 
 def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Run ``function`` on the values of this recording, and append its equation."""
+    if tracer.shapes:  # it would run once more where these very sizes have to be recorded
+        raise Exact(f"it calls {name}, which is disabled for compiling")
     tracer.only_now("calls a function that is disabled for compiling")
     leaves, structure = flatten((args, kwargs))
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}

@@ -44,11 +44,14 @@ from jtorch.compile.record.results import (
     with_plain_keys,
 )
 from jtorch.compile.record.returned import Container, Result, Same
+from jtorch.compile.record.sizing import Sizing
+from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
+from jtorch.core import config, watch
 from jtorch.core import op as op_module
-from jtorch.core import watch
+from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Restart
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
@@ -86,6 +89,9 @@ class Capture:
     places: dict[int, int] = field(default_factory=dict)  # id of an argument as it was traced -> its place
     traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
+    detached: frozenset[int] = frozenset()  # those among them that it takes off the tape
+    sizing: Sizing | None = None  # which sizes of arguments are symbols
+    why_exact: str = ""  # why none could be, where some should
     windows: list[np.ndarray] = field(default_factory=list)  # outside arrays that are views of inputs
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     exact: frozenset[int] = frozenset()  # float arguments that must be these very numbers
@@ -128,15 +134,17 @@ class Capture:
 def capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str,
     varying: Iterable[Place] = (), may_wait: bool = False,
+    sizing: Callable[[], Sizing | None] | None = None,
 ) -> Capture:  # fmt: skip
     """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call.
     Where it makes an object for all later calls, and this one ``may_wait``, that raises ``Filling``: what
-    the first call does may be something else. So does ``ErrorText`` where an error tells elements."""
+    the first call does may be something else. So does ``ErrorText`` where an error tells elements. ``sizing``
+    says which sizes are symbols, where they can be."""
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
     with subscription.recording(), ExitStack() as filled:
         opened = {place.identity: place for place in varying}
-        known = Known(filled, opened=opened, may_wait=may_wait)
+        known = Known(filled, opened=opened, may_wait=may_wait, sizing=sizing)
         made, observer = _attempted(function, leaves, structure, context, name, known)
         outside = [e.array for e in captured(made.inputs)]
         outside += _of_flags(made)
@@ -164,10 +172,18 @@ def _attempted(
         observer.may_refill = known.may_refill
         try:
             made = _capture(function, leaves, structure, context, observer, known)
-            callees.hand_over(known.log)
-            return made, observer
+            if made.sizing is None or _holds_for_sizes(made):
+                callees.hand_over(known.log)
+                return made, observer
+            why = str(made.error or "it runs functions that are disabled for compiling, or other processes")
+            made = None
+            reason: Restart = Exact(why)
         except Restart as found:
             reason = found.with_traceback(None)  # which holds all that the attempt made
+        except Exception as error:
+            if known.sizing is None or (config.get("CHECK") and not isinstance(error, CompileError)):
+                raise
+            reason = Exact(str(error))  # with numbers it may well be recorded
         finally:
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
@@ -177,6 +193,12 @@ def _attempted(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
     )
+
+
+def _holds_for_sizes(made: Capture) -> bool:
+    """Whether a recording with symbols may become a plan: none that raises, as a symbol may be the reason,
+    none that runs others, which would run again for a plan of these very sizes."""
+    return made.error is None and not made.calls_out
 
 
 _ATTEMPTS = 250  # each finds an argument or a number more
@@ -191,7 +213,9 @@ def _capture(
     probe.check()
     containers, n_passed = getattr(leaves, "containers", ()), len(leaves)
     leaves, opened = _with_what_each_call_brings(leaves, known)
-    traced = _traced_arguments(tracer, leaves, known)
+    sizing = None if known.sizing is None else known.sizing()
+    observer.has_symbols = sizing is not None
+    traced = _traced_arguments(tracer, leaves, known, sizing)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
     given = Given(made_anew, containers)
@@ -237,6 +261,7 @@ def _capture(
     made.closed, made.counted = known.closed, frozenset(k for k, t in traced.items() if type(t) is Item)
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
+    made.sizing, made.why_exact = _used(sizing, made.traced), known.why_exact
     _check_generators(tracer)
     for problem in changed:
         raise CompileError(problem)
@@ -252,6 +277,8 @@ def _capture(
         for k, t in made.traced.items()
         if t._requires_grad is not leaves[k]._requires_grad
     }
+    off = {id(t) for t in made.journal.owners(watch.DETACHED)}
+    made.detached = frozenset(k for k in made.toggled if id(made.traced[k]) in off)
     return made
 
 
@@ -387,7 +414,9 @@ def _is_followed(tracer: Tracer, read: Read) -> bool:
     return isinstance(read, TensorRead) and id(read.container._data) in tracer.arrays
 
 
-def _traced_arguments(tracer: Tracer, leaves: list[Any], known: Known) -> dict[int, Any]:
+def _traced_arguments(
+    tracer: Tracer, leaves: list[Any], known: Known, sizing: Sizing | None
+) -> dict[int, Any]:
     """The leaves that the function sees as something else while traced: tensors as stand-ins, floats.
 
     Stand-ins are tensors of their own over arrays of their own, so that a use of the very tensor that
@@ -405,9 +434,13 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], known: Known) -> dict[i
                 traced[k] = traced[same]
                 continue
             array = arrays.setdefault(id(leaf._data), leaf._data.view())
-            traced[k] = _stand_in(leaf, array)
+            shape = None if sizing is None else sizing.shapes.get(k)
+            if shape is not None:
+                tracer.shapes[id(array)] = shape
+            sym = tracer.lift(array)
+            traced[k] = _stand_in(leaf, array if shape is None else sym)
             tracer.places[id(traced[k])] = k
-            entry = tracer.lift(array).storage.source
+            entry = sym.storage.source
             if entry.argument is None:
                 entry.argument = k
         elif leaf.__class__ is int and k >= first_opened and k not in known.exact and abs(leaf) <= LARGEST:
@@ -419,6 +452,16 @@ def _traced_arguments(tracer: Tracer, leaves: list[Any], known: Known) -> dict[i
             tracer.argument_arrays[id(leaf._data)] = k
             tracer.argument_tensors[id(leaf)] = k
     return traced
+
+
+def _used(sizing: Sizing | None, traced: dict[int, Tensor]) -> Sizing | None:
+    """What is left of ``sizing`` where some arguments are taken as they are. The recording is over."""
+    if sizing is None:
+        return None
+    sizing.shapes = {k: shape for k, shape in sizing.shapes.items() if k in traced}
+    sizing.asked = tuple(sizing.env.tests)
+    sizing.env.planning = True
+    return sizing if sizing.shapes else None
 
 
 def _seen(tracer: Tracer, argument: Any, k: int) -> Any:
@@ -559,7 +602,9 @@ def _check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[A
             )
     for k, twin in traced.items():
         leaf = leaves[k]
-        if leaf._node is None and (twin._hooks is not leaf._hooks or twin._data.__class__ is not np.ndarray):
+        source = twin._data.storage.source if isinstance(twin._data, Sym) else None
+        same = twin._data.__class__ is np.ndarray or (source is not None and twin._data is source.sym)
+        if leaf._node is None and (twin._hooks is not leaf._hooks or not same):
             raise CompileError(
                 f"'{name}' changes the data or the hooks of argument {k}, which a recording would not. Do it "
                 "before the call, or work on x.detach()."

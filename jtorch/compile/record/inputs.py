@@ -171,7 +171,7 @@ class GradInput(Input):
 
     def _of(self, tensor: Any) -> np.ndarray:
         grad = grad_array(tensor) if self.present else None
-        return np.zeros(self.var.shape) if grad is None else grad
+        return np.zeros(tensor._data.shape) if grad is None else grad
 
     @property
     def identity(self) -> Any:

@@ -51,7 +51,10 @@ def _ranks(shape: tuple[int, ...], strides: tuple[int, ...], loops: tuple[int, .
     """For each axis of the loops the place of its stride among all; 0 where the operand is repeated."""
     n = len(loops) - len(shape)
     full = [0] * n + [abs(s) if m == k else 0 for m, s, k in zip(shape, strides, loops[n:], strict=True)]
-    sizes = sorted({s for s in full if s})
+    sizes: list[int] = []
+    for s in sorted(s for s in full if s):  # no set, which would ask a symbol for its number
+        if not sizes or s != sizes[-1]:
+            sizes.append(s)
     return tuple(sizes.index(s) + 1 if s else 0 for s in full)
 
 

@@ -24,7 +24,8 @@ from jtorch.compile.record.tensor_indices import Pick
 from jtorch.compile.record.view_chains import by_strides, direct
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import Evaluator, Op
-from jtorch.core.strides import is_crowded
+from jtorch.core.sizes import integer, shape_of
+from jtorch.core.strides import contiguous_strides, is_crowded
 from jtorch.eager.begun import Begun
 from jtorch.ops.slicing import OVERLAPPING
 
@@ -47,6 +48,7 @@ class Memory(Evaluator):
         self.eqns: list[Eqn] = []
         self.inputs: list[Input] = []
         self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
+        self.shapes: dict[int, tuple] = {}  # id of an array argument -> its shape with symbols
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
         self.wholes: dict[int, np.ndarray] = {}  # id of memory of which several tensors are views -> it
         self.windows: dict[int, tuple[np.ndarray, Sym]] = {}  # id of an outside array -> it, as a part of one
@@ -127,7 +129,8 @@ class Memory(Evaluator):
             raise ArgumentReached(self.argument_arrays[id(array)])
         check_dtype(array.dtype)
         self._check_parts(array)
-        entry = ArrayInput(Var(Type(array.dtype, array.shape)), array)
+        shape = shape_of(self.shapes.get(id(array), array.shape))
+        entry = ArrayInput(Var(Type(array.dtype, shape)), array)
         for other in self.arrays.values():
             if array.size and other.array.size and overlap(other.array, array):
                 if other.written:  # what was written is not what this tensor would be read as
@@ -137,6 +140,8 @@ class Memory(Evaluator):
         self.arrays[id(array)] = entry
         self.inputs.append(entry)
         strides = tuple(s // array.dtype.itemsize for s in array.strides)
+        if id(array) in self.shapes:
+            strides = contiguous_strides(shape)
         entry.sym = Sym(self, Storage(entry.var, entry), entry.var.type, strides=strides)
         return entry
 
@@ -181,7 +186,7 @@ class Memory(Evaluator):
             return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
         chain = (*sym.chain, (op, statics))
         strides = op.strides(sym.shape, sym.element_strides, **statics) if op.strides else moved[1]
-        return Sym(self, sym.storage, type, chain, tuple(strides), sym.offset + int(moved[0]))
+        return Sym(self, sym.storage, type, chain, tuple(strides), sym.offset + integer(moved[0]))
 
     def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
         tensor._data.storage.picked = Pick(self, of, indices, axes)
@@ -247,7 +252,7 @@ class Memory(Evaluator):
         """Whether the function made ``tensor``: over traced memory or, e.g. by ``detach()``, over that of a
         tensor from outside."""
         if tensor._data.__class__ is not np.ndarray:
-            return True
+            return id(tensor) not in self.places
         entry = self.arrays.get(id(tensor._data))
         given = entry is not None and entry.argument is not None and id(tensor) not in self.places
         return given or self.began(tensor)
@@ -267,8 +272,12 @@ class Memory(Evaluator):
             return None, source.array.__array_interface__["data"][0] + offset
         return sym.storage, offset
 
+    def is_argument(self, tensor: Any) -> bool:
+        return id(tensor) in self.places
+
     def rebinding(self, tensor: Any) -> None:
-        if tensor._data.__class__ is np.ndarray and (tensor._requires_grad or not self.made(tensor)):
+        outside = tensor._data.__class__ is np.ndarray or self.is_argument(tensor)
+        if outside and (tensor._requires_grad or not self.made(tensor)):
             raise CompileError(
                 f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "
                 "resize_(), an out= of another shape), which a recording would not do again: change its "

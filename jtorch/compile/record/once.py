@@ -16,6 +16,7 @@ from jtorch.compile.observe.relied import names_of
 from jtorch.compile.record.callees import Watchful
 from jtorch.core import op as op_module
 from jtorch.core import watch
+from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source
 from jtorch.core.op import Context
 
@@ -38,6 +39,8 @@ def run_once(
 ) -> bool:
     """Run ``call()``, which runs ``function`` for ``args`` and keeps what it gives; False where it may see
     what was written before, or is run by a later backward(): it must be recorded then."""
+    if observer.has_symbols:  # it would run once more where these very sizes have to be recorded
+        raise Exact(f"{name} runs for the first time, which a recording does once")
     if tracer.on_the_way_back or tracer.generators.seeded:
         return False
     if _may_see_what_is_written(tracer, observer, function, args):

@@ -14,6 +14,8 @@ from jtorch.compile.graph.ir import Atom, Literal, Var
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.record.leaks import leaked
 from jtorch.compile.record.sym import Sym
+from jtorch.core import sizes
+from jtorch.core.dim import is_symbolic, value_of
 from jtorch.core.op import BY_NAME, Op
 from jtorch.ops import xp
 
@@ -42,13 +44,13 @@ def check_operands(op: Op, values: tuple, statics: dict[str, Any]) -> None:
 def _sample(value: Any) -> Any:
     if hasattr(value, "dtype"):
         return np.empty(0, value.dtype)
-    return value.as_runtime_scalar if isinstance(value, Scalar) else value
+    return value.as_runtime_scalar if isinstance(value, Scalar) else value_of(value)
 
 
 def broadcast(tracer: Tracer, op: Op, values: tuple, statics: dict[str, Any]) -> list[Atom]:
     """Arguments as atoms of one dtype, each of the result's shape or without axes."""
     arrays = [v for v in values if isinstance(v, Sym)]
-    shape = statics.get("shape") or np.broadcast_shapes(*(a.shape for a in arrays))
+    shape = statics.get("shape") or sizes.broadcast(*(a.shape for a in arrays))
     dtype = _common_dtype(op, arrays, values, statics)
     atoms: list[Atom] = []
     for k, value in enumerate(values):
@@ -85,4 +87,4 @@ def typed(tracer: Any, value: Any, dtype: np.dtype | None, static: bool = False)
     if dtype is None:
         kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
         dtype = np.dtype(kind)
-    return Literal(dtype.type(value).item(), dtype, static)
+    return Literal(sizes.cast(dtype, value), dtype, static and not is_symbolic(value))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.reach import holds_sizes
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.record.opaque import is_made_anew
 from jtorch.compile.record.returned import (
@@ -21,6 +23,8 @@ from jtorch.compile.record.returned import (
     Part,
     Result,
     Same,
+    ShapeOf,
+    SizeOf,
     ViewOf,
     ViewOfGrad,
     ViewOnTape,
@@ -30,11 +34,14 @@ from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import is_freed, nodes_under
 from jtorch.compile.record.trace import Tracer, normal
 from jtorch.compile.record.tree import Shared
+from jtorch.core.dim import is_symbolic
+from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, user_source
+from jtorch.core.sizes import settled
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.rebase import FromFunction, OneOfSeveral
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Size, Tensor
 
 
 def results_of(
@@ -64,7 +71,7 @@ def results_of(
             found[k] = Again(seen[id(out)])
         elif (of := _of_grad(out, shown)) is not None:
             found[k] = ViewOfGrad(of, out._data.chain, out._base is not None)
-        elif isinstance(out, Tensor) and isinstance(out._data, Sym):
+        elif isinstance(out, Tensor) and isinstance(out._data, Sym) and id(out) not in tracer.places:
             storage = id(out._data.storage)
             found[k] = _traced_result(
                 tracer, observer, out, len(atoms), grads.get(id(out)), memory.get(storage)
@@ -78,6 +85,8 @@ def results_of(
         elif isinstance(out, Scalar):
             found[k] = Number(len(atoms))
             atoms.append(out.var)
+        elif is_symbolic(out):
+            found[k] = SizeOf(out)
         elif id(out) in observer.numbers:
             found[k] = Container(observer.numbers[id(out)])
         elif id(out) in tracer.places:
@@ -87,6 +96,10 @@ def results_of(
             if alias is None:  # a custom Function gave it back as it was
                 raise _more_than_views(tracer, out)
             found[k] = alias
+        elif tracer.shapes and type(out) is Size and any(map(is_symbolic, out)):
+            found[k] = ShapeOf(out)
+        elif tracer.shapes and holds_sizes(out):
+            raise Exact(f"it keeps or returns a {type(out).__name__} that holds a size")
         else:
             found[k] = Copy(out) if is_made_anew(observer, out) else Same(out)
         seen.setdefault(id(out), k)
@@ -212,14 +225,14 @@ def with_plain_keys(structure: Any) -> Any:
         return structure
     cls, names, parts = structure
     if names is not None:
-        names = type(names)(float(name) if isinstance(name, Scalar) else name for name in names)
+        names = type(names)(float(name) if isinstance(name, Scalar) else settled(name) for name in names)
     return cls, names, tuple(map(with_plain_keys, parts))
 
 
 def _shown_in_parts(outs: list[Any]) -> list[Any]:
     """The memory made by the function of which two results show some of the same elements, or of which one
     shows elements that do not lie row by row: it has the strides of eager mode."""
-    views: dict[int, list[tuple[Any, np.ndarray]]] = {}
+    views: dict[int, list[tuple[Any, tuple, tuple]]] = {}
     shared: dict[int, Any] = {}
     for out in {id(o): o for o in outs}.values():
         if not isinstance(out, Tensor) or not isinstance(out._data, Sym):
@@ -231,11 +244,13 @@ def _shown_in_parts(outs: list[Any]) -> list[Any]:
         shape = current.shape if isinstance(current, Var) else ()
         if not out._data.in_order:
             shared[id(storage)] = storage
-        mine = _addresses(shape, out._data.chain)
-        others = views.setdefault(id(storage), [])
-        if any(overlap(mine, other) for _, other in others):
-            shared[id(storage)] = storage
-        others.append((out, mine))
+        views.setdefault(id(storage), []).append((storage, shape, out._data.chain))
+    for views_of_one in views.values():
+        if len(views_of_one) > 1:
+            addresses = [_addresses(shape, chain) for _, shape, chain in views_of_one]
+            if any(overlap(a, b) for a, b in itertools.combinations(addresses, 2)):
+                storage, *_ = views_of_one[0]
+                shared[id(storage)] = storage
     return list(shared.values())
 
 

@@ -17,13 +17,14 @@ import numpy as np
 from jtorch.compile.observe.guards import by_value
 from jtorch.compile.record.arrays import Lent
 from jtorch.compile.record.inputs import ArrayInput
+from jtorch.core.dim import is_symbolic
 from jtorch.eager.binding import APPLY
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.rebase import OneOfSeveral
 from jtorch.eager.results import note_view, off_tape
-from jtorch.eager.tensor import Tensor, wrap
+from jtorch.eager.tensor import Size, Tensor, wrap
 
 Named = Callable[[Any], Any]  # what a tensor is to a recording: its number among the arguments, or itself
 
@@ -72,10 +73,10 @@ class Output(OnTape):
 
     def text(self, writer: Any) -> str:
         made = self._new(writer)
-        if self.broken and self.retains_grad:
+        type = writer.output_type(self.index)
+        if self.broken and (self.retains_grad or any(map(is_symbolic, type.shape))):
             made = _broken(self, made, writer)
         elif self.broken:  # a loss, mostly: one node serves all calls
-            type = writer.output_type(self.index)
             node = writer.name("N", UsedGraph((), (self.broken,), (), (type.shape, type.dtype)))
             made = writer.keep(made)
             writer.add(f"{made}._node, {made}._requires_grad = {node}, True")
@@ -120,7 +121,7 @@ class Part(OnTape):
             other = self.cell if self.base is None else self.base
             cell = f"[{self.version}]" if other is None else f"y{other}._cell"
             base = None if self.base is None else f"y{self.base}"
-            made = f"view(r{self.index}, {writer.name('c', self.chain)}, {cell}, {base})"
+            made = f"view(r{self.index}, {_written(self.chain, writer)}, {cell}, {base})"
         if self.is_leaf:
             made = writer.keep(_of_class(made, self.cls, writer))
             writer.add(f"{made}._requires_grad = True")
@@ -183,7 +184,7 @@ class ViewOf(Result):
         if base is None and self.value._base is not None:
             base = writer.tensor(self.value._base) if k is None else f"a{k}"
         cell = self._cell(writer)
-        made = f"view({array}, {writer.name('c', self.chain)}, {cell}, {base}, {self.is_leaf})"
+        made = f"view({array}, {_written(self.chain, writer)}, {cell}, {base}, {self.is_leaf})"
         return _of_class(made, self.cls, writer)
 
     def _cell(self, writer: Any) -> str:
@@ -220,7 +221,7 @@ class ViewOnTape(Result):
         for op, statics in self.chain:
             steps = (*steps, id(statics))
             if steps not in writer.views:  # views of one view share that one
-                writer.views[steps] = writer.keep(f"view_on_tape({writer.name('c', (op, statics))}, {made})")
+                writer.views[steps] = writer.keep(f"view_on_tape({_written((op, statics), writer)}, {made})")
             made = writer.views[steps]
         return made
 
@@ -289,7 +290,7 @@ class ViewOfGrad(Result):
         writer.names["view"] = view_of_array
         grad = writer.keep(f"{writer.tensor(self.value)}.grad")
         base = grad if self.based else None
-        return f"view({grad}._data, {writer.name('c', self.chain)}, {grad}._cell, {base})"
+        return f"view({grad}._data, {_written(self.chain, writer)}, {grad}._cell, {base})"
 
     def facts(self, inputs: dict[int, int], named: Named) -> tuple:
         return type(self), named(self.value), _chain_facts(self.chain), self.based
@@ -325,6 +326,51 @@ class Copy(Result):
             return type(self), id(self.value)
 
 
+@dataclass
+class SizeOf(Result):
+    """A number made of sizes, which Python computes at each call."""
+
+    number: Any
+
+    def text(self, writer: Any) -> str:
+        return self.number.text
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), self.number.text
+
+
+@dataclass
+class ShapeOf(Result):
+    """A shape with symbols."""
+
+    shape: Size
+
+    def text(self, writer: Any) -> str:
+        writer.names["Size"] = Size
+        return f"Size({tuple(self.shape)})"
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return type(self), str(tuple(self.shape))
+
+
+def _written(value: Any, writer: Any) -> str:
+    """What gives ``value``, the parts of a view, at a call: a name, or text where sizes are in it."""
+    if is_symbolic(value):
+        return value.text
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    if not any(map(_has_sizes, parts)):
+        return writer.name("c", value)
+    texts = [_written(part, writer) for part in parts]
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name!r}: {text}" for name, text in zip(value, texts, strict=True)) + "}"
+    return f"({''.join(f'{text}, ' for text in texts)})"
+
+
+def _has_sizes(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    return is_symbolic(value) or any(map(_has_sizes, parts))
+
+
 def _chain_facts(chain: Sequence[Any]) -> str:
     return str([(op.name, statics) for op, statics in chain])
 
@@ -340,7 +386,7 @@ def _by_steps(made: str, steps: tuple, writer: Any) -> str:
     """The view of the tensor ``made`` by ``steps``."""
     writer.names["viewed"] = viewed
     for step in steps:
-        made = f"viewed({made}, {writer.name('c', step)})"
+        made = f"viewed({made}, {_written(step, writer)})"
     return made
 
 

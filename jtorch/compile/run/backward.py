@@ -7,12 +7,15 @@ as arrays of their own, since the function may be called many times before anybo
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from jtorch.compile.graph.at_sizes import at_sizes
 from jtorch.compile.graph.faults import told
-from jtorch.compile.graph.ir import Literal, Type, Var
+from jtorch.compile.graph.ir import Graph, Literal, Type, Var
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.graph.split import Split, split, without
 from jtorch.compile.pipeline import Program, compile_graph
@@ -20,12 +23,14 @@ from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput, of
 from jtorch.compile.record.returned import ViewOnTape
+from jtorch.compile.record.sizing import Sizing
 from jtorch.compile.record.tape import INNER, reached_from
 from jtorch.compile.run.caller import in_order
-from jtorch.compile.run.targets import INTERPRETER
+from jtorch.compile.run.targets import INTERPRETER, of_sizes
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config
+from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.tensor import Tensor
@@ -34,14 +39,16 @@ from jtorch.eager.tensor import Tensor
 class CompiledFunctionBackward(Node):
     """The node of one call of a compiled function."""
 
-    __slots__ = ("last", "owner", "spent")
+    __slots__ = ("last", "owner", "sizes", "spent")
     foreign = True
     frees = True
     materializes = False
 
-    def __init__(self, owner: Backward, edges: Any, saved: Any, versions: Any, metadata: Any) -> None:
+    def __init__(
+        self, owner: Backward, edges: Any, saved: Any, versions: Any, metadata: Any, sizes: tuple[int, ...]
+    ) -> None:
         super().__init__(edges, saved, versions, metadata)
-        self.owner = owner
+        self.owner, self.sizes = owner, sizes  # those that symbols of the recording were in the call
         self.last: frozenset[int] = frozenset()  # the results that the latest pass came from
         self.spent: frozenset[int] = frozenset()  # those whose part of the graph is freed
 
@@ -51,7 +58,7 @@ class CompiledFunctionBackward(Node):
         self.last = frozenset(k for k, part in enumerate(gradients) if part is not None)
         if self.last & self.spent:
             raise RuntimeError(BACKWARD_TWICE)
-        return self.owner.run(arrays, gradients)
+        return self.owner.run(arrays, gradients, self.sizes)
 
     def refuse(self, name: str) -> None:
         """A pass inside the compiled function ``name`` is about to reach this."""
@@ -110,11 +117,12 @@ class Backward:
     """The backward pass of one capture."""
 
     def __init__(self, capture: Capture, leaves: list[Any], target: Target) -> None:
-        self.target = target
+        self.target, self.sizing = target, capture.sizing
         self.name = capture.name
         self.capture = capture
         self.results = capture.differentiable
-        self.programs: dict[frozenset[int], Program] = {}  # by the results that a pass does not come from
+        self.programs: dict[frozenset[int], list[Program]] = {}  # by the results that a pass comes not from
+        self.alone = threading.Lock()
         self.timings = Timings()
         self.arguments = self._leaf_arguments(capture)
         assert capture.tape is not None and capture.later is not None
@@ -126,6 +134,7 @@ class Backward:
         self.split = self._cut(capture)
         self.n_saved = len(self.split.saved)
         self.types = [_type(a) for a in self.split.backward.outputs]
+        self.types_at = _types_at(capture.sizing, [[v.type for v in capture.cotangents], self.types])
         by_var = {e.var: e for e in of(ArrayInput, capture.inputs)}
         self.passed = [by_var[v] for v in self.split.passed]
         entries = [e for e in self.passed if e.var not in self.later.alone]
@@ -149,7 +158,9 @@ class Backward:
 
     # -- each call -----------------------------------------------------------------------------------------
 
-    def attach(self, leaves: tuple, results: list[Any], saved: list[np.ndarray]) -> None:
+    def attach(
+        self, leaves: tuple, results: list[Any], saved: list[np.ndarray], sizes: tuple[int, ...] = ()
+    ) -> None:
         """Hang one node on the tape for a call's results."""
         edges = tuple(self._edge(k, leaves, results) for k in range(len(self.capture.leaves)))
         arrays, versions = [], []
@@ -164,7 +175,7 @@ class Backward:
         outs = [results[k] for k in self.results]
         metadata: Any = [(t._data.shape, t._data.dtype) for t in outs]
         node = CompiledFunctionBackward(
-            self, edges, (*arrays, *saved), tuple(versions), metadata if len(outs) > 1 else metadata[0]
+            self, edges, (*arrays, *saved), tuple(versions), metadata if len(outs) > 1 else metadata[0], sizes
         )
         for k, t in enumerate(outs):
             t._node, t._index, t._requires_grad = node, k, True
@@ -192,19 +203,16 @@ class Backward:
     def _captured(self, entry: ArrayInput) -> Tensor:
         return next(t for t in self.capture.leaves if t._data is entry.array)
 
-    def run(self, arrays: tuple, given: list[np.ndarray | None]) -> tuple:
+    def run(self, arrays: tuple, given: list[np.ndarray | None], sizes: tuple[int, ...]) -> tuple:
         """The leaves' gradients, None where none flows."""
         self.later.check()
-        types = [v.type for v in self.capture.cotangents]
+        types, made = self.types_at(*sizes)
         pairs = zip(given, types, strict=True)
         gradients = [np.zeros(t.shape, t.dtype) if g is None else g for g, t in pairs]
         absent = frozenset(k for k, g in enumerate(given) if g is None)
-        program = self.programs.get(absent)
-        if program is None:
-            program = self.programs[absent] = self._compile(absent)
         inputs = [in_order(a) for a in (*arrays, *gradients)]
-        outs = [np.empty(t.shape, t.dtype) for t in self.types]
-        replay = program.runner
+        outs = [np.empty(t.shape, t.dtype) for t in made]
+        replay = self._runner(absent, sizes)
         with replay.alone:  # until the error has its name
             status = replay.run(*inputs, *outs)
             if status:
@@ -216,14 +224,60 @@ class Backward:
                 found[k] = out
         return tuple(found)
 
-    def _compile(self, absent: frozenset[int]) -> Program:
-        graph = without(self.split.backward, self.capture.cotangents, absent)
+    def _runner(self, absent: frozenset[int], sizes: tuple[int, ...]) -> Any:
+        """What runs the pass for a call of these sizes, compiled where nothing there is does."""
+        with self.alone:
+            programs = self.programs.setdefault(absent, [])
+            runners = (p.runner if self.sizing is None else p.runner.at(*sizes) for p in programs)
+            found = next((runner for runner in runners if runner is not None), None)
+            if found is not None:
+                return found
+            graph = without(self.split.backward, self.capture.cotangents, absent)
+            if self.sizing is None:
+                programs.append(self._compile(graph, self.target))
+                return programs[-1].runner
+            env = self.sizing.env
+            space = env.functions | dict(zip(env.symbols, sizes, strict=True))
+            try:
+                with env.planning_for(space):
+                    programs.append(self._compile(graph, of_sizes(self.target, env)))
+                return programs[-1].runner.at(*sizes)
+            except Exact:  # no plan for any sizes: one for these
+                programs.append(self._compile(at_sizes(graph, space), self.target))
+                programs[-1].runner = ForSizes(programs[-1].runner, sizes)
+                return programs[-1].runner.at(*sizes)
+
+    def _compile(self, graph: Graph, target: Target) -> Program:
         destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
         binding = Binding()
         binding.bring(*(Place(Where.INPUT, k) for k in range(len(graph.inputs))))
         binding.bring(*(destination.place for destination in destinations))
         with told(f"{self.name}, its backward pass"):
-            return compile_graph(graph, destinations, self.target, binding, self.timings)
+            return compile_graph(graph, destinations, target, binding, self.timings)
+
+
+class ForSizes:
+    """A runner of a plan for these sizes alone, among some for any."""
+
+    def __init__(self, runner: Any, sizes: tuple[int, ...]) -> None:
+        self.runner, self.sizes = runner, sizes
+
+    def at(self, *sizes: int) -> Any:
+        return self.runner if sizes == self.sizes else None
+
+
+def _types_at(sizing: Sizing | None, types: list[list[Type]]) -> Callable[..., list[list[Type]]]:
+    """A function of sizes that gives ``types`` with numbers."""
+    if sizing is None:
+        return lambda: types
+    texts = ", ".join(str([t.shape for t in some]) for some in types)
+    shapes = eval(f"lambda {', '.join(sizing.env.symbols)}: ({texts}, )", dict(sizing.env.functions))
+
+    def at(*sizes: int) -> list[list[Type]]:
+        pairs = zip(types, shapes(*sizes), strict=True)
+        return [[Type(t.dtype, shape) for t, shape in zip(a, b, strict=True)] for a, b in pairs]
+
+    return at
 
 
 def _type(atom: Var | Literal) -> Type:

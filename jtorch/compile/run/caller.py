@@ -88,6 +88,8 @@ class _Caller(Visitor[str]):
         self.plan = plan
         self.leaves = leaves
         self.context = context
+        self.sizing = plan.capture.sizing
+        self.symbols: list[str] = []  # those that the lines so far know
         self.lines: list[Line] = []
         self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
         self.late: list[str] = []  # what follows the replay: writing staged copies back
@@ -112,10 +114,13 @@ class _Caller(Visitor[str]):
         self._gradients_apart()
         self.lines.append(Mark("kernels"))
         guards, self.lines = self.lines, []
-        self._run(f"run({', '.join(arguments)})")
+        run = "run" if self.sizing is None else "made.run"
+        self._run(f"{run}({', '.join(arguments)})")
         self.lines.append(Mark("wrap"))
         self._after()
         self.add(f"returned = {self._returned()}")
+        for k in self.plan.capture.detached:  # what was computed before that hangs on its graph
+            self.add(f"a{k}.detach_()")
         self.add("if stopped is not None: raise stopped")
         self.lines.append(Return("returned"))
         if self.plan.wiring.counters or not self.plan.runner.is_atomic:  # Ctrl-C may come as it lets go, too
@@ -140,6 +145,8 @@ class _Caller(Visitor[str]):
         lines += ["except BaseException as error:", "    if replay.ended == clock.count:"]
         lines += [f"        {line}" for line in (*undo, "stop(error)")]
         lines += ["    status, stopped = 0, error", "    clock.count += 1"]
+        if self.sizing is not None:
+            undo.append("replay.failed = made")
         lines += ["if status:", *(f"    {line}" for line in (*undo, "fail(status)"))]
         self.lines += map(Line, lines)
 
@@ -193,6 +200,8 @@ class _Caller(Visitor[str]):
                 self.miss_unless(About.NUMBER, f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
             else:
                 self._static_guard(k, leaf)
+        if self.sizing is not None:
+            self._find_instance()
         for question in self.plan.capture.questions.values():
             self.miss_unless(About.VALUE, question(self.name))
         guarded = [read for read in self.plan.capture.plain if read.guarded]
@@ -271,11 +280,42 @@ class _Caller(Visitor[str]):
             same = f"== {self.name('H', dict(leaf._hooks))}" if leaf._hooks else "in (None, {})"
             self.miss_unless(About.TENSOR, f"a{k}._hooks {same}", state=True)
         is_leaf = f" and (a{k}._node is None) is {leaf._node is None}" if leaf._requires_grad else ""
+        sizes = None if self.sizing is None else self.sizing.shapes.get(k)
+        if sizes is None:
+            place = f"d{k}.shape == {data.shape}", f"d{k}.strides == {data.strides}"
+        else:
+            place = f"d{k}.ndim == {len(sizes)}", f"d{k}.flags.c_contiguous"
         self.miss_unless(
             About.TENSOR,
-            f"d{k}.shape == {data.shape} and (d{k}.dtype is {dtype} or d{k}.dtype == {dtype}) and "
-            f"d{k}.strides == {data.strides} and a{k}._requires_grad is {leaf._requires_grad}{is_leaf}",
+            f"{place[0]} and (d{k}.dtype is {dtype} or d{k}.dtype == {dtype}) and "
+            f"{place[1]} and a{k}._requires_grad is {leaf._requires_grad}{is_leaf}",
         )
+        if sizes is not None:
+            self._name_sizes(k, self.sizing.texts[k])
+
+    def _name_sizes(self, k: int, texts: tuple[str, ...]) -> None:
+        """Give the symbols that this argument's shape brings their values; test its other sizes."""
+        names, tests = [], []
+        for axis, text in enumerate(texts):
+            is_new = not text.isdecimal() and text not in self.symbols
+            names.append(text if is_new else f"size{axis}")
+            if is_new:
+                self.symbols.append(text)
+            else:
+                tests.append(f"size{axis} == {text}")
+        self.add(f"{''.join(f'{name}, ' for name in names)}= d{k}.shape")
+        if tests:
+            self.miss_unless(About.TENSOR, " and ".join(tests))
+
+    def _find_instance(self) -> None:
+        """What runs calls of these sizes, made where there is none."""
+        self.names |= self.sizing.env.functions
+        self.names["found"], self.names["instantiate"] = self.plan.runner.found, self.plan.runner.instantiate
+        sizes = ", ".join(self.symbols)
+        self.add(f"made = found.get({sizes if len(self.symbols) == 1 else f'({sizes})'})")
+        self.add(f"if made is None: made = instantiate({sizes})")
+        self.miss_unless(About.SIZES, "made is not None")
+        self.add("made.used = True")
 
     def _exact_guard(self, k: int, leaf: float) -> None:
         test = f"a{k} == {_number(leaf)}" if leaf == leaf else f"a{k} != a{k}"
@@ -459,7 +499,8 @@ class _Caller(Visitor[str]):
             self.add(f"{grad}._data[...] = r{index}")
             self.add(f"{grad}._cell[0] += {entry.advances}")
         for k, flag in self.plan.capture.toggled.items():
-            self.add(f"a{k}.requires_grad_({flag})")
+            if k not in self.plan.capture.detached:
+                self.add(f"a{k}.requires_grad_({flag})")
         for tensor, grad, shown in self.plan.capture.effects.shared_grads:
             made = self.tensor(grad) if shown is None else shown.text(self)
             self.add(f"{self.tensor(tensor)}.grad = {made}")
@@ -487,7 +528,8 @@ class _Caller(Visitor[str]):
             capture = self.plan.capture
             if capture.replaced or capture.opened or any(type(leaf) is Lent for leaf in self.leaves):
                 self.add(f"leaves = ({''.join(f'a{k}, ' for k in range(len(self.leaves)))})")
-            self.add(f"attach(leaves, results, [{arrays}])")
+            sizes = "" if self.sizing is None else f", ({''.join(f'{s}, ' for s in self.symbols)})"
+            self.add(f"attach(leaves, results, [{arrays}]{sizes})")
             return self._finished("unflatten(structure, results)")
         if self.plan.capture.structure == "*":
             return self._finished(values[0])

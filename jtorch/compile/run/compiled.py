@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.ir import Var, text
+from jtorch.compile.graph.at_sizes import at_sizes
+from jtorch.compile.graph.ir import Graph, Var, text
 from jtorch.compile.observe.guards import by_value
 from jtorch.compile.observe.reading import Question
 from jtorch.compile.observe.values import alike
-from jtorch.compile.pipeline import compile_graph
-from jtorch.compile.plan.plan import Destination, Place, Use, Where
+from jtorch.compile.pipeline import compile_graph, planned
+from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import (
     ArrayInput,
@@ -22,7 +23,7 @@ from jtorch.compile.record.inputs import (
     ScalarInput,
     Visitor,
 )
-from jtorch.compile.run import caller
+from jtorch.compile.run import caller, targets
 from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.lines import written
 from jtorch.compile.run.state import Clock, Gradients, follow
@@ -106,14 +107,17 @@ class CompiledPlan:
         # for a capture whose results are differentiated outside
         self.backward = Backward(capture, leaves, target) if capture.differentiable else None
         self.destinations = self._destinations()
-        graph = capture.graph if self.backward is None else self.backward.split.forward
-        self.program = compile_graph(graph, self.destinations, target, self.wiring.binding, timings)
+        if capture.sizing is not None:
+            target = targets.of_sizes(target, capture.sizing.env)
+        self.program = compile_graph(self._forward, self.destinations, target, self.wiring.binding, timings)
         self.runner = self.program.runner
         self.gradients.move = lambda k, address: self.runner.move(Place(Where.GRAD, k), address)
         self._follow_versions()
         self.statics = _statics(leaves, capture)
         self.rely_on(capture.subscription)
         self.lines, self.call = caller.make(self, leaves, context)
+        if capture.sizing is not None:
+            capture.sizing.env.close()
         self.clock.stop_with(self.call)
 
     @property
@@ -169,6 +173,27 @@ class CompiledPlan:
                     follow(cell, self.clock, self.capture.effects.advances[id(cell)])
 
     # -- being asked ----------------------------------------------------------------------------------------
+
+    def graph_for(self, leaves: list[Any]) -> Graph:
+        """The recorded graph, of the sizes of these arguments."""
+        return self._of_sizes(self.capture.graph, leaves)
+
+    def plan_for(self, leaves: list[Any], graph: Graph | None = None) -> tuple[Plan, Target]:
+        """The plan that calls of these arguments run, and what runs it; where sizes are symbols, what it
+        would be for these alone, of ``graph`` if that is what ``graph_for`` gave."""
+        if self.capture.sizing is None:
+            return self.program.plan, self.program.target
+        if graph is None or self.backward is not None:
+            graph = self._of_sizes(self._forward, leaves)
+        return planned(graph, self.destinations, Timings()), targets.CPU
+
+    def _of_sizes(self, graph: Graph, leaves: list[Any]) -> Graph:
+        sizing = self.capture.sizing
+        return graph if sizing is None else at_sizes(graph, sizing.space(leaves))
+
+    @property
+    def _forward(self) -> Graph:
+        return self.capture.graph if self.backward is None else self.backward.split.forward
 
     def accepts_again(self, capture: Capture, leaves: list[Any], context: Context) -> bool:
         """After something outside changed: whether this plan still is what recording gives. If so it
@@ -227,6 +252,7 @@ def _facts(capture: Capture) -> tuple:
     effects = capture.effects
     return (
         capture.structure,
+        None if capture.sizing is None else capture.sizing.facts(),
         [(key, *_question_facts(question)) for key, question in capture.questions.items()],
         [(type(place), id(place.container), by_value(place.key)) for place in capture.written],
         [*map(by_value, capture.constants)],
@@ -234,7 +260,7 @@ def _facts(capture: Capture) -> tuple:
         [place.identity for place in capture.replaced],
         [(each.place.identity, each.form) for each in capture.opened],
         ([*map(id, capture.windows)], capture.fixed, capture.exact),
-        (capture.wanted, capture.differentiable, capture.toggled),
+        (capture.wanted, capture.differentiable, capture.toggled, capture.detached),
         [(named(t), a is None) for t, a in effects.grads],
         [
             (named(t), named(grad) if shown is None else shown.facts(inputs, named))

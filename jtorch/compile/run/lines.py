@@ -21,6 +21,7 @@ class About(Enum):
     MODE = "the modes, modules, hooks and optimizers that the function may use"
     STRUCTURE = "how many arguments there are, and the form of containers outside"
     TENSOR = "the type, shape, dtype, layout and flags of a tensor argument"
+    SIZES = "the sizes of the call, on which the recording or its plan rests"
     NUMBER = "a number of the call, on which a branch or a text rests"
     VALUE = "an argument that is no tensor, and what else the recording rests on of the arguments"
     GRADIENT = "the gradients that tensors have"

@@ -189,7 +189,7 @@ class Replay(Runner):
             elif isinstance(argument, Edge):
                 blocks.words[k] = piece.range[argument.last]
             else:
-                blocks.words[k] = _word(argument)
+                blocks.words[k] = word_of(argument)
         return self.kernel_address[kernel.source]
 
     def _point(self, var: Var, nbytes: int, words: np.ndarray, k: int, blocks: Blocks) -> None:
@@ -321,7 +321,7 @@ class Native:
         return self.executor.ended
 
 
-def _word(number: Number) -> int:
+def word_of(number: Number) -> int:
     """The 8 bytes of an argument: float64 bits for floats, the integer itself for integers."""
     if number.dtype.kind == "f":
         return int(np.array(number.value, np.float64).view(np.int64))

@@ -7,11 +7,13 @@ from typing import Any
 from jtorch.compile.codegen import source
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.plan.plan import Plan
+from jtorch.compile.run.instances import Instances
 from jtorch.compile.run.interpreted import Interpreted
 from jtorch.compile.run.replay import Replay
 from jtorch.compile.run.unjitted import Unjitted
 from jtorch.compile.target import Binding, Target
 from jtorch.core import config
+from jtorch.core.environment import Environment, Exact
 
 # One native call.
 CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding))
@@ -35,6 +37,13 @@ def _simulated(code: Code, _: Any, binding: Binding) -> Any:
 
 # CUDA kernels under numba-cuda's simulator.
 CUDA_SIMULATOR = Target("cuda simulator", _emit_cuda, _simulated)
+
+
+def of_sizes(target: Target, env: Environment) -> Target:
+    """``target`` for a graph over symbols. Raises ``Exact`` for one that runs none."""
+    if target is not CPU:
+        raise Exact(f"the target {target.name!r} runs no plans for any sizes")
+    return Target("cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env))
 
 
 def default() -> Target:

@@ -12,7 +12,7 @@ from typing import Any
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF
-from jtorch.eager.tensor import Tensor, has_elements, put_on_tape
+from jtorch.eager.tensor import Tensor, has_elements, is_held_outside, put_on_tape
 from jtorch.eager.views import list_all, living
 
 
@@ -80,7 +80,7 @@ def _renamed(name: str, function: Callable) -> Callable:
                     f"{name.rstrip('_')}()"
                 )
         made = function(self, *args, **kwargs)
-        outside = has_elements(self) and not has_elements(made)
+        outside = is_held_outside(self) and not has_elements(made)
         if outside and (self._requires_grad or not op_module.CONTEXT.get().evaluator.made(self)):
             raise CompileError(
                 f"{user_source()}: {name}() of a tensor made outside, which a recording would do once: "

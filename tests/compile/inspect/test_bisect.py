@@ -43,10 +43,10 @@ if fault == "codegen":
         return Kernel(kernel.entry, source, kernel.arguments, kernel.errors)
     written.write_kernel = wrong
 if fault == "numba":
-    word = replay._word
+    word = replay.word_of
     def wrong_word(number):
         return word(replace(number, value=number.value + (number.dtype.kind == "f")))
-    replay._word = wrong_word
+    replay.word_of = wrong_word
 if fault == "memory":
     lay_out = memory.lay_out
     def overlapping(*arguments):

@@ -1,0 +1,242 @@
+"""What a size costs that was never seen before: ``python -m benchmarks dynamic [WORKLOAD...]``.
+
+Each workload is one program over moving sizes, run by four: jtorch's eager mode and
+``jtorch.compile(dynamic=True)``, and with ``--peers torch`` PyTorch's eager mode and
+``torch.compile(dynamic=True)``. At each size both modes of a library make a first call and a few more; the
+figures are medians over the sizes after the second, when a compiled program may have settled. What a compiled
+program computes is compared with eager mode.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jtorch.core.command import run
+
+AGAIN = 3  # calls of a size after the first
+TOLERANCE = 2e-3  # of losses and outputs, relative, after training steps in two modes
+
+
+@dataclass(frozen=True)
+class Workload:
+    """``make(torch)`` gives (the function, its arguments for a size); ``sizes`` that many different ones."""
+
+    make: Callable[[Any], tuple[Callable, Callable[[Any], tuple]]]
+    sizes: Callable[[random.Random, int], list[Any]]
+    grad: bool = True
+
+
+def _between(low: int, high: int) -> Callable[[random.Random, int], list[int]]:
+    return lambda r, count: r.sample(range(low, high), min(count, high - low))
+
+
+def _trainer(torch: Any, model: Any, loss: Callable) -> Callable:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(*batch: Any) -> Any:
+        optimizer.zero_grad()
+        found = loss(*batch)
+        found.backward()
+        optimizer.step()
+        return found
+
+    return step
+
+
+def _mlp(torch: Any) -> tuple[Callable, Callable]:
+    nn, F = torch.nn, torch.nn.functional
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    step = _trainer(torch, model, lambda x, y: F.cross_entropy(model(x), y))
+    return step, lambda n: (torch.randn(n, 64), torch.randint(0, 10, (n,)))
+
+
+def _episode(torch: Any) -> tuple[Callable, Callable]:
+    nn, F = torch.nn, torch.nn.functional
+    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2))
+
+    def loss(states: Any, actions: Any) -> Any:
+        returns = torch.arange(states.shape[0], 0, -1).float()
+        advantage = (returns - returns.mean()) / (returns.std() + 1e-6)
+        return (F.cross_entropy(model(states), actions, reduction="none") * advantage).sum()
+
+    return _trainer(torch, model, loss), lambda n: (torch.randn(n, 4), torch.randint(0, 2, (n,)))
+
+
+def _transformer(torch: Any) -> tuple[Callable, Callable]:
+    nn, F = torch.nn, torch.nn.functional
+    layer = nn.TransformerEncoderLayer(64, 4, 256, 0.0, batch_first=True, norm_first=True)
+    body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    model = nn.ModuleList([nn.Embedding(65, 64), body, nn.Linear(64, 65)])
+
+    def loss(x: Any, y: Any) -> Any:
+        t = x.shape[1]
+        mask = torch.triu(torch.full((t, t), float("-inf")), diagonal=1)
+        return F.cross_entropy(model[2](model[1](model[0](x), mask=mask)).reshape(-1, 65), y.reshape(-1))
+
+    def batch(size: Any) -> tuple:
+        rows, t = size if isinstance(size, tuple) else (8, size)
+        return torch.randint(0, 65, (rows, t)), torch.randint(0, 65, (rows, t))
+
+    return _trainer(torch, model, loss), batch
+
+
+def _images(torch: Any) -> tuple[Callable, Callable]:
+    nn, F = torch.nn, torch.nn.functional
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1),
+        nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+    )  # fmt: skip
+    step = _trainer(torch, model, lambda x, y: F.cross_entropy(model(x), y))
+
+    def batch(size: Any) -> tuple:
+        n, side = size if isinstance(size, tuple) else (size, 16)
+        return torch.randn(n, 1, side, side), torch.randint(0, 10, (n,))
+
+    return step, batch
+
+
+def _lstm(torch: Any) -> tuple[Callable, Callable]:
+    nn, F = torch.nn, torch.nn.functional
+    model = nn.ModuleList([nn.LSTM(16, 32), nn.Linear(32, 10)])
+    step = _trainer(torch, model, lambda x, y: F.cross_entropy(model[1](model[0](x)[0][-1]), y))
+    return step, lambda n: (torch.randn(n, 8, 16), torch.randint(0, 10, (8,)))
+
+
+def _serving(torch: Any) -> tuple[Callable, Callable]:
+    nn = torch.nn
+    model = nn.Sequential(
+        nn.Linear(64, 256), nn.GELU(), nn.LayerNorm(256), nn.Linear(256, 16), nn.Softmax(-1)
+    )
+    return model, lambda n: (torch.randn(n, 64),)
+
+
+def _sampling(torch: Any) -> tuple[Callable, Callable]:
+    nn = torch.nn
+    layer = nn.TransformerEncoderLayer(64, 4, 256, 0.0, batch_first=True, norm_first=True)
+    model = nn.ModuleList([nn.Embedding(65, 64), layer, nn.Linear(64, 65)])
+    model.eval()
+
+    def following(x: Any) -> Any:
+        t = x.shape[1]
+        mask = torch.triu(torch.full((t, t), float("-inf")), diagonal=1)
+        return model[2](model[1](model[0](x), src_mask=mask)[:, -1]).softmax(-1)
+
+    return following, lambda n: (torch.randint(0, 65, (1, n)),)
+
+
+WORKLOADS = {
+    "batches of an MLP": Workload(_mlp, _between(10, 400)),
+    "episodes": Workload(_episode, _between(10, 400)),
+    "transformer, length": Workload(_transformer, _between(10, 120)),
+    "transformer, batch and length": Workload(
+        _transformer, lambda r, count: [(r.randint(2, 12), r.randint(8, 60)) for _ in range(count)]
+    ),
+    "images, batch": Workload(_images, _between(3, 90)),
+    "images, side": Workload(
+        _images, lambda r, count: [(4, n) for n in r.sample(range(10, 64), min(count, 54))]
+    ),
+    "LSTM, length": Workload(_lstm, _between(10, 60)),
+    "serving, batches of 1 to 32": Workload(_serving, _between(1, 33), grad=False),
+    "sampling, growing context": Workload(_sampling, lambda r, count: list(range(2, 2 + count)), grad=False),
+}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Microseconds: of the first call of a size, and of later ones."""
+
+    new: float
+    seen: float
+
+
+def measure(workload: Workload, torch: Any, count: int, compiler: Callable | None) -> dict[str, Any]:
+    """The times of eager mode and of what ``compiler`` makes, interleaved size by size."""
+    programs = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        function, batch = workload.make(torch)
+        programs.append(compiler(function) if compiled and compiler is not None else function)
+    sizes = workload.sizes(random.Random(0), count)
+    times: list[list[Timed]] = [[], []]
+    total = [0.0, 0.0]
+    worst = 0.0
+    with torch.set_grad_enabled(workload.grad):
+        for size in sizes:
+            torch.manual_seed(1)
+            arguments, found = batch(size), []
+            for k, program in enumerate(programs):
+                calls = []
+                for _ in range(1 + AGAIN):
+                    start = time.perf_counter()
+                    result = program(*arguments)
+                    calls.append((time.perf_counter() - start) * 1e6)
+                total[k] += sum(calls)
+                times[k].append(Timed(calls[0], statistics.median(calls[1:])))
+                found.append(result.detach().reshape(-1))
+            scale = float(found[0].abs().max()) or 1.0
+            worst = max(worst, float((found[0] - found[1]).abs().max()) / scale)
+    settled = [some[2:] for some in times]
+    return {
+        "eager": statistics.median(t.seen for t in settled[0]),
+        "new": statistics.median(t.new for t in settled[1]),
+        "worst": max(t.new for t in settled[1]),
+        "seen": statistics.median(t.seen for t in settled[1]),
+        "total": total[1] / total[0],
+        "off": worst,
+        "program": programs[1],
+    }
+
+
+def _row(name: str, library: str, found: dict[str, Any]) -> str:
+    eager, program = found["eager"], found["program"]
+    plans = getattr(program, "plans", None)
+    made = "" if plans is None else sum(map(len, plans.values()))
+    new, worst, seen = (found[what] / eager for what in ("new", "worst", "seen"))
+    return (
+        f"{name:>30}  {library:>7}  {eager:>9.0f}  {new:>6.2f}  {worst:>7.1f}  {seen:>6.2f}  "
+        f"{found['total']:>6.2f}  {made:>6}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 1 if a compiled program computes something else."""
+    p = argparse.ArgumentParser(prog="python -m benchmarks dynamic", description=__doc__)
+    p.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"beginnings of: {', '.join(WORKLOADS)}")
+    p.add_argument("--quick", action="store_true", help="a few sizes: shows that it works, no figures")
+    p.add_argument("--sizes", type=int, default=40, help="how many different ones")
+    p.add_argument("--peers", default="", help="torch, where PyTorch is to be timed, too")
+    p.add_argument("--threads", type=int, help="of each library; its own default without")
+    options = p.parse_args(arguments)
+    import jtorch
+
+    libraries = [("jtorch", jtorch)]
+    if "torch" in options.peers:
+        import torch
+
+        libraries.append(("torch", torch))
+    count, failed = 5 if options.quick else options.sizes, False
+    heads = f"{'eager us':>9}  {'new':>6}  {'worst':>7}  {'seen':>6}  {'total':>6}  {'plans':>6}"
+    print(f"{'':>30}  {'':>7}  {heads}   (in eager calls)")
+    warnings.simplefilter("ignore")
+    for name, workload in WORKLOADS.items():
+        if options.workloads and not any(name.startswith(wanted) for wanted in options.workloads):
+            continue
+        for library, module in libraries:
+            if options.threads:
+                module.set_num_threads(options.threads)
+            found = measure(workload, module, count, lambda f, m=module: m.compile(f, dynamic=True))
+            wrong = found["off"] > TOLERANCE
+            print(_row(name, library, found), f"   off by {found['off']:.1e}" if wrong else "", flush=True)
+            failed |= wrong
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(main, "python -m benchmarks.dynamic"))

@@ -1,0 +1,62 @@
+"""Which sizes of a call's arguments are symbols while it is recorded: see ``core/dim.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jtorch.compile.record.arrays import Lent
+from jtorch.core.dim import Dim, is_symbolic, symbol
+from jtorch.core.environment import LEAST, Environment
+from jtorch.core.sizes import shape_of
+from jtorch.eager.tensor import Tensor
+
+
+@dataclass(eq=False)
+class Sizing:
+    """``shapes`` are those of arguments with symbols in them, by the argument's place, ``texts`` the same as
+    Python. ``asked`` is what the function asked of them, as Python, once it is recorded."""
+
+    env: Environment = field(default_factory=Environment)
+    shapes: dict[int, tuple] = field(default_factory=dict)
+    texts: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    asked: tuple[str, ...] = ()
+
+    def space(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """The symbols as they are for these arguments, and what else texts name."""
+        shapes = ((texts, leaves[k]._data.shape) for k, texts in self.texts.items())
+        sizes: dict[str, int] = {}
+        for texts, shape in shapes:
+            for text, n in zip(texts, shape, strict=True):
+                sizes.setdefault(text, n)
+        return self.env.functions | {name: sizes[name] for name in self.env.symbols}
+
+    def facts(self) -> tuple:
+        """What a plan is made from, in a form that compares with another recording's."""
+        return self.texts, self.asked
+
+
+def sizing_of(leaves: Sequence[Any], moves: Callable[[int, int], bool]) -> Sizing | None:
+    """A symbol for each size of which ``moves(place of the argument, axis)``; equal ones share it, 0 and 1
+    have none. None where that gives no symbol.
+
+    Tensors that do not lie row by row keep their sizes.
+    """
+    found = Sizing()
+    symbols: dict[int, Dim] = {}
+    for k, leaf in enumerate(leaves):
+        if not isinstance(leaf, Tensor) or isinstance(leaf, Lent):
+            continue
+        array = leaf._data
+        moving = [n >= LEAST and moves(k, axis) for axis, n in enumerate(array.shape)]
+        if not any(moving) or not array.flags.c_contiguous:
+            continue
+        for n in (n for n, is_moving in zip(array.shape, moving, strict=True) if is_moving):
+            if n not in symbols:
+                symbols[n] = symbol(found.env, f"S{len(symbols)}", n)
+        shape = zip(array.shape, moving, strict=True)
+        sizes = [symbols[n] if is_moving else n for n, is_moving in shape]
+        found.shapes[k] = shape_of(sizes)
+        found.texts[k] = tuple(n.text if is_symbolic(n) else str(n) for n in sizes)
+    return found if found.shapes else None

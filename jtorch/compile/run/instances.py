@@ -1,0 +1,271 @@
+"""A plan over symbols, made executable for some sizes at a time.
+
+For sizes never seen before the guards are tested, the expressions of the plan's ``Template`` worked out, and
+words and table put together; nothing is recorded, planned or written anew. An instance is what a plan of its
+sizes alone would be, word for word, but for where scratch memory lies, and that no steps go by tiles. The
+latest ones are kept; all share one arena, and where a larger one is needed, they are made again as they are
+asked for.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.plan.plan import Place, Task
+from jtorch.compile.plan.scratch import ALIGNMENT
+from jtorch.compile.run import arena
+from jtorch.compile.run.assembly import Assembly, joined
+from jtorch.compile.run.replay import failure_of
+from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.template import LoopBlock, Template
+from jtorch.compile.target import Binding
+from jtorch.core.environment import Environment
+from jtorch.core.failure import Failure
+from jtorch.core.pieces import LEAST_TIME
+from jtorch.native import cache, workers
+from jtorch.native.executor import ROW_WORDS, Executor, Patch, Row, layout_is_known
+
+MOST = 64
+"""Instances of a plan that are kept."""
+
+
+class Instance:
+    """What runs calls of some sizes: ``words`` are the template's, ``moved`` what else holds each word that
+    is the address of fixed memory. ``used``: a call has run it since it was looked at as one to drop."""
+
+    __slots__ = ("__weakref__", "ends", "executor", "moved", "owners", "run", "used", "words")
+
+    def __init__(
+        self, executor: Executor, owners: Sequence[Task], words: np.ndarray,
+        moved: dict[int, list[np.ndarray]], ends: Ends,
+    ) -> None:  # fmt: skip
+        self.executor, self.owners, self.words, self.moved = executor, owners, words, moved
+        self.run, self.used, self.ends = executor.run, True, ends
+        ends.alive.add(self)
+
+    def __del__(self) -> None:
+        self.ends.gone += self.executor.ended
+
+
+class Ends:
+    """How many runs of all instances ended: of those that are ``gone``, and of those ``alive``, which a call
+    may be in though another one has dropped it."""
+
+    def __init__(self) -> None:
+        self.gone = 0
+        self.alive: weakref.WeakSet[Instance] = weakref.WeakSet()
+
+    @property
+    def total(self) -> int:
+        return self.gone + sum(made.executor.ended for made in list(self.alive))
+
+
+class Instances(Runner):
+    """The runner of a plan over symbols. ``found`` has the instances by their sizes, a number or a tuple of
+    them; ``instantiate(*sizes)`` makes one."""
+
+    def __init__(self, code: Code, binding: Binding, env: Environment) -> None:
+        super().__init__()
+        self.code, self.plan, self.binding, self.names = code, code.plan, binding, env.symbols
+        self.template = Template(code, binding)
+        self.compiled = self._build_kernels()
+        self.functions = self.template.functions(self.names, env.tests, env.functions)
+        self.is_atomic = layout_is_known()
+        self._collect()
+        self.found: dict[Any, Instance] = {}
+        self.ends = Ends()
+        self.failed: Instance | None = None  # that of the latest call that failed
+        self._reserved = 0
+        self._reserve(ALIGNMENT)
+
+    def _build_kernels(self) -> int:
+        before = cache.counters.compiled
+        kernels = self.code.texts()
+        built = cache.get_or_build_many([(k.source, k.entry) for k in kernels.values()])
+        self.addresses = {source: b.address for source, b in zip(kernels, built, strict=True)}
+        return cache.counters.compiled - before
+
+    def _collect(self) -> None:
+        """The template's columns as arrays, to be worked out all at once."""
+        words, binding = self.template.words, self.binding
+        self.constants = np.array(words.constants, np.int64)
+        self.int_at, self.int_of = _columns(words.ints, 2)
+        self.float_at, self.float_of = _columns(words.floats, 2)
+        self.slot_at, self.slot_of, self.slot_expr, self.slot_bytes = _columns(words.slots, 4)
+        self.patches = _columns(words.patches, 4)
+        sizes = self.template.slots
+        self.slot_sizes = np.array([n for slot in sizes for n in slot], np.intp)
+        self.slot_starts = np.cumsum([0, *map(len, sizes)])[:-1]
+        self.fixed: dict[Place, list[int]] = {}
+        for place, k, _, nbytes in words.fixed:
+            self.fixed.setdefault(place, []).append(k)
+            self.constants[k] = binding.fixed[place] + nbytes
+        self.fixed_words = frozenset(k for many in self.fixed.values() for k in many)
+        moving = [(k, expr) for _, k, expr, _ in words.fixed if expr >= 0]
+        self.moving_at, self.moving_of = _columns(moving, 2)
+        self.copy_to, self.copy_from = _columns(self.template.copied, 2)
+        each, elements, turns, lines = _columns(self.template.times, 4, float)
+        self.times = each, elements.astype(np.intp), turns.astype(np.intp), lines.astype(np.intp)
+        self.numbers = [Patch(argument, address) for argument, address in binding.numbers.items()]
+        self._make_usual()
+
+    def _make_usual(self) -> None:
+        """The table and the patches where no loop is cut and each product is a usual one: offsets from where
+        the words lie."""
+        rows: list[Row] = []
+        self.owners: list[Task] = []
+        for block in self.template.blocks:
+            if isinstance(block, LoopBlock):
+                kernel = self.addresses[self.code.kernels[block.task].source]
+                row = Row(kernel, 8 * block.first, 1, 8 * block.n, 0)
+                if not block.task.can_fail and joined(rows, row):
+                    continue
+            else:
+                row = Row(block.kernel, 8 * block.usual_at, 1, 0, 0)
+            rows.append(row)
+            self.owners.append(block.task)
+        self.table = np.array(rows, np.int64).reshape(-1, ROW_WORDS)
+        copies: dict[int, list[int]] = {}
+        for to, source in self.template.copied:
+            copies.setdefault(source, []).append(to)
+        self.copies = copies
+        argument, at, _, _ = self.patches
+        self.usual_patches = np.array(
+            [(a, 8 * to, n) for n, (a, k) in enumerate(zip(argument.tolist(), at.tolist(), strict=True))
+             for to in copies.get(k, [k])], np.int64,
+        ).reshape(-1, 3)  # fmt: skip
+
+    # -- sizes never seen before ---------------------------------------------------------------------------
+
+    def instantiate(self, *sizes: int) -> Instance | None:
+        """What runs calls of these sizes; None where a guard does not hold."""
+        try:
+            if not self.functions.holds(*sizes):
+                return None
+        except ZeroDivisionError:
+            return None
+        with self.alone:
+            ints, floats = self.functions.numbers(*sizes)
+            values = np.array(ints, np.int64)
+            words = self._worked_out(values, floats)
+            if self.functions.are_usual(*sizes) and not (workers.pool() and self._may_cut(values)):
+                made = self._usual(words, values)
+            else:
+                made = self._general(words, values, self.functions.parts(*sizes))
+            self._keep(sizes if len(sizes) > 1 else sizes[0], made)
+        return made
+
+    def _worked_out(self, values: np.ndarray, floats: list[float]) -> np.ndarray:
+        """The words of these values of the expressions, the last of which is 0: it stands for none."""
+        words = self.constants.copy()
+        words[self.int_at] = values[self.int_of]
+        words[self.moving_at] += values[self.moving_of]
+        if floats:
+            words[self.float_at] = np.array(floats).view(np.int64)[self.float_of]
+        if len(self.slot_starts):
+            largest = np.maximum.reduceat(values[self.slot_sizes], self.slot_starts)
+            room = np.maximum(-(-largest // ALIGNMENT), 1) * ALIGNMENT
+            begins = np.cumsum(room) - room
+            self._reserve(int(begins[-1] + room[-1]))
+            words[self.slot_at] = self.base + begins[self.slot_of] + values[self.slot_expr] + self.slot_bytes
+        return words
+
+    def _may_cut(self, values: np.ndarray) -> bool:
+        """Whether some loop may be worth cutting."""
+        each, elements, _, _ = self.times
+        return bool((each * values[elements] >= LEAST_TIME).any())
+
+    def _usual(self, words: np.ndarray, values: np.ndarray) -> Instance:
+        start = words.__array_interface__["data"][0]
+        words[self.copy_to] = words[self.copy_from]
+        table, patches = self.table.copy(), self.usual_patches.copy()
+        _, _, expr, nbytes = self.patches
+        table[:, 1] += start
+        patches[:, 1] += start
+        patches[:, 2] = (values[expr] + nbytes)[patches[:, 2]]
+        return Instance(self._executor(table, patches, [words]), self.owners, words, {}, self.ends)
+
+    def _general(self, words: np.ndarray, values: np.ndarray, parts: list[tuple]) -> Instance:
+        made = Assembly(self, words, values)
+        made.assemble(self.template.blocks, parts)
+        executor = self._executor(made.rows, made.patches, made.keep)
+        return Instance(executor, made.owners, words, made.moved, self.ends)
+
+    def _executor(self, rows: Any, patches: Any, keep: list[Any]) -> Executor:
+        parts = [np.array(some, np.int64).reshape(-1, 3) for some in (self.numbers, patches)]
+        everything: Any = np.concatenate(parts)
+        table = np.array(rows, np.int64)
+        return Executor(table, everything, [*keep, self.memory], argument_count=self.binding.n_arguments)
+
+    def _keep(self, sizes: Any, made: Instance) -> None:
+        """Keep an instance; of too many the oldest goes that no call has run since it was last looked at."""
+        while len(self.found) >= MOST:
+            oldest = next(iter(self.found))
+            other = self.found.pop(oldest)
+            if other.used:
+                other.used = False
+                self.found[oldest] = other
+        self.found[sizes] = made
+
+    def _reserve(self, nbytes: int) -> None:
+        """Have an arena of so many bytes: a larger one is no memory of the instances that there are."""
+        if nbytes > self._reserved:
+            self.found.clear()
+            self._reserved = max(nbytes, 2 * self._reserved)
+            self.memory, self.base = arena.allocate(self._reserved)
+
+    # -- being asked ---------------------------------------------------------------------------------------
+
+    def at(self, *sizes: int) -> AtSizes | None:
+        """A runner for calls of these sizes; None where a guard does not hold."""
+        made = self.found.get(sizes if len(sizes) > 1 else sizes[0]) or self.instantiate(*sizes)
+        if made is None:
+            return None
+        made.used = True
+        return AtSizes(self, made)
+
+    def run(self, *arguments: Any) -> int:
+        raise NotImplementedError  # an instance does
+
+    @property
+    def ended(self) -> int:
+        return self.ends.total
+
+    def move(self, place: Place, address: int) -> None:
+        """Give a fixed place a new address in every argument block."""
+        change = address - self.binding.fixed[place]
+        self.binding.fixed[place] = address
+        for k in self.fixed.get(place, ()):
+            for words in (self.constants, *(made.words for made in self.found.values())):
+                words[[k, *self.copies.get(k, ())]] += change
+            for made in self.found.values():
+                for column in made.moved.get(k, ()):
+                    column += change
+
+    def failure(self, status: int) -> Failure:
+        """What went wrong."""
+        row, code = Executor.decode(status)
+        assert self.failed is not None
+        return failure_of(self.code, self.failed.owners[row], code)
+
+
+class AtSizes:
+    """An instance as a runner."""
+
+    def __init__(self, instances: Instances, made: Instance) -> None:
+        self.instances, self.made = instances, made
+        self.alone, self.run = instances.alone, made.run
+
+    def failure(self, status: int) -> Failure:
+        """What went wrong."""
+        self.instances.failed = self.made
+        return self.instances.failure(status)
+
+
+def _columns(rows: Sequence[tuple], n: int, dtype: Any = np.intp) -> list[np.ndarray]:
+    return list(np.array(rows, dtype).reshape(-1, n).T.copy())

@@ -1,0 +1,119 @@
+"""The symbols of one recording, what is known of them, and what it has asked of them: see ``core/dim.py``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jtorch.core.errors import Restart, Source, user_source
+from jtorch.core.polynomial import Atom, Terms, added, is_constant, replaced
+
+LEAST = 2  # of a symbol: programs treat 0 and 1 in their own ways, so these are recorded as they are
+
+
+class Exact(Restart):
+    """Sizes must be numbers, for a reason in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGuard:
+    """Something that sizes must answer alike: ``text`` is Python. ``source`` is the line that asked, None
+    where the planner did. ``pins``: it is a number's value, not a comparison."""
+
+    text: str
+    source: Source | None
+    pins: bool = False
+
+
+class Environment:
+    """The symbols of one recording, what is known of them, and what was asked of them.
+
+    ``planning``: the recording is over and its plan is being made. ``closed``: that is made, too. Then a
+    question is an error: whoever asks has kept a symbol.
+    """
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self.symbols: list[str] = []
+        self.guards: dict[str, SizeGuard] = {}
+        self.functions: dict[str, Any] = {"max": max, "min": min, "inf": math.inf, "nan": math.nan}
+        self.planning = self.closed = False
+        self.version = 0  # moves on when something is solved
+        self._known: dict[str, int] = {}
+        self._closed_with: dict[str, SizeGuard] = {}
+        self._solved: dict[int, Terms] = {}  # atoms that guards say are equal to something else
+
+    @property
+    def tests(self) -> list[str]:
+        """The guards, as Python."""
+        return list(self.guards)
+
+    def atom(self, atom: Atom) -> int:
+        """The number of an atom, which has one by its text."""
+        if atom.text not in self._known:
+            self._known[atom.text] = len(self.atoms)
+            self.atoms.append(atom)
+        return self._known[atom.text]
+
+    def function(self, f: Callable) -> str:
+        """A name for ``f`` in texts."""
+        name = f"of_sizes{len(self.functions)}"
+        self.functions[name] = f
+        return name
+
+    def decide(self, test: str, answer: bool, pins: bool = False) -> bool:
+        """``answer``, which is that of this run, noted."""
+        if self.closed:
+            raise AssertionError(f"a size of a recording that is over was asked: {test}")
+        text = test if answer else f"not {test}"
+        if text not in self.guards:
+            self.guards[text] = SizeGuard(text, None if self.planning else user_source(), pins)
+        return answer
+
+    def exact(self, n: Any) -> int:
+        """The number that ``n`` is, noted."""
+        terms = n.terms
+        if is_constant(terms):
+            return terms.get((), 0)
+        number = n.value
+        self.decide(f"{n.text} == {number}", True, pins=True)
+        self.solve(added(terms, {(): 1}, -number))
+        return number
+
+    def solve(self, terms: Terms) -> None:
+        """A guard says that a polynomial is 0: an atom in it is written by the others. While a plan is made
+        expressions stay as they are, as dictionaries hold them."""
+        if self.planning:
+            return
+        for term, c in sorted(terms.items(), reverse=True):
+            alone = len(term) == 1 and c in (1, -1)
+            if alone and not any(term[0] in other for other in terms if other != term):
+                rest = {other: -d * c for other, d in terms.items() if other != term}
+                by = {term[0]: rest}
+                self._solved = {a: replaced(t, by) for a, t in self._solved.items()} | by
+                self.version += 1
+                return
+
+    def close(self) -> None:
+        """All is recorded and planned."""
+        self.closed, self._closed_with = True, dict(self.guards)
+
+    @contextmanager
+    def planning_for(self, space: Mapping[str, Any]) -> Iterator[None]:
+        """Plan a part once more, for the sizes that texts find in ``space``: they answer what is asked, which
+        is noted beside what had been asked when all was closed."""
+        self.guards = dict(self._closed_with)
+        self.atoms = [replace(atom, value=eval(atom.text, dict(space))) for atom in self.atoms]
+        self.version += 1
+        self.closed = False
+        try:
+            yield
+        finally:
+            self.closed = True
+
+    def current(self, terms: Terms) -> Terms:
+        """``terms`` without atoms that are solved."""
+        return replaced(terms, self._solved)
