@@ -122,7 +122,7 @@ class Optimizer(Hooked):
         option = op.CONTEXT.get().evaluator.option
         groups, state = option(self.__dict__, "param_groups"), option(self.__dict__, "state")
         count = sum([len(option(group, "params")) for group in groups])
-        if (len(state), count) != self._made:
+        if (len(state), count) != self._made or not all(state.values()):  # an entry may be there, and empty
             self._has_state = False
 
     def _tell_of_containers(self) -> None:

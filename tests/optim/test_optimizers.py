@@ -627,3 +627,19 @@ def test_nothing_is_divided_where_nothing_is_updated():
     optimizer.param_groups[0]["betas"] = (1.0, 0.9)
     optimizer.step()  # no gradient
     assert w.tolist() == [[1.0, -2.0]]
+
+
+@pytest.mark.parametrize("name", ["Adam", "RMSprop", "Adadelta", "Rprop", "NAdam", "Adagrad"])
+def test_a_state_that_is_emptied_begins_anew(torch, name):
+    def weights(module):
+        w = module.nn.Parameter(module.ones(2))
+        optimizer = getattr(module.optim, name)([w], 0.1)
+        for k in range(4):
+            w.grad = module.full((2,), k + 1.0)
+            optimizer.step()
+            if k == 1 and name != "Adagrad":  # which makes its state when it is made
+                optimizer.state.clear()
+                assert optimizer.state[w] == {}
+        return w.tolist()
+
+    assert weights(jtorch) == pytest.approx(weights(torch), rel=1e-5)
