@@ -292,6 +292,10 @@ class Evaluator:
         or of other threads."""
         return False
 
+    def takes_grad(self, leaf: Any) -> bool:
+        """Whether a gradient that arrives at ``leaf`` is for it: not if it was frozen after forward."""
+        return bool(leaf._requires_grad)
+
     def is_argument(self, tensor: Any) -> bool:
         """Whether ``tensor`` stands for an argument while a program is recorded: it is no plain memory where
         its sizes are symbols."""

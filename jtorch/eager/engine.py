@@ -256,7 +256,7 @@ class Run:
     def _finish_leaf(self, leaf: Tensor, g: Any) -> None:
         """All gradients of ``leaf`` are in: show the sum to its hooks and keep it; not if it was frozen after
         the forward pass."""
-        if g is None or not leaf._requires_grad:
+        if g is None or not self.context.evaluator.takes_grad(leaf):
             return
         if leaf._data.dtype.kind == "c":
             assert complex_is_expected(), "a complex leaf got a gradient by the rules of reals"

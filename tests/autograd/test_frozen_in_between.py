@@ -47,3 +47,17 @@ def test_of_a_compiled_network_that_is_frozen_outside(wrap):
         assert (layer.weight.grad is None) is frozen
         assert layer.bias.grad.tolist() == [1.0, 1.0]
         layer.weight.requires_grad_(True)
+
+
+def test_an_argument_inside_a_function(wrap):
+    @wrap
+    def f(w, v):
+        y = (w * 2 + v * 3).sum()
+        w.requires_grad_(False)
+        y.backward()
+        return y
+
+    for _ in range(3):
+        w, v = jtorch.ones(2, requires_grad=True), jtorch.ones(2, requires_grad=True)
+        f(w, v)
+        assert w.grad is None and not w.requires_grad and v.grad.tolist() == [3.0, 3.0]

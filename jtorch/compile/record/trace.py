@@ -49,6 +49,7 @@ from jtorch.compile.record.operands import broadcast, check_operands
 from jtorch.compile.record.put_off import PutOff
 from jtorch.compile.record.sym import Sym
 from jtorch.core import op as op_module
+from jtorch.core import watch
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager.evaluate import EAGER
@@ -356,6 +357,11 @@ class Tracer(Memory):
         """Record again where ``tensor``, reached by another way than the arguments, is one of them."""
         if id(tensor) in self.argument_tensors:
             raise ArgumentReached(self.argument_tensors[id(tensor)])
+
+    def takes_grad(self, leaf: Any) -> bool:
+        """What stands for an argument with a graph is a leaf here, and may be off that graph by now."""
+        detached = () if self.observer is None else self.observer.journal.owners(watch.DETACHED)
+        return bool(leaf._requires_grad) or any(leaf is tensor for tensor in detached)
 
     def get_grad(self, tensor: Any) -> Any:
         self.check_stranger(tensor)
