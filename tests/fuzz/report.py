@@ -34,7 +34,8 @@ def check(p: Program, pairs: tuple[str, ...] = ("compiled",), mode: str | None =
     with quiet():
         judge = Judge(p)
         if "compiled" in pairs:
-            other = run(p, compile=jtorch.compile(mode=mode))
+            options = {"dynamic": True} if mode == "dynamic" else {"mode": mode}
+            other = run(p, compile=jtorch.compile(**options))
             found.append(_failure(p, "compiled", judge.complaint(other), other, judge.plain))
         if "torch" in pairs and not any(name in p.script() for name in _STOCHASTIC):
             oracle = Judge(p, "torch")
