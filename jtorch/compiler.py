@@ -6,14 +6,14 @@ Source: https://docs.pytorch.org/docs/stable/torch.compiler_api.html
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.core import op
 
 __all__ = [
     "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "reset",
+    "list_backends", "mark_dynamic", "reset",
 ]  # fmt: skip
 
 
@@ -61,6 +61,29 @@ def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str |
     from jtorch.compile import compiler
 
     return compiler.disabled(fn, reason)
+
+
+def mark_dynamic(
+    t: Any, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """Say that size ``index`` of ``t`` (or several) will be another one at other calls: a function that is
+    recorded with ``t`` takes it for a symbol, and has one plan for all of its sizes from ``min`` to ``max``.
+
+    Later arguments need no mark. A function that is compiled with ``dynamic=False`` does not care. Raises
+    IndexError for an axis that ``t`` lacks, ValueError where its size is not between ``min`` and ``max``.
+
+    >>> import jtorch
+    >>> double = jtorch.compile(lambda x: x * 2)
+    >>> x = jtorch.ones(5, 3)
+    >>> jtorch.compiler.mark_dynamic(x, 0, max=1000)
+    >>> double(x).shape, double(jtorch.ones(7, 3)).shape, len(double.retraces)
+    (torch.Size([5, 3]), torch.Size([7, 3]), 0)
+
+    Source: torch._dynamo.mark_dynamic of PyTorch 2.13
+    """
+    from jtorch.compile import compiler
+
+    compiler.mark_dynamic(t, index, min, max)
 
 
 def reset() -> None:

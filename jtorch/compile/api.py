@@ -35,7 +35,7 @@ from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.opened import varying
-from jtorch.compile.record.sizing import Sizing, sizing_of
+from jtorch.compile.record.sizing import Sizing, are_marked, sizing_of
 from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
@@ -321,9 +321,10 @@ class CompiledFunction(Asks):
 
     def _sizing(self, leaves: list[Any]) -> Callable[[], Sizing | None] | None:
         """What says which sizes of these arguments are symbols; None where all are numbers."""
-        if not self.options.dynamic:
+        every = self.options.dynamic
+        if every is False or not (every or are_marked(leaves)):
             return None
-        return lambda: sizing_of(leaves, lambda k, axis: True)
+        return lambda: sizing_of(leaves, bool(every))
 
     def _plan_of(
         self, made: Capture, leaves: list[Any], plans: list[CompiledPlan], context: Context,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.compile.record.callees import record
+from jtorch.compile.record.sizing import mark
 from jtorch.compiler import is_compiling
+from jtorch.core.environment import LEAST
 from jtorch.core.op import CONTEXT
 from jtorch.nn.module import Module
+from jtorch.ops.axes import one
 
 
 def disabled(function: Callable, reason: str | None) -> Callable:
@@ -28,6 +31,17 @@ def disabled(function: Callable, reason: str | None) -> Callable:
 
     run_eagerly._jtorch_disabled = True  # type: ignore[attr-defined]
     return run_eagerly
+
+
+def mark_dynamic(t: Any, index: int | Sequence[int], low: int | None, high: int | None) -> None:
+    """Have sizes of ``t`` be symbols, from ``low`` to ``high``."""
+    for axis in index if isinstance(index, (tuple, list)) else (index,):
+        place = one(axis, t.ndim)
+        n, least = t.shape[place], LEAST if low is None else max(low, LEAST)
+        if n < least or (high is not None and n > high):
+            given = f"{LEAST if low is None else low} to {'any' if high is None else high}"
+            raise ValueError(f"size {place} is {n}, which is not from {given}")
+        mark(t, place, (least, high))
 
 
 def reset() -> None:

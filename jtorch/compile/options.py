@@ -20,8 +20,9 @@ class Options:
     """How one function is compiled.
 
     ``verify_every`` is 0 for never, -1 for the first replay of each plan, else every so many calls.
-    ``dynamic``: sizes of arguments are symbols, so that one plan serves all of them. ``budget`` has, by dtype
-    name, the relative error that verification allows where its default does not suit.
+    ``dynamic``: all sizes of arguments are symbols, so that one plan serves all of them; None: those that are
+    marked; False: none. ``budget`` has, by dtype name, the relative error that verification allows where its
+    default does not suit.
     """
 
     disabled: bool = False
@@ -29,7 +30,7 @@ class Options:
     verify_every: int = 0
     on_retrace: str | None = None
     max_branches: int = 16
-    dynamic: bool = False
+    dynamic: bool | None = None
     budget: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -64,7 +65,7 @@ def parse(
         verify_every=_period(verify),
         on_retrace=on_retrace,
         max_branches=max_branches,
-        dynamic=bool(dynamic),
+        dynamic=dynamic,
         budget=dict(given.get("budget", {})),
     )
 

@@ -78,6 +78,7 @@ def _terms_of(number: Any) -> Terms | None:
 def symbol(env: Environment, name: str, number: int, low: int = LEAST, high: Bound = None) -> Dim:
     """A new symbol, which is ``number`` in this run, and from ``low`` to ``high`` in all."""
     env.symbols.append(name)
+    env.limits.append(f"{low} <= {name}" if high is None else f"{low} <= {name} <= {high}")
     return Dim(env, {(env.atom(Atom(name, number, low, high)),): 1})
 
 

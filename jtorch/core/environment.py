@@ -38,6 +38,7 @@ class Environment:
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
         self.symbols: list[str] = []
+        self.limits: list[str] = []  # of each symbol, as Python
         self.guards: dict[str, SizeGuard] = {}
         self.functions: dict[str, Any] = {"max": max, "min": min, "inf": math.inf, "nan": math.nan}
         self.planning = self.closed = False

@@ -1,8 +1,9 @@
 """``python -m tests.fuzz --seeds 0:5000``: random training programs, eager mode against compiled.
 
 ``--torch`` compares eager mode with PyTorch, too; ``--only torch`` does nothing else. ``--mode interpret``
-and ``unjitted`` run recordings without kernels, ``dynamic`` with sizes as symbols. ``--show 17`` prints a program. A worker runs the programs in
-a process of its own, started again where memory grows; the program that kills it counts as a failure.
+and ``unjitted`` run recordings without kernels, ``dynamic`` with sizes as symbols. ``--show 17`` prints a
+program. A worker runs the programs in a process of its own, started again where memory grows; the program
+that kills it counts as a failure.
 """
 
 from __future__ import annotations

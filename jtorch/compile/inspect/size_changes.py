@@ -42,9 +42,10 @@ def size_change(plan: Any, leaves: Sequence[Any], labels: Sequence[str]) -> Size
                 what = f"{labels[k]}.shape[{axis}] is {shape[axis]}, and no more {text}"
                 return SizeChange(what, _SMALL)
     space = sizing.space(leaves)
-    for name in sizing.env.symbols:
-        if space[name] < LEAST:
-            return SizeChange(f"{names[name]} is {space[name]}", _SMALL)
+    for name, limits in zip(sizing.env.symbols, sizing.env.limits, strict=True):
+        if not eval(limits, {name: space[name]}):
+            advice = _SMALL if space[name] < LEAST else "other sizes than were marked have plans of their own"
+            return SizeChange(f"{names[name]} is {space[name]}", advice)
     for k, shape in shapes:
         for axis, text in enumerate(sizing.texts[k]):
             if not text.isdecimal() and shape[axis] != space[text]:

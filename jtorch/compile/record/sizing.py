@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,26 +38,59 @@ class Sizing:
         return self.texts, self.asked
 
 
-def sizing_of(leaves: Sequence[Any], moves: Callable[[int, int], bool]) -> Sizing | None:
-    """A symbol for each size of which ``moves(place of the argument, axis)``; equal ones share it, 0 and 1
-    have none. None where that gives no symbol.
+def sizing_of(leaves: Sequence[Any], every: bool) -> Sizing | None:
+    """A symbol for each size, or for those alone that are marked; equal ones share it, 0 and 1 have none.
+    None where that gives no symbol.
 
     Tensors that do not lie row by row keep their sizes.
     """
     found = Sizing()
     symbols: dict[int, Dim] = {}
-    for k, leaf in enumerate(leaves):
-        if not isinstance(leaf, Tensor) or isinstance(leaf, Lent):
-            continue
+    sized = [
+        (k, leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and type(leaf) is not Lent
+    ]
+    marks = {k: _marks_of(leaf) for k, leaf in sized}
+    for k, leaf in sized:
         array = leaf._data
-        moving = [n >= LEAST and moves(k, axis) for axis, n in enumerate(array.shape)]
+        moving = [n >= LEAST and (every or axis in marks[k]) for axis, n in enumerate(array.shape)]
         if not any(moving) or not array.flags.c_contiguous:
             continue
         for n in (n for n, is_moving in zip(array.shape, moving, strict=True) if is_moving):
             if n not in symbols:
-                symbols[n] = symbol(found.env, f"S{len(symbols)}", n)
+                symbols[n] = symbol(found.env, f"S{len(symbols)}", n, *_bounds_of(n, sized, marks))
         shape = zip(array.shape, moving, strict=True)
         sizes = [symbols[n] if is_moving else n for n, is_moving in shape]
         found.shapes[k] = shape_of(sizes)
         found.texts[k] = tuple(n.text if is_symbolic(n) else str(n) for n in sizes)
     return found if found.shapes else None
+
+
+# -- sizes that users say will move
+
+Limits = tuple[int, int | None]  # the least size, and the largest; None for any
+_marked: dict[int, tuple[weakref.ref[Tensor], dict[int, Limits]]] = {}  # by the id of a tensor
+
+
+def mark(tensor: Tensor, axis: int, limits: Limits) -> None:
+    """Have size ``axis`` be a symbol where a function that is recorded gets ``tensor``."""
+    key = id(tensor)
+    known = _marks_of(tensor)
+    gone = weakref.ref(tensor, lambda _: _marked.pop(key, None))
+    _marked[key] = gone, known | {axis: limits}
+
+
+def are_marked(leaves: Sequence[Any]) -> bool:
+    """Whether a size of one of them is."""
+    return bool(_marked) and any(_marks_of(leaf) for leaf in leaves)
+
+
+def _marks_of(leaf: Any) -> dict[int, Limits]:
+    reference, marks = _marked.get(id(leaf), (None, {}))
+    return marks if reference is not None and reference() is leaf else {}
+
+
+def _bounds_of(n: int, sized: Sequence[tuple[int, Tensor]], marks: dict[int, dict[int, Limits]]) -> Limits:
+    """What all marks of sizes that are ``n`` now allow."""
+    limits = [given for k, leaf in sized for axis, given in marks[k].items() if leaf._data.shape[axis] == n]
+    highs = [high for _, high in limits if high is not None]
+    return max([LEAST, *(low for low, _ in limits)]), min(highs, default=None)

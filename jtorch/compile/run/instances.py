@@ -74,7 +74,7 @@ class Instances(Runner):
         self.code, self.plan, self.binding, self.names = code, code.plan, binding, env.symbols
         self.template = Template(code, binding)
         self.compiled = self._build_kernels()
-        self.functions = self.template.functions(self.names, env.tests, env.functions)
+        self.functions = self.template.functions(self.names, [*env.limits, *env.tests], env.functions)
         self.is_atomic = layout_is_known()
         self._collect()
         self.found: dict[Any, Instance] = {}

@@ -24,7 +24,7 @@ from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run.replay import word_of
 from jtorch.compile.target import Binding
 from jtorch.core.dim import Dim, DimFloat
-from jtorch.core.environment import LEAST, Exact
+from jtorch.core.environment import Exact
 from jtorch.core.products import blas_matrices
 from jtorch.native.contraction import is_usual, usual_kernel, usual_words
 
@@ -192,7 +192,7 @@ class Template:
         lines = [
             f"def numbers({given}): return [{ints}{', ' if ints else ''}0], [{floats}]",
             f"def parts({given}): return [{', '.join(b.parts for b in products)}]",
-            f"def holds({given}): return {' and '.join([*(f'{n} >= {LEAST}' for n in names), *guards])}",
+            f"def holds({given}): return {' and '.join(guards)}",
             f"def are_usual({given}): return {' and '.join(b.usual for b in products) or 'True'}",
         ]
         space = space | {"is_usual": is_usual}

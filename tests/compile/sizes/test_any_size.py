@@ -219,3 +219,56 @@ def test_verified_at_any_size(verify):
 
     for n in (5, 7, 9, 5, 6):
         step(jtorch.randn(n, 4))
+
+
+# -- sizes that are marked
+
+
+def test_a_marked_size_is_a_symbol_and_others_are_numbers():
+    f = jtorch.compile(lambda x: x.sum(0) * x.shape[1])
+    x = jtorch.ones(5, 3)
+    jtorch.compiler.mark_dynamic(x, 0)
+    f(x)
+    (plan,) = recordings(f)
+    assert plan.capture.sizing.texts == {0: ("S0", "3")}
+    for n in (7, 9, 4, 100):
+        assert f(jtorch.ones(n, 3)).tolist() == [3.0 * n] * 3
+    assert len(f.retraces) == 0
+    assert f(jtorch.ones(7, 4)).tolist() == [28.0] * 4
+    assert len(recordings(f)) == 2
+
+
+def test_what_lies_beyond_the_marks_has_plans_of_its_own():
+    f = jtorch.compile(lambda x: x.sum(0) * (2 if x.shape[0] < 200 else 3))
+    x = jtorch.ones(5, 3)
+    jtorch.compiler.mark_dynamic(x, -2, min=4, max=100)
+    for n in (5, 4, 100):
+        assert f(jtorch.ones(n, 3) if n != 5 else x).tolist() == [2.0 * n] * 3
+    assert len(f.retraces) == 0 and not recordings(f)[0].capture.sizing.env.guards  # the marks answer
+    for n in (3, 101, 1):
+        assert f(jtorch.ones(n, 3)).tolist() == [2.0 * n] * 3
+    assert "x.shape[0] is 3" in str(f.retraces[0])
+
+
+def test_marks_are_checked_and_can_be_ignored():
+    x = jtorch.ones(5, 3)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        jtorch.compiler.mark_dynamic(x, 2)
+    with pytest.raises(ValueError, match="size 0 is 5, which is not from 6 to any"):
+        jtorch.compiler.mark_dynamic(x, 0, min=6)
+    with pytest.raises(ValueError, match="size 1 is 3, which is not from 2 to 2"):
+        jtorch.compiler.mark_dynamic(x, [1], max=2)
+    jtorch.compiler.mark_dynamic(x, (0, 1))
+    f = jtorch.compile(lambda x: x * 2, dynamic=False)
+    f(x)
+    assert recordings(f)[0].capture.sizing is None
+
+
+def test_a_mark_is_of_one_tensor():
+    x = jtorch.ones(5, 3)
+    jtorch.compiler.mark_dynamic(x, 0)
+    del x
+    f = jtorch.compile(lambda x: x * 2)
+    for _ in range(20):  # one of them may lie where x lay
+        f(jtorch.ones(5, 3))
+    assert recordings(f)[0].capture.sizing is None
