@@ -117,11 +117,12 @@ for _extreme in (max_all, min_all):
 
     @_extreme.vjp
     def _(xp, g, x, out, axis, keepdims):
-        # as above, but NaN is a tie with NaN: only there is an element NaN that is not the result
+        # as above, but NaN is a tie with NaN: only there is an element NaN that is not the result; and a
+        # gradient that is NaN is none of the other elements
         tie = xp.cast(xp.eq(x, restore(xp, out, x.shape, axis, keepdims)), dtype=g.dtype)
         tie = xp.where(xp.ne(x, x), 1.0, tie)
         count = xp.sum(tie, axis=axis, keepdims=keepdims)
-        return tie * restore(xp, g / count, x.shape, axis, keepdims)
+        return xp.where(xp.ne(tie, 0.0), restore(xp, g / count, x.shape, axis, keepdims), 0.0)
 
 
 def _extreme_along(xp, x, extreme, arg, axis, keepdims):
@@ -313,7 +314,8 @@ def picked(xp, x, mask):
 @picked.vjp
 def _(xp, g, mask):
     share = xp.cast(mask, dtype=getattr(g.dtype, "numpy", g.dtype))
-    return share * (g / xp.sum(share, axis=tuple(range(share.ndim)), keepdims=False)), None
+    each = g / xp.sum(share, axis=tuple(range(share.ndim)), keepdims=False)
+    return xp.where(mask, xp.expand(each, shape=share.shape), 0.0), None
 
 
 @composite(dtype="float", public=None, grad_name="LogsumexpBackward0")
