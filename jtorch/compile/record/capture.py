@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
 from jtorch.compile.observe import probe
 from jtorch.compile.observe.effects import Place
-from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, quietly
@@ -32,20 +30,27 @@ from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, way_back
-from jtorch.compile.record.inputs import LARGEST, Input, ScalarInput, captured, of
+from jtorch.compile.record.final_checks import (
+    check_arguments,
+    check_arrays,
+    check_generators,
+    check_graphs,
+    check_mode,
+    check_scalars,
+    explain,
+)
+from jtorch.compile.record.inputs import LARGEST, Input, ScalarInput, captured
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.once import run_once
 from jtorch.compile.record.opened import Opened, StandIns, open_all, with_opened
 from jtorch.compile.record.results import (
     grads_of_made,
-    is_read,
     outside_of_gradients,
     results_of,
     with_plain_keys,
 )
 from jtorch.compile.record.returned import Container, Result, Same
 from jtorch.compile.record.sizing import Sizing
-from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
@@ -57,8 +62,6 @@ from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.begun import noting
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
-from jtorch.eager.saved_hooks import leave_all
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.nn.module import Module
@@ -248,7 +251,7 @@ def _capture(
                 observer.noted.check(name)
             else:
                 returned = _held_by(observer, error)
-            _check_mode(context, name)
+            check_mode(context, name)
             made = _recorded(tracer, observer, returned, given)
             stand_ins.check(observer, containers, bool(made.changes or tracer.callees))
     if observer.refilled and observer.may_refill:
@@ -262,16 +265,16 @@ def _capture(
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     made.sizing, made.why_exact = _used(sizing, made.traced), known.why_exact
-    _check_generators(tracer)
+    check_generators(tracer)
     for problem in changed:
         raise CompileError(problem)
-    _check_arguments(made.effects, made.traced, leaves, name)
+    check_arguments(made.effects, made.traced, leaves, name)
     made.plain = [r for r in observer.reads.values() if not _is_followed(tracer, r)]
     made.plain += tracer.options
     made.plain += untold(observer)
     check_reads(made.plain, name)
     callees.finish(tracer, made.plain)
-    _check_scalars(tracer, name)
+    check_scalars(tracer, name)
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
         for k, t in made.traced.items()
@@ -343,7 +346,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
         atoms += [check for check, by in zip(unread, reached, strict=True) if not by]
         graph, effects = quietly(close)(tracer, atoms)
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
-    _check_arrays(observer, tracer.name, [e.array for e in effects.writes])
+    check_arrays(observer, tracer.name, [e.array for e in effects.writes])
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants
     made.sets_grads, made.changes = bool(grads), changes
     if found is not None:
@@ -368,7 +371,7 @@ def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
     problems: list[str] = []
     with ExitStack() as last:  # the first comes last
         last.callback(_fill_caches, tracer, observer)
-        last.callback(_check_graphs, tracer, observer, problems)
+        last.callback(check_graphs, tracer, observer, problems)
         last.callback(_undo_versions, tracer)
         last.callback(observer.effects.undo)
         last.push(functools.partial(_undo_noted, observer))  # which was noted with these effects in it
@@ -497,7 +500,7 @@ def _called(
         raise
     except Exception as error:
         check_error(observer, error)
-        _explain(error, leaves, observer.name)
+        explain(error, leaves, observer.name)
         fault = fault_in(error, observer.name)
         if fault is not None:
             raise fault from fault.origin
@@ -518,103 +521,7 @@ def _held_by(observer: Observer, error: Exception) -> Any:
     return held if observer.holds_traced(held) else None
 
 
-def _explain(error: Exception, leaves: list[Any], name: str) -> None:
-    """Raise a CompileError for what is an error of the recording alone."""
-    if isinstance(error, RuntimeError):
-        if str(error) in (LEAF, VIEW_OF_LEAF) and any(isinstance(a, Tensor) and a._node for a in leaves):
-            raise CompileError(
-                f"{error} In a compiled function an argument that was computed outside counts as a leaf, "
-                "too: change its clone() and return that, or change it outside."
-            ) from error
-        if str(error) == UNKNOWN_VIEW and any(isinstance(a, Tensor) and a._base is not None for a in leaves):
-            raise CompileError(
-                f"'{name}' writes a value that requires grad into an argument that is a view, whose graph "
-                "would end with the recording. Write its .detach(), or into a clone() that it returns."
-            ) from error
-
-
-def _check_mode(context: Context, name: str) -> None:
-    now = op_module.CONTEXT.get()
-    if (now.grad, now.inference) != (context.grad, context.inference):
-        raise CompileError(
-            f"'{name}' leaves gradients switched {'on' if now.grad else 'off'} for what follows it, which a "
-            "recording would not: use set_grad_enabled() as a context manager, or call it outside."
-        )
-    if leave_all():
-        raise CompileError(
-            f"'{name}' enters saved_tensors_hooks, or their opposite, and does not leave it, which a "
-            "recording would not: use it as a context manager, or enter it outside."
-        )
-
-
-def _check_generators(tracer: Tracer) -> None:
-    """A generator that nobody outside holds was made by the function, anew at each eager call: what it draws
-    must not depend on where it was found."""
-    seeded = tracer.generators.seeded
-    for entry in tracer.generators.entries.values():
-        # held by the input, its two counters, the effects, and the argument of getrefcount
-        inside = 5 + (id(entry.generator) in seeded)
-        if entry.drew and sys.getrefcount(entry.generator) <= inside:
-            raise CompileError(
-                f"'{tracer.name}' makes a random generator, which a recording would not do again: make it "
-                "outside, pass it in, or give it a seed."
-            )
-
-
-def _check_arrays(observer: Observer, name: str, written: list[np.ndarray]) -> None:
-    """Raise where elements of a NumPy array were read that are those of a tensor the function writes."""
-    for read in observer.reads.values():
-        if isinstance(read, ArrayRead) and any(np.may_share_memory(read.container, w) for w in written):
-            raise CompileError(
-                f"{read.source}: '{name}' reads elements of a NumPy array that shares memory with a tensor "
-                "which it changes in place, and a recording does not see when. Read the tensor."
-            )
-
-
 def _undo_versions(tracer: Tracer) -> None:
     for cell, version in tracer.versions.values():
         tracer.advances[id(cell)] = int(cell[0]) - version
         cell[0] += version - int(cell[0])  # nothing was written; a plan may stand in the cell
-
-
-def _check_graphs(tracer: Tracer, observer: Observer, problems: list[str]) -> None:
-    """Note that the function moves tensors from outside on the tape; the journal puts them back."""
-    if observer.journal.owners(watch.WRITTEN):
-        problems.append(
-            f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
-            "graph would end with the recording. Write its .detach(), or return it."
-        )
-    given = observer.journal.owners(watch.GIVEN)
-    if given and any(id(t) in tracer.places or is_read(observer, t) for t in given):
-        problems.append(
-            f"forward of a custom Function in '{tracer.name}' returns a tensor from outside that is not "
-            "among its inputs, whose graph would end with the recording. Return its .clone()."
-        )
-
-
-def _check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[Any], name: str) -> None:
-    """What the function did to its tensor arguments, other than to their elements, must be known here."""
-    for tensor, _ in effects.grads:
-        if any(t is tensor and leaves[k]._node is not None for k, t in traced.items()):
-            raise CompileError(
-                f"backward() inside '{name}' reaches an argument that was computed outside, whose "
-                "graph is not part of the function. Call backward() outside, or pass the tensor detached."
-            )
-    for k, twin in traced.items():
-        leaf = leaves[k]
-        source = twin._data.storage.source if isinstance(twin._data, Sym) else None
-        same = twin._data.__class__ is np.ndarray or (source is not None and twin._data is source.sym)
-        if leaf._node is None and (twin._hooks is not leaf._hooks or not same):
-            raise CompileError(
-                f"'{name}' changes the data or the hooks of argument {k}, which a recording would not. Do it "
-                "before the call, or work on x.detach()."
-            )
-
-
-def _check_scalars(tracer: Tracer, name: str) -> None:
-    for entry in of(ScalarInput, tracer.inputs):
-        if entry.changed():
-            raise CompileError(
-                f"'{name}' changes {'.'.join(map(str, entry.path))!r} of an optimizer that it steps, which a "
-                "recording would not. Set it where the function sees it (`group['lr'] = rate`), or outside."
-            )

@@ -20,14 +20,14 @@ from jtorch.compile.plan.plan import Place, Task
 from jtorch.compile.plan.scratch import ALIGNMENT
 from jtorch.compile.run import arena
 from jtorch.compile.run.assembly import Assembly, joined
-from jtorch.compile.run.replay import failure_of
+from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
 from jtorch.compile.run.template import LoopBlock, Template
 from jtorch.compile.target import Binding
 from jtorch.core.environment import Environment
 from jtorch.core.failure import Failure
 from jtorch.core.pieces import LEAST_TIME
-from jtorch.native import cache, workers
+from jtorch.native import workers
 from jtorch.native.executor import ROW_WORDS, Executor, Patch, Row, layout_is_known
 
 MOST = 64
@@ -73,7 +73,7 @@ class Instances(Runner):
         super().__init__()
         self.code, self.plan, self.binding, self.names = code, code.plan, binding, env.symbols
         self.template = Template(code, binding)
-        self.compiled = self._build_kernels()
+        self.addresses, self.compiled = kernel_addresses(code)
         self.functions = self.template.functions(self.names, [*env.limits, *env.tests], env.functions)
         self.is_atomic = layout_is_known()
         self._collect()
@@ -82,13 +82,6 @@ class Instances(Runner):
         self.failed: Instance | None = None  # that of the latest call that failed
         self._reserved = 0
         self._reserve(ALIGNMENT)
-
-    def _build_kernels(self) -> int:
-        before = cache.counters.compiled
-        kernels = self.code.texts()
-        built = cache.get_or_build_many([(k.source, k.entry) for k in kernels.values()])
-        self.addresses = {source: b.address for source, b in zip(kernels, built, strict=True)}
-        return cache.counters.compiled - before
 
     def _collect(self) -> None:
         """The template's columns as arrays, to be worked out all at once."""

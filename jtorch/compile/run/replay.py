@@ -83,7 +83,7 @@ class Replay(Runner):
         self.numbers = [Patch(argument=k, destination=a, offset=0) for k, a in self.words.items()]
         self.addresses = Addresses(self.plan, binding)
         self.n_arguments, self.release_gil = binding.n_arguments, binding.release_gil
-        self.compiled = self._build_kernels()
+        self.kernel_address, self.compiled = kernel_addresses(code)
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
         self.fit = Fit(code)
         self.is_cut = self.fit.is_cut
@@ -93,14 +93,6 @@ class Replay(Runner):
         self.run: Callable[..., int] = self._entry()
 
     # -- building ------------------------------------------------------------------------------------------
-
-    def _build_kernels(self) -> int:
-        before = cache.counters.compiled
-        kernels = self.code.texts()
-        built = cache.get_or_build_many([(k.source, k.entry) for k in kernels.values()])
-        found = zip(kernels, built, strict=True)
-        self.kernel_address = {source: b.address for source, b in found}
-        return cache.counters.compiled - before
 
     def _make_segments(self) -> None:
         pending: list[Task] = []
@@ -290,6 +282,15 @@ class Replay(Runner):
         """What went wrong."""
         row, code = Executor.decode(status)
         return failure_of(self.code, self.failed.owners[row], code)
+
+
+def kernel_addresses(code: Code) -> tuple[dict[str, int], int]:
+    """Where the kernel of each text lies, and how many of them had to be compiled."""
+    before = cache.counters.compiled
+    kernels = code.texts()
+    built = cache.get_or_build_many([(k.source, k.entry) for k in kernels.values()])
+    found = {source: b.address for source, b in zip(kernels, built, strict=True)}
+    return found, cache.counters.compiled - before
 
 
 def failure_of(code: Code, task: Task, status: int) -> Failure:
