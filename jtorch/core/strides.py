@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
+
 Numbers = tuple[int, ...]
 
 
@@ -28,6 +30,23 @@ def expanded_strides(sizes: Numbers, strides: Numbers, shape: Numbers) -> Number
     for k in reversed(range(new)):
         found[k] = shape[k + 1] * found[k + 1] if shape[k] == 1 else 0
     return tuple(found)
+
+
+def takes_sums(gradient: np.ndarray) -> bool:
+    """Whether backward adds in the memory of ``gradient``, an array: not where its elements lie at one place
+    or must not be written; then the sum has memory of its own."""
+    return bool(gradient.flags.writeable) and not has_spread_axis(gradient.shape, gradient.strides)
+
+
+def has_spread_axis(shape: Numbers, strides: Numbers) -> bool:
+    """Whether all elements along one of the axes are one, as ``expand`` has it."""
+    return 0 in strides and any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True))
+
+
+def can_be_written(array: np.ndarray) -> bool:
+    """Whether its memory may be, and no two elements lie at one place."""
+    flags = array.flags
+    return bool(flags.writeable) and (flags.c_contiguous or not is_crowded(array.shape, array.strides))
 
 
 def is_crowded(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

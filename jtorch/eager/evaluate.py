@@ -9,6 +9,7 @@ import numpy as np
 
 from jtorch.core.lazy_grad import LazyGrad
 from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
+from jtorch.core.strides import takes_sums
 from jtorch.eager import large
 from jtorch.ops import xp
 
@@ -62,8 +63,7 @@ class Eager(Evaluator):
     def add_to_grad(self, before: Any, g: np.ndarray) -> Any:
         """``before`` + ``g`` in the memory of ``before``, as PyTorch adds: whoever kept it sees the sum."""
         data = before._data
-        spread = 0 in data.strides and data.size > 1  # an expanded tensor has elements that share memory
-        if spread or not data.flags.writeable or g.dtype is not data.dtype:
+        if g.dtype is not data.dtype or not takes_sums(data):
             return None
         np.add(data, g, data)
         before._cell[0] += 1

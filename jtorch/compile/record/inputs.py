@@ -151,6 +151,7 @@ class GradInput(Input):
         self.var = var
         self.tensor = tensor
         self.present = present
+        self.takes_sums = True  # whether its memory does: see core.strides
         self.advances = 1  # how far the function moves its version, where it changes it
         self.argument = argument  # whose grad it is: the place of an argument, None for a captured tensor
         self.sym: Any = None

@@ -202,14 +202,13 @@ class Memory(Evaluator):
                 f"{user_source()}: a tensor that '{storage.lent}' gave, which is disabled for compiling, is "
                 "changed in place, and nobody can tell who holds it still: change its .clone()."
             )
+        if storage.grad is not None:
+            self._refuse_crowded(storage.grad.now())
         if storage.source is not None:
             self.only_now("changes a tensor in place")
             if storage.source.overlaps:
                 self._refuse_overlap(storage.source, storage.source.overlaps)
-            if not storage.source.array.flags.writeable:
-                raise ValueError("assignment destination is read-only")
-            if is_crowded(storage.source.array.shape, storage.source.array.strides):
-                raise CompileError(CROWDED.format(source=user_source(), name=self.name))
+            self._refuse_crowded(storage.source.array)
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
             self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
@@ -222,6 +221,12 @@ class Memory(Evaluator):
         storage.version += 1
         if storage.picked is not None:
             storage.picked.write(self.fresh(storage.current))
+
+    def _refuse_crowded(self, array: np.ndarray) -> None:
+        if not array.flags.writeable:
+            raise ValueError("assignment destination is read-only")
+        if is_crowded(array.shape, array.strides):
+            raise CompileError(CROWDED.format(source=user_source(), name=self.name))
 
     def _written_through(self, base: Atom, chain: tuple, value: Atom) -> Atom:
         """``base`` with ``value`` written through the views of ``chain``."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Type
 from jtorch.compile.observe.scalar import ARITHMETIC, Scalar, operand_of
-from jtorch.compile.record.inputs import ArrayInput
+from jtorch.compile.record.inputs import ArrayInput, GradInput
 from jtorch.compile.record.items import item_of
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
@@ -23,12 +23,13 @@ from jtorch.eager.tensor import Tensor
 class Storage:
     """Memory while tracing: the variable that holds its content now."""
 
-    __slots__ = ("current", "lent", "picked", "source", "version")
+    __slots__ = ("current", "grad", "lent", "picked", "source", "version")
 
     def __init__(self, current: Atom, source: ArrayInput | None = None) -> None:
         self.current = current
         self.version = 0
         self.source = source  # the outside array this memory is, if any
+        self.grad: GradInput | None = None  # the gradient from outside that this memory is, if any
         self.lent = ""  # the disabled callee that gave it, and may hold it still
         self.picked: Any = None  # of which tensor it is a view in eager mode: see ``picks``
 

@@ -52,6 +52,7 @@ from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
+from jtorch.core.strides import has_spread_axis, takes_sums
 from jtorch.eager.evaluate import EAGER
 
 _UNSQUEEZE, _PERMUTE = BY_NAME["unsqueeze"], BY_NAME["permute"]
@@ -382,7 +383,9 @@ class Tracer(Memory):
         self.inputs.append(entry)
         if grad is None:
             return None
+        entry.takes_sums = takes_sums(grad._data)
         entry.sym = self.fresh(entry.var)
+        entry.sym.storage.grad = entry
         return wrap(entry.sym)
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
@@ -396,9 +399,18 @@ class Tracer(Memory):
         data = before._data
         if data.dtype is not g.dtype or tuple(data.shape) != tuple(g.shape):
             return None
-        self.write(before, self.lift(data) + g)
+        sym = self.lift(data)
+        if not self._takes_sums(sym):
+            return None
+        self.write(before, sym + g)
         before._cell[0] += 1
         return before
+
+    def _takes_sums(self, grad: Sym) -> bool:
+        at_entry = grad.storage.grad
+        if at_entry is not None and grad is at_entry.sym:
+            return at_entry.takes_sums
+        return not has_spread_axis(grad.shape, grad.element_strides)
 
     def exchange(self, collective: Any, values: Sequence[Any]) -> Any:
         return exchange.record(self, collective, values)

@@ -63,6 +63,7 @@ from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, FailedCheck, OtherBranch, Source
 from jtorch.core.failure import FailureKind
 from jtorch.core.op import Context
+from jtorch.core.strides import can_be_written, takes_sums
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.saved_hooks import IN_FORCE
@@ -445,6 +446,12 @@ class _Caller(Visitor[str]):
         self.miss_unless(
             About.GRADIENT, f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}", state=True
         )
+        if entry.written:
+            self.names["can_be_written"] = can_be_written
+            self.miss_unless(About.GRADIENT, f"can_be_written({grad}._data)", state=True)
+        elif not entry.takes_sums:
+            self.names["takes_sums"] = takes_sums
+            self.miss_unless(About.GRADIENT, f"not takes_sums({grad}._data)", state=True)
         return value
 
     def _gradients_apart(self) -> None:
