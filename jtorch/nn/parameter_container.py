@@ -16,7 +16,7 @@ from jtorch.nn.parameter import Parameter
 
 def _as_parameter(value: Any) -> Any:
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        return Parameter(value, requires_grad=value.requires_grad)
+        return Parameter(value)
     return value
 
 

@@ -76,7 +76,7 @@ def test_module_dict():
 
 def test_parameter_list():
     items = nn.ParameterList([nn.Parameter(jtorch.ones(2)), jtorch.zeros(3)])
-    assert [p.requires_grad for p in items.parameters()] == [True, False]
+    assert [p.requires_grad for p in items.parameters()] == [True, True]
     items.append(nn.Parameter(jtorch.ones(1)))
     assert list(items.state_dict()) == ["0", "1", "2"]
     assert items[-1].shape == (1,)
@@ -92,3 +92,14 @@ def test_a_module_that_appears_twice_counts_once(torch):
     assert [n for n, _ in ours.named_parameters()] == [n for n, _ in theirs.named_parameters()]
     assert list(ours.state_dict()) == list(theirs.state_dict())
     assert len(list(ours.modules())) == len(list(theirs.modules())) == 3
+
+
+def test_tensors_in_parameter_containers_are_trained():
+    """As PyTorch: whatever a tensor was, the parameter that is made of it requires grad."""
+    items = nn.ParameterList([jtorch.ones(2)])
+    items.append(jtorch.ones(2))
+    items[0] = jtorch.ones(3)
+    named = nn.ParameterDict({"a": jtorch.ones(2)})
+    named["b"] = jtorch.ones(2)
+    named.update({"c": jtorch.ones(2)})
+    assert [p.requires_grad for p in (*items, *named.values())] == [True] * 5

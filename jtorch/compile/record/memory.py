@@ -223,10 +223,10 @@ class Memory(Evaluator):
             storage.picked.write(self.fresh(storage.current))
 
     def _refuse_crowded(self, array: np.ndarray) -> None:
-        if not array.flags.writeable:
-            raise ValueError("assignment destination is read-only")
         if is_crowded(array.shape, array.strides):
             raise CompileError(CROWDED.format(source=user_source(), name=self.name))
+        if not array.flags.writeable:
+            raise ValueError("assignment destination is read-only")
 
     def _written_through(self, base: Atom, chain: tuple, value: Atom) -> Atom:
         """``base`` with ``value`` written through the views of ``chain``."""
