@@ -50,6 +50,7 @@ from jtorch.compile.record.put_off import PutOff
 from jtorch.compile.record.sym import Sym
 from jtorch.core import op as op_module
 from jtorch.core import watch
+from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.core.strides import has_spread_axis, takes_sums
@@ -212,6 +213,13 @@ class Tracer(Memory):
         if self.observer is not None and id(owner) in self.observer.inside:
             yield
             return
+        if owner is None and self.shapes:  # it would be done once more where these very sizes are recorded
+            raise Exact("a module takes its shapes from its first call, which is done once")
+        with self._eagerly():
+            yield
+
+    @contextmanager
+    def _eagerly(self) -> Iterator[None]:
         before = op_module.CONTEXT.get()
         try:  # before the change: Ctrl-C may come right after it
             op_module.CONTEXT.set(before.replace(evaluator=EAGER))
@@ -228,7 +236,7 @@ class Tracer(Memory):
         if (id(container), key) in self.plain_effects.known:
             return value  # which it has put there
         self._check_known(container, key)
-        with self.outside():  # a rate that is a tensor of one element is read at once
+        with self._eagerly():  # a rate that is a tensor of one element is read at once
             entry = ScalarInput.of(container, key)
         return self.runtime_scalar(entry)
 

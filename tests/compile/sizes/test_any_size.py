@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch import nn
 from tests.compile.sizes.programs import PROGRAMS, STATE, Pair, fresh_state
 
 SIZES = (5, 7, 9, 33, 40, 8, 4, 2, 3, 60, 1, 16, 0, 64, 5, 12)
@@ -272,3 +273,21 @@ def test_a_mark_is_of_one_tensor():
     for _ in range(20):  # one of them may lie where x lay
         f(jtorch.ones(5, 3))
     assert recordings(f)[0].capture.sizing is None
+
+
+LAZY = {
+    "linear": (lambda: nn.LazyLinear(3), (4,)), "conv": (lambda: nn.LazyConv1d(3, 2), (4, 5)),
+    "norm": (lambda: nn.LazyBatchNorm1d(), (4,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make, rest", LAZY.values(), ids=LAZY)
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_a_module_that_takes_its_shapes_from_the_first_call_holds_numbers(make, rest):
+    module = make()
+    f = jtorch.compile(lambda x: module(x), dynamic=True)
+    for n in (2, 6, 7):
+        assert f(jtorch.ones(n, *rest)).shape[0] == n
+    sizes = [v for v in vars(module).values() if isinstance(v, int)]
+    assert sizes and all(type(v) in (int, bool) for v in sizes)
+    assert len(f.retraces) <= 1
