@@ -15,7 +15,6 @@ from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.loops import Gather, Load, Nest, Position, Value
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.plan.plan import Plan, Task
-from jtorch.core.pieces import Piece
 
 
 class _Part(NamedTuple):
@@ -50,21 +49,21 @@ def _parts(task: Task, plan: Plan) -> Iterator[_Part]:
         for var in {v for v in (*eqn.inputs, *eqn.outputs) if isinstance(v, Var)}:
             yield _Part(var, var.type.size, (0, var.type.nbytes))
         return
-    product = factors.product
+    x, y, product = factors
     axes = [axis for part in (product.batch, product.rows, product.columns, product.inner) for axis in part]
-    whole = Piece("rows", (0, product.sizes[1]))
-    for which, touched in enumerate(of_product(factors, eqn.outputs[0], whole), start=1):
+    for which, touched in enumerate(of_product(product, "rows", x, y, eqn.outputs[0]), start=1):
         elements = math.prod(axis.size for axis in axes if axis[which])
-        yield _Part(touched.var, elements, touched.range)
+        yield _Part(touched.var, elements, touched.of((0, product.sizes[1])))
 
 
 def _of_nest(nest: Nest) -> Iterator[_Part]:
     cut = divided(nest)
     turns = (0, cut.size if cut is not None else 1)
     ranges: dict[Var, Span] = {}
-    for touched in of_nest(nest, turns):
-        low, high = ranges.get(touched.var, touched.range)
-        ranges[touched.var] = min(low, touched.range[0]), max(high, touched.range[1])
+    for touched in of_nest(nest):
+        first, end = touched.of(turns)
+        low, high = ranges.get(touched.var, (first, end))
+        ranges[touched.var] = min(low, first), max(high, end)
 
     def part(var: Var, strides: Iterable[int]) -> _Part:
         elements = math.prod(n for n, stride in zip(nest.sizes, strides, strict=True) if stride)

@@ -1,131 +1,157 @@
-"""Which memory a part of a step reads and writes: some turns of a loop, or some rows of a product.
+"""Which memory a step touches with each turn of the loop that is divided, or with each matrix, row or column
+of a product.
 
-A footprint is a range of bytes of a variable, which may hold bytes that are not touched, and never lacks one.
+A footprint is a range of bytes of a variable, which may hold bytes that are not touched, and never lacks one;
+it moves by so many bytes from turn to turn. Sizes may be symbols.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jtorch.compile.graph.access import Affine, Layout
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.graph.products import Factors
 from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Arithmetic, Constant, Gather, Load, Nest, Position, Value
 from jtorch.compile.plan.order import Loop, loops_of, stride_along
 from jtorch.compile.plan.pieces import divided
-from jtorch.core.pieces import Piece, Range
-from jtorch.core.products import Axis
+from jtorch.core.pieces import Range
+from jtorch.core.products import Axis, Product
 
 Span = tuple[int, int]
 """The least and the largest value of a number that moves."""
 
 
-class Touched(NamedTuple):
-    """``range`` are bytes of ``var``: the first one, and the one after the last."""
+class Footprint(NamedTuple):
+    """Turn k touches bytes of ``var`` from ``first + k // together * step`` on, no more than ``extent``."""
 
     var: Var
-    range: Range
+    first: int
+    step: int
+    extent: int
     written: bool
+    together: int = 1
+
+    def of(self, turns: Range) -> Range:
+        """The bytes of some turns: the first one, and the one after the last."""
+        ends = [self.first + turn // self.together * self.step for turn in (turns[0], turns[1] - 1)]
+        return min(ends), max(ends) + self.extent
 
 
-def of_nest(nest: Nest, turns: Range) -> Iterator[Touched]:
-    """What the kernel of a nest touches in some turns of the loop that is divided."""
-    spans = _spans(nest, turns)
+class Moving(NamedTuple):
+    """Where turn 0 is, from ``low`` to ``high``, and how far it is to the next one."""
+
+    low: int
+    high: int
+    step: int
+    together: int = 1
+
+
+def of_nest(nest: Nest) -> Iterator[Footprint]:
+    """What the kernel of a nest touches with each turn of the loop that is divided; all of it with each turn
+    where none is."""
+    cut = divided(nest)
+    inside = {loop: (0, loop.size - 1) for loop in loops_of(nest) if loop != cut}
     for value in nest.values():
         if isinstance(value, Load):
-            yield _touched(value.var, _of_affine(value.at, spans), False)
+            yield _of(value.var, _of_affine(value.at, cut, inside), False)
         elif isinstance(value, Gather):
-            yield _touched(value.var, _of_gather(value, spans), False)
+            yield _of(value.var, _of_gather(value, cut, inside), False)
     for store in nest.stores:
-        yield _touched(store.var, _of_affine(store.at, spans), True)
+        yield _of(store.var, _of_affine(store.at, cut, inside), True)
     if nest.style is Style.COLUMN:
         for reduction, place in zip(nest.reductions, nest.result_places(), strict=True):
-            yield _touched(reduction.var, _of_affine(place, spans), True)
+            yield _of(reduction.var, _of_affine(place, cut, inside), True)
     for scatter in nest.scatters:
-        yield Touched(scatter.var, (0, scatter.var.type.nbytes), True)
+        yield Footprint(scatter.var, 0, 0, scatter.var.type.nbytes, True)
 
 
-def of_product(factors: Factors, out: Var, piece: Piece) -> Iterator[Touched]:
-    """What a product of matrices touches for a piece of its batch, its rows or its columns."""
-    x, y, product = factors
-    parts = {"batch": product.batch, "rows": product.rows, "columns": product.columns, "inner": product.inner}
-    ranges = {name: (0, math.prod(axis.size for axis in axes)) for name, axes in parts.items()}
-    ranges[piece.axis] = piece.range
-    for which, (layout, written) in enumerate(((x, False), (y, False), (Layout(out, 0, ()), True)), start=1):
-        low = high = layout.offset
-        for name, axes in parts.items():
-            first, last = _of_axes(axes, which, ranges[name])
-            low, high = low + first, high + last
-        yield _touched(layout.owner, (low, high), written)
+def of_product(product: Product, axis: str, x: Layout, y: Layout, out: Var) -> Iterator[Footprint]:
+    """What a product of matrices touches with each of its "batch", its "rows" or its "columns"."""
+    layouts = ((x, False), (y, False), (Layout(out, 0, ()), True))
+    for (layout, written), (low, high, step, together) in zip(layouts, moves_of(product, axis), strict=True):
+        moving = Moving(low + layout.offset, high + layout.offset, step, together)
+        yield _of(layout.owner, moving, written)
 
 
-def _touched(var: Var, elements: Span, written: bool) -> Touched:
-    low, high = elements
+def _of(var: Var, moving: Moving, written: bool) -> Footprint:
     item = var.dtype.itemsize
-    return Touched(var, (max(low * item, 0), min((high + 1) * item, var.type.nbytes)), written)
+    low, high, step, together = moving
+    return Footprint(var, low * item, step * item, (high + 1 - low) * item, written, together)
 
 
 # -- loops -------------------------------------------------------------------------------------------------
 
 
-def _spans(nest: Nest, turns: Range) -> dict[Loop, Span]:
-    cut = divided(nest)
-    return {loop: (turns[0], turns[1] - 1) if loop == cut else (0, loop.size - 1) for loop in loops_of(nest)}
-
-
-def _of_affine(at: Affine, spans: dict[Loop, Span]) -> Span:
+def _of_affine(at: Affine, cut: Loop | None, inside: dict[Loop, Span]) -> Moving:
     low = high = at.offset
-    for loop, span in spans.items():
+    for loop, span in inside.items():
         first, last = _scaled(span, stride_along(at, loop))
         low, high = low + first, high + last
-    return low, high
+    return Moving(low, high, 0 if cut is None else stride_along(at, cut))
 
 
-def _of_gather(value: Gather, spans: dict[Loop, Span]) -> Span:
+def _of_gather(value: Gather, cut: Loop | None, inside: dict[Loop, Span]) -> Moving:
     """A coordinate that is not known may be any of its axis: others are an error, or are not read."""
     low = high = value.offset
+    step = 0
     for (stride, coordinate), size in zip(value.terms, value.sizes, strict=True):
-        first, last = _of_value(coordinate, spans) or (0, size - 1)
-        first, last = _scaled((min(max(first, 0), size - 1), max(min(last, size - 1), 0)), stride)
-        low, high = low + first, high + last
-    return low, high
+        moving = _of_value(coordinate, cut, inside)
+        if moving is None or cut is None or not _stays_inside(moving, cut.size, size):
+            moving = Moving(0, size - 1, 0)
+        first, last = _scaled((moving.low, moving.high), stride)
+        low, high, step = low + first, high + last, step + moving.step * stride
+    return Moving(low, high, step)
 
 
-def _of_value(value: Value, spans: dict[Loop, Span]) -> Span | None:
+def _stays_inside(moving: Moving, turns: int, size: int) -> bool:
+    far = (turns - 1) * moving.step
+    return all(0 <= end < size for end in (moving.low, moving.high, moving.low + far, moving.high + far))
+
+
+def _of_value(value: Value, cut: Loop | None, inside: dict[Loop, Span]) -> Moving | None:
     if isinstance(value, Position):
-        return _of_affine(value.at, spans)
+        return _of_affine(value.at, cut, inside)
     if isinstance(value, Constant):
-        return int(value.literal.value), int(value.literal.value)
+        return Moving(int(value.literal.value), int(value.literal.value), 0)
     if isinstance(value, Arithmetic) and value.sign in ("+", "-"):
-        left, right = (_of_value(side, spans) for side in (value.left, value.right))
+        left, right = (_of_value(side, cut, inside) for side in (value.left, value.right))
         if left is not None and right is not None:
-            first, last = right if value.sign == "+" else (-right[1], -right[0])
-            return left[0] + first, left[1] + last
+            if value.sign == "-":
+                right = Moving(-right.high, -right.low, -right.step)
+            return Moving(left.low + right.low, left.high + right.high, left.step + right.step)
     return None
 
 
 def _scaled(span: Span, stride: int) -> Span:
     first, last = span[0] * stride, span[1] * stride
-    return min(first, last), max(first, last)
+    return (first, last) if stride >= 0 else (last, first)
 
 
 # -- products ----------------------------------------------------------------------------------------------
 
 
-def _of_axes(axes: Sequence[Axis], which: int, positions: Range) -> Span:
-    """How far some positions of a list of axes, counted along all of them, are from their beginning."""
-    first, last = positions[0], positions[1] - 1
-    low = high = 0
-    for k, axis in enumerate(axes):
-        inside = math.prod(a.size for a in axes[k + 1 :])
-        begin, end = first // inside, last // inside
-        if begin == end:
-            first, last = first - begin * inside, last - end * inside
-        else:  # of those further inside all may be met
-            first, last = 0, inside - 1
-        least, largest = _scaled((begin, end), axis[which])
-        low, high = low + least, high + largest
-    return low, high
+def moves_of(product: Product, axis: str) -> Iterator[Moving]:
+    """Of its factors and its result, in elements from where each begins."""
+    parts = {"batch": product.batch, "rows": product.rows, "columns": product.columns, "inner": product.inner}
+    cut = parts.pop(axis)
+    for which in (1, 2, 3):
+        step, within = _step(cut, which)
+        low = high = 0
+        for a in (*within, *(a for axes in parts.values() for a in axes)):
+            first, last = _scaled((0, a.size - 1), a[which])
+            low, high = low + first, high + last
+        yield Moving(low, high, step, math.prod(a.size for a in within))
+
+
+def _step(axes: Sequence[Axis], which: int) -> tuple[int, Sequence[Axis]]:
+    """How far it is from one position along all of ``axes`` to the next. Where that is not always as far, of
+    the first of them, and the others, whose positions go together then."""
+    if not axes:
+        return 0, ()
+    if all(a[which] == b[which] * b.size for a, b in itertools.pairwise(axes)):
+        return axes[-1][which], ()
+    return axes[0][which], axes[1:]

@@ -25,7 +25,8 @@ from jtorch.compile.plan.loops import Gather, Load, build_nest
 from jtorch.compile.plan.plan import Destination, Part, Place, Plan, Run, Task, Use, Where
 from jtorch.compile.plan.scratch import lay_out, overwriting
 from jtorch.compile.plan.slots import slots_of
-from jtorch.compile.plan.tiles import Memory, together
+from jtorch.compile.plan.steps import steps_of
+from jtorch.compile.plan.tiles import Memory, runs_of
 from jtorch.core.dim import is_symbolic
 from jtorch.core.op import BY_NAME
 
@@ -266,7 +267,7 @@ class _Planner:
                 touching.setdefault(var, []).append(task)
         for var, old in over.items():
             self._order([t for t in touching[old] if t is not self.writer[var]], self.writer[var])
-        return together(order, self.after, self.fused.find, memory)
+        return runs_of(steps_of(order, self.fused.find, memory), self.after)
 
 
 def _task(step: Step, fused: Fused) -> Task:

@@ -8,30 +8,28 @@ of them, into tiles of some rows each, and a thread goes with its tile through a
     rows  0-15    x W          tanh         h W        tile 0
     rows 16-31    x W          tanh         h W        tile 1
 
-What a tile writes no other one may touch: that is asked of the bytes that each step touches for each tile
-(``footprints.py``), which is all that has to hold (Bernstein, Analysis of Programs for Parallel Processing,
-1966). A short step in between that needs all rows, as the gradient of a weight does, waits until after the
-run, and so do those that need what it gives.
+What a tile writes no other one may touch, which is all that has to hold (Bernstein, Analysis of Programs for
+Parallel Processing, 1966). Where the turns of each step move on evenly through the same block of memory, each
+within what is its own, the tiles have shares of that block, however many there are; all else that one of them
+writes no step of the run may touch. A short step in between that needs all rows, as the gradient of a weight
+does, waits until after the run, and so do those that need what it gives.
 
 Which steps are a run, and its tiles, follow from sizes alone. They change the text of no kernel.
 """
 
 from __future__ import annotations
 
-import bisect
+import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from jtorch.compile.graph.access import Find
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.graph.products import product_of
-from jtorch.compile.plan import footprints
-from jtorch.compile.plan.footprints import Touched
-from jtorch.compile.plan.fuse import StepKind, Style
-from jtorch.compile.plan.pieces import divided, nest_time
+from jtorch.compile.plan.footprints import Footprint
 from jtorch.compile.plan.plan import Part, Run, Task
-from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, Piece, Range, product_time
+from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, Piece
 
 LONGEST = LEAST_TOTAL
 """Microseconds of a step that is in a run: what takes longer is cut by itself as well."""
@@ -50,6 +48,11 @@ class Memory:
     def __init__(self, parts: Mapping[Var, Part], over: Mapping[Var, Var]) -> None:
         self.parts, self.over = parts, over
 
+    def whole(self, footprint: Footprint) -> Footprint:
+        """The same bytes, as those of the variable whose memory it is."""
+        owner, offset = self.of(footprint.var)
+        return footprint._replace(var=owner, first=footprint.first + offset)
+
     def of(self, var: Var) -> tuple[Var, int]:
         offset = 0
         while True:
@@ -62,243 +65,175 @@ class Memory:
                 return var, offset
 
 
-def together(
-    order: Sequence[Task], after: Mapping[Task, set[Task]], find: Find, memory: Memory
-) -> tuple[list[Task], list[Run]]:
-    """The steps in an order in which the runs among them are in one piece, and these."""
-    parts = _Divided(find, memory)
+class Block(NamedTuple):
+    """The bytes of ``owner`` from ``low`` to ``high``, which a step touches. Its turns have equal shares of
+    ``length`` bytes from ``origin`` on; each may touch all where that is 0."""
+
+    owner: Var
+    low: int
+    high: int
+    origin: int
+    length: int
+    written: bool
+    nbytes: int  # of all of the owner
+
+
+class Cut(NamedTuple):
+    """How a step may be cut: along ``axis``, into as many ``turns`` at most, at multiples of ``together``."""
+
+    axis: str
+    turns: int
+    together: int
+    blocks: Sequence[Block]
+
+
+@dataclass(eq=False)
+class Step:
+    """What is known of a task at its sizes. ``time``: microseconds on one thread, about, infinite of what the
+    host does. ``looked_at`` finds how it may be cut, None where it is not. A product that may begin a run has
+    ``rows``."""
+
+    task: Task
+    time: float
+    looked_at: Callable[[], Cut | None] = lambda: None
+    rows: int = 0
+
+    @functools.cached_property
+    def cut(self) -> Cut | None:
+        """How it may be cut; of few steps this is asked."""
+        return self.looked_at()
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it is short, and no call of a library."""
+        return self.time <= LONGEST
+
+
+def block_of(footprint: Footprint, turns: int, nbytes: int) -> Block:
+    """What so many turns touch of memory of ``nbytes``."""
+    owner, first, step, extent, written, together = footprint
+    far = (turns // together - 1) * step
+    low, high = (first, first + far + extent) if far >= 0 else (first + far, first + extent)
+    length = step * (turns // together)
+    if not 0 < extent <= step:
+        return Block(owner, low, high, 0, 0, written, nbytes)
+    origin = first - first % length
+    if first - origin + extent > step:  # it begins elsewhere than at such blocks' ends
+        origin = first
+    return Block(owner, low, high, origin, length, written, nbytes)
+
+
+def runs_of(order: Sequence[Step], after: Mapping[Task, set[Task]]) -> tuple[list[Task], list[Run]]:
+    """The tasks in an order in which the runs among them are in one piece, and these."""
     steps = list(order)
-    if sum(parts.time(task) for task in steps if task.step.kind is not StepKind.HOST) < LEAST_TOTAL:
-        return steps, []
     runs: list[Run] = []
-    tried: set[Task] = set()  # where no run begins that is worth it
-    k = 0
-    while k < len(steps):
-        if steps[k] not in tried and parts.rows(steps[k]) >= 2 * LEAST_ROWS:
-            run, waiting = _grown(steps, k, after, parts)
-            finished = run.finished()
-            if finished is not None:
-                runs.append(finished)
-                steps[k : k + len(run.tasks) + len(waiting)] = run.tasks + waiting
-                k += len(run.tasks)
-                continue
-            tried.update(run.tasks)
-        k += 1
-    return steps, runs
+    if math.fsum(step.time for step in steps if step.time != math.inf) >= LEAST_TOTAL:
+        tried: set[Task] = set()  # where no run begins that is worth it
+        k = 0
+        while k < len(steps):
+            if steps[k].rows >= 2 * LEAST_ROWS and steps[k].task not in tried:
+                run, waiting = _grown(steps, k, after)
+                finished = run.finished()
+                if finished is not None:
+                    runs.append(finished)
+                    steps[k : k + len(run.steps) + len(waiting)] = run.steps + waiting
+                    k += len(run.steps)
+                    continue
+                tried.update(step.task for step in run.steps)
+            k += 1
+    return [step.task for step in steps], runs
 
 
-def _grown(
-    steps: Sequence[Task], first: int, after: Mapping[Task, set[Task]], parts: _Divided
-) -> tuple[_Growing, list[Task]]:
+def _grown(steps: Sequence[Step], first: int, after: Mapping[Task, set[Task]]) -> tuple[_Growing, list[Step]]:
     """The run that step ``first`` begins, and the steps that wait for its end."""
-    run = _Growing(parts, parts.rows(steps[first]))
-    waiting: list[Task] = []
+    run = _Growing(steps[first].rows)
+    waiting: list[Step] = []
     held: set[Task] = set()
-    for task in itertools.islice(steps, first, None):
-        if len(waiting) > _PATIENCE + 2 * len(run.tasks) or not parts.may_wait(task):
+    for step in itertools.islice(steps, first, None):
+        if len(waiting) > _PATIENCE + 2 * len(run.steps) or not step.may_wait:
             break
-        if not after[task].isdisjoint(held) or not run.takes(task):
-            waiting.append(task)
-            held.add(task)
-        if not run.tasks:
+        if not after[step.task].isdisjoint(held) or not run.takes(step):
+            waiting.append(step)
+            held.add(step.task)
+        if not run.steps:
             break
     return run, waiting
 
 
-class _Divided:
-    """What is known of each step by itself: how long it takes, and what it touches for some rows."""
-
-    def __init__(self, find: Find, memory: Memory) -> None:
-        self.find, self.memory = find, memory
-        self._products: dict[Task, footprints.Factors] = {}
-        self._axes: dict[Task, tuple[str, int] | None] = {}
-        self._times: dict[Task, float] = {}
-        self._halves: dict[tuple[Task, Piece], list[Touched]] = {}
-
-    def rows(self, task: Task) -> int:
-        """The rows of all matrices of a product that may begin a run; 0 of another step."""
-        if task.step.kind is not StepKind.GEMM or not self.may_wait(task) or self.axis(task) is None:
-            return 0
-        batch, rows, _, _ = self._product(task).product.sizes
-        return batch * rows
-
-    def may_wait(self, task: Task) -> bool:
-        """Whether a step is short, and no call of a library."""
-        return task.step.kind is not StepKind.HOST and self.time(task) <= LONGEST
-
-    def time(self, task: Task) -> float:
-        """Microseconds that it takes on one thread, about."""
-        if task not in self._times:
-            alone = task.nest is None
-            flops = self._product(task).product.flops if alone else 0
-            self._times[task] = product_time(flops) if alone else nest_time(task.nest)  # type: ignore[arg-type]
-        return self._times[task]
-
-    def axis(self, task: Task) -> tuple[str, int] | None:
-        """What a step is cut along, and its size; None of one that is not cut."""
-        if task not in self._axes:
-            self._axes[task] = self._found_axis(task)
-        return self._axes[task]
-
-    def _found_axis(self, task: Task) -> tuple[str, int] | None:
-        if task.visible or task.can_fail:
-            return None
-        if task.nest is None:
-            product = self._product(task).product
-            if product.rows_overlap or product.exchanged().rows_overlap:  # it may be cut along others
-                return None
-            batch, rows, _, _ = product.sizes
-            return ("batch", batch) if batch > 1 else ("rows", rows)
-        loop = None if task.nest.style is Style.SCATTER else divided(task.nest)
-        return None if loop is None else ("", loop.size)
-
-    def _product(self, task: Task) -> footprints.Factors:
-        if task not in self._products:
-            factors = product_of(task.step.eqns[0], self.find)
-            assert factors is not None  # see graph/finalise.py
-            self._products[task] = factors
-        return self._products[task]
-
-    def half(self, task: Task, piece: Piece) -> list[Touched]:
-        """What ``touched`` gives, remembered: a step may be asked for several runs."""
-        if (task, piece) not in self._halves:
-            self._halves[task, piece] = list(self.touched(task, piece))
-        return self._halves[task, piece]
-
-    def touched(self, task: Task, piece: Piece) -> Iterator[Touched]:
-        """By the memory that it is in."""
-        (out, *_) = task.step.eqns[0].outputs
-        found = (
-            footprints.of_product(self._product(task), out, piece) if task.nest is None
-            else footprints.of_nest(task.nest, piece.range)
-        )  # fmt: skip
-        for var, (first, end), written in found:
-            owner, offset = self.memory.of(var)
-            yield Touched(owner, (first + offset, end + offset), written)
-
-
 class _Growing:
-    """A run that grows, tried with two tiles; ``size`` rows are cut."""
+    """A run that grows; ``size`` rows are cut."""
 
-    def __init__(self, parts: _Divided, size: int) -> None:
-        self.parts, self.size = parts, size
-        self.tasks: list[Task] = []
-        self.halves = _Apart(2)
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.steps: list[Step] = []
+        self.blocks: dict[Var, list[Block]] = {}  # by owner, those that are not alike
 
-    def takes(self, task: Task) -> bool:
+    def takes(self, step: Step) -> bool:
         """Add a step, if its tiles are apart from those of all others."""
-        pieces = self._pieces(task, 2)
-        if pieces is None or not self.halves.takes([self.parts.half(task, p) for p in pieces]):
+        if step.cut is None or not self._fits(step.cut, 2):
             return False
-        self.tasks.append(task)
+        blocks = step.cut.blocks
+        if not all(self._is_apart(block, blocks) for block in blocks):
+            return False
+        self.steps.append(step)
+        for block in blocks:
+            self._add(block)
         return True
 
-    def _pieces(self, task: Task, tiles: int) -> list[Piece] | None:
-        """None where rows don't end where tiles do."""
-        axis = self.parts.axis(task)
-        if axis is None:
-            return None
-        name, size = axis
-        if not size:
-            return None
-        edges = [k * self.size // tiles * size for k in range(tiles + 1)]
-        if any(edge % self.size for edge in edges):
-            return None
-        found = [edge // self.size for edge in edges]
-        return [Piece(name, both) for both in itertools.pairwise(found)]
+    def _is_apart(self, new: Block, beside: Sequence[Block]) -> bool:
+        others = [block for block in beside if block.owner is new.owner and block is not new]
+        if new.written and not new.length:
+            return False
+        return not any(_meet(new, block) for block in (*self.blocks.get(new.owner, ()), *others))
+
+    def _add(self, new: Block) -> None:
+        known = self.blocks.setdefault(new.owner, [])
+        for k, block in enumerate(known):
+            if block == new:
+                return
+            if new.length and block[3:6] == new[3:6]:  # of the same shares, both written or both read
+                known[k] = block._replace(low=min(block.low, new.low), high=max(block.high, new.high))
+                return
+        known.append(new)
+
+    def _fits(self, cut: Cut, tiles: int) -> bool:
+        """Whether its turns end where tiles do."""
+        every = self.size * cut.together
+        return not any(k * self.size // tiles * cut.turns % every for k in range(1, tiles))
+
+    def _pieces(self, cut: Cut, tiles: int) -> list[Piece]:
+        edges = [k * self.size // tiles * cut.turns // self.size for k in range(tiles + 1)]
+        return [Piece(cut.axis, both) for both in itertools.pairwise(edges)]
 
     def finished(self) -> Run | None:
         """The run in as many tiles as pay; None where it is not worth it."""
-        time = sum(map(self.parts.time, self.tasks))
-        if len(self.tasks) < 2 or time < LEAST_TIME:
+        time = math.fsum(step.time for step in self.steps)
+        if len(self.steps) < 2 or time < LEAST_TIME:
             return None
         most = self.size // (FULL_ROWS if self.size >= 2 * FULL_ROWS else LEAST_ROWS)
         for tiles in _halved(2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))):
-            apart = self.halves if tiles == 2 else self._apart(tiles)
-            if apart is not None:
-                pieces = {task: self._pieces(task, tiles) or [] for task in self.tasks}
-                edges = [k * self.size // tiles for k in range(tiles + 1)]
-                return Run(pieces, tiles, apart.shares(edges, self.size))
+            cuts = {step.task: step.cut for step in self.steps if step.cut is not None}
+            if all(self._fits(cut, tiles) for cut in cuts.values()):
+                pieces = {task: self._pieces(cut, tiles) for task, cut in cuts.items()}
+                return Run(pieces, tiles, frozenset(self._shared_evenly()))
         return None
 
-    def _apart(self, tiles: int) -> _Apart | None:
-        """What so many tiles touch; None where they meet."""
-        found = _Apart(tiles)
-        for task in self.tasks:
-            pieces = self._pieces(task, tiles)
-            if pieces is None or not found.takes([list(self.parts.touched(task, p)) for p in pieces]):
-                return None
-        return found
+    def _shared_evenly(self) -> Iterator[Var]:
+        """The memory that is written of which each tile touches its own share alone."""
+        for owner, blocks in self.blocks.items():
+            own = all(block.origin == 0 and block.length == block.nbytes for block in blocks)
+            if own and any(block.written for block in blocks):
+                yield owner
+
+
+def _meet(a: Block, b: Block) -> bool:
+    """Whether what one tile writes another one may touch."""
+    if not (a.written or b.written) or a.high <= b.low or b.high <= a.low:
+        return False
+    return not a.length or a[3:5] != b[3:5]
 
 
 def _halved(n: int) -> Iterator[int]:
     while n > 1:
         yield n
         n //= 2
-
-
-class _Ranges:
-    """A set of numbers as ranges in order, no two of which meet."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-
-    def add(self, new: Range) -> None:
-        start, end = new
-        first, last = bisect.bisect_left(self.ends, start), bisect.bisect_right(self.starts, end)
-        if first < last:
-            start, end = min(start, self.starts[first]), max(end, self.ends[last - 1])
-        self.starts[first:last], self.ends[first:last] = [start], [end]
-
-    def meets(self, other: Range) -> bool:
-        k = bisect.bisect_right(self.ends, other[0])
-        return k < len(self.starts) and self.starts[k] < other[1]
-
-
-class _Apart:
-    """What each tile touches and writes, by whose memory it is."""
-
-    def __init__(self, tiles: int) -> None:
-        self.touched, self.written = ([dict[Var, _Ranges]() for _ in range(tiles)] for _ in range(2))
-        self.ever_written = set[Var]()
-
-    def takes(self, tiles: Sequence[Sequence[Touched]]) -> bool:
-        """Add what a step touches for each tile; not if a tile would write what another one touches."""
-        alone = _Apart(len(tiles))
-        for k, tile in enumerate(tiles):
-            if self._clashes(k, tile) or alone._clashes(k, tile):
-                return False
-            alone._add(k, tile)
-        for k, tile in enumerate(tiles):
-            self._add(k, tile)
-        return True
-
-    def _clashes(self, k: int, tile: Iterable[Touched]) -> bool:
-        for var, found, written in tile:
-            if not written and var not in self.ever_written:
-                continue
-            for n, sets in enumerate(self.touched if written else self.written):
-                if n != k and var in sets and sets[var].meets(found):
-                    return True
-        return False
-
-    def _add(self, k: int, tile: Iterable[Touched]) -> None:
-        for var, found, written in tile:
-            self.touched[k].setdefault(var, _Ranges()).add(found)
-            if written:
-                self.written[k].setdefault(var, _Ranges()).add(found)
-                self.ever_written.add(var)
-
-    def shares(self, edges: Sequence[int], size: int) -> frozenset[Var]:
-        """The memory of which each tile touches its own share alone."""
-        found = set()
-        for var in self.ever_written:
-            n = var.type.nbytes
-            shares = [(first * n / size, end * n / size) for first, end in itertools.pairwise(edges)]
-            if all(
-                var not in tile or (share[0] <= tile[var].starts[0] and tile[var].ends[-1] <= share[1])
-                for tile, share in zip(self.touched, shares, strict=True)
-            ):
-                found.add(var)
-        return frozenset(found)

@@ -14,12 +14,10 @@ from jtorch.compile.codegen.emitter import Edge, Pointer
 from jtorch.compile.graph.access import Layout
 from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.ir import Type, Var
-from jtorch.compile.graph.products import Factors
 from jtorch.compile.plan import footprints
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.targets import PYTHON
-from jtorch.core.pieces import Piece
 from jtorch.core.products import Axis, Product
 from tests.compile.chain import Machine, arguments_of, destinations_of, optimised, planned, trace
 from tests.compile.programs import of_seed
@@ -63,8 +61,9 @@ def _met(runner, task, turns):
 def _said(runner, task, turns):
     """The ranges of addresses that it is said to touch."""
     found = []
-    for var, (first, end), _ in footprints.of_nest(task.nest, turns):
-        begin = runner._address(runner.plan.places[var], ())
+    for footprint in footprints.of_nest(task.nest):
+        first, end = footprint.of(turns)
+        begin = runner._address(runner.plan.places[footprint.var], ())
         found.append((begin + first, begin + end))
     return found
 
@@ -140,8 +139,9 @@ def test_rows_are_told_apart():
         made = trace(lambda x, w: (x @ w)[:, 2:4] * 2, [floats(8, 6), floats(6, 6)])
     plan = planned(finalise(optimised(made.graph)), destinations_of(made))
     (task,) = [t for t in plan.tasks if t.nest is not None]
-    read, written = footprints.of_nest(task.nest, (0, divided(task.nest).size // 2))
-    assert read.range == (2 * 4, (3 * 6 + 4) * 4) and written.range == (0, 4 * 2 * 4)
+    read, written = footprints.of_nest(task.nest)
+    half = 0, divided(task.nest).size // 2
+    assert read.of(half) == (2 * 4, (3 * 6 + 4) * 4) and written.of(half) == (0, 4 * 2 * 4)
     assert (read.written, written.written) == (False, True)
 
 
@@ -179,18 +179,18 @@ def test_a_product_touches_what_is_said(name, axis):
     parts = {"batch": product.batch, "rows": product.rows, "columns": product.columns, "inner": product.inner}
     sizes = {part: math.prod(a.size for a in axes) for part, axes in parts.items()}
     x, y, out = (Var(Type(np.dtype(np.float32), (1000,))) for _ in range(3))
-    factors = Factors(Layout(x, 200, ()), Layout(y, 100, ()), product)
+    layouts = Layout(x, 200, ()), Layout(y, 100, ())
     for first in range(sizes[axis]):
         for end in range(first + 1, sizes[axis] + 1):
             ranges = {part: (0, size) for part, size in sizes.items()} | {axis: (first, end)}
-            said = list(footprints.of_product(factors, out, Piece(axis, (first, end))))
-            assert [(t.var, t.written) for t in said] == [(x, False), (y, False), (out, True)]
-            for which, (touched, begin) in enumerate(zip(said, (200, 100, 0), strict=True), start=1):
+            said = list(footprints.of_product(product, axis, *layouts, out))
+            assert [(f.var, f.written) for f in said] == [(x, False), (y, False), (out, True)]
+            for which, (footprint, begin) in enumerate(zip(said, (200, 100, 0), strict=True), start=1):
                 least = largest = begin
                 for part, axes in parts.items():
                     met = _elements(axes, which, ranges[part])
                     least, largest = least + min(met), largest + max(met)
-                low, high = touched.range
+                low, high = footprint.of((first, end))
                 assert low <= least * 4 and (largest + 1) * 4 <= high
                 if name in ("plain", "turned"):
                     assert (low, high) == (least * 4, (largest + 1) * 4)

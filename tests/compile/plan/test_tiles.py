@@ -122,12 +122,13 @@ def assert_apart(plan):
             assert len(pieces) == run.tiles and not task.visible and not task.can_fail
             for tile, piece in enumerate(pieces):
                 if task.nest is not None:
-                    found = footprints.of_nest(task.nest, piece.range)
+                    found = footprints.of_nest(task.nest)
                 else:
-                    eqn = task.step.eqns[0]
-                    found = footprints.of_product(product_of(eqn, plan.fused.find), eqn.outputs[0], piece)
-                for var, (first, end), written in found:
-                    place = plan.places[var]
+                    x, y, product = product_of(task.step.eqns[0], plan.fused.find)
+                    found = footprints.of_product(product, piece.axis, x, y, task.step.eqns[0].outputs[0])
+                for footprint in found:
+                    first, end = footprint.of(piece.range)
+                    written, place = footprint.written, plan.places[footprint.var]
                     arena = place.kind is Where.ARENA
                     key = place.kind if arena else (place.kind, place.at)
                     begin = place.at if arena else 0
@@ -145,9 +146,13 @@ def assert_orders(plan):
         assert turns == list(range(turns[0], turns[0] + len(turns)))
 
 
+def _none(order, _):
+    return [step.task for step in order], []
+
+
 def without_runs(monkeypatch, function, leaves):
     with monkeypatch.context() as patch:
-        patch.setattr(memory, "together", lambda order, *_: (order, []))
+        patch.setattr(memory, "runs_of", _none)
         plan, made = plan_of(function, leaves)
     assert len(plan.runs) == 0
     return plan, execute(plan, CPU, arguments_of(made))
@@ -239,7 +244,7 @@ def test_a_step_that_waits_comes_before_who_needs_it(monkeypatch):
     assert len(plan.runs) > 1
     turn = {task: k for k, task in enumerate(plan.tasks)}
     writer = {v: t for t in plan.tasks for v in t.writes}
-    monkeypatch.setattr(memory, "together", lambda order, *_: (order, []))
+    monkeypatch.setattr(memory, "runs_of", _none)
     straight = [t.step.eqns[0] for t in planned(plan.fused.graph).tasks]
     inside = {t.step.eqns[0] for t in plan.runs[1].tasks}
     begun = straight.index(plan.runs[1].tasks[0].step.eqns[0])
@@ -325,12 +330,12 @@ def test_random_rows(seeds, monkeypatch):
 
 
 def _tiles_meet(patch):
-    patch.setattr(tiles._Apart, "takes", lambda *a: True)
+    patch.setattr(tiles._Growing, "_is_apart", lambda *a: True)
 
 
 def _waiting_is_forgotten(patch):
-    real = memory.together
-    patch.setattr(memory, "together", lambda order, after, *a: real(order, {t: set() for t in after}, *a))
+    real = memory.runs_of
+    patch.setattr(memory, "runs_of", lambda order, after: real(order, {t: set() for t in after}))
 
 
 @pytest.mark.parametrize(
@@ -367,21 +372,6 @@ def test_the_text_of_a_plan_runs_without_tiles():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_ranges_are_a_set(seed):
-    draw = np.random.default_rng(seed)
-    ranges, expected = tiles._Ranges(), set()
-    for _ in range(30):
-        start = int(draw.integers(0, 200))
-        end = start + int(draw.integers(1, 20))
-        assert ranges.meets((start, end)) == (not expected.isdisjoint(range(start, end)))
-        if draw.random() < 0.6:
-            ranges.add((start, end))
-            expected |= set(range(start, end))
-    assert expected == {k for s, e in zip(ranges.starts, ranges.ends, strict=True) for k in range(s, e)}
-    assert all(e < s for e, s in zip(ranges.ends, ranges.starts[1:], strict=False))
-
-
 def branches(x, padding, *weights):
     return jtorch.cat([jtorch.relu(nn.functional.conv2d(x, w, padding=padding)) for w in weights], 1)
 
@@ -414,9 +404,9 @@ def test_looking_for_runs_takes_time_in_proportion(batch, monkeypatch):
     """Steps that mix rows, and rows too few for two tiles: none is looked at more than some times."""
     looked, real = Counter(), tiles._Growing.takes
 
-    def takes(run, task):
-        looked[task] += 1
-        return real(run, task)
+    def takes(run, step):
+        looked[step.task] += 1
+        return real(run, step)
 
     monkeypatch.setattr(tiles._Growing, "takes", takes)
     with jtorch.no_grad():
