@@ -7,6 +7,7 @@ How many threads there are must change no bit of a result, so it has no say here
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 LEAST_TIME = 24.0
@@ -39,6 +40,11 @@ class Piece(NamedTuple):
 
     axis: str
     range: Range
+
+
+def is_cut(times: Iterable[float]) -> bool:
+    """Whether steps that take so many microseconds each are worth waking other threads for."""
+    return math.fsum(times) >= LEAST_TOTAL
 
 
 def product_time(flops: int) -> float:

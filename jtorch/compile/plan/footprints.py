@@ -18,22 +18,26 @@ from jtorch.compile.plan.fuse import Style
 from jtorch.compile.plan.loops import Arithmetic, Constant, Gather, Load, Nest, Position, Value
 from jtorch.compile.plan.order import Loop, loops_of, stride_along
 from jtorch.compile.plan.pieces import divided
+from jtorch.core.dim import least, most
 from jtorch.core.pieces import Range
 from jtorch.core.products import Axis, Product
+from jtorch.core.sizes import integer
 
 Span = tuple[int, int]
 """The least and the largest value of a number that moves."""
 
 
 class Footprint(NamedTuple):
-    """Turn k touches bytes of ``var`` from ``first + k // together * step`` on, no more than ``extent``."""
+    """Turn k touches ``extent`` bytes at most of ``var``, which has ``nbytes``, from
+    ``first + k // together * step`` on."""
 
     var: Var
     first: int
     step: int
     extent: int
     written: bool
-    together: int = 1
+    together: int
+    nbytes: int
 
     def of(self, turns: Range) -> Range:
         """The bytes of some turns: the first one, and the one after the last."""
@@ -57,30 +61,39 @@ def of_nest(nest: Nest) -> Iterator[Footprint]:
     inside = {loop: (0, loop.size - 1) for loop in loops_of(nest) if loop != cut}
     for value in nest.values():
         if isinstance(value, Load):
-            yield _of(value.var, _of_affine(value.at, cut, inside), False)
+            yield moved(value.var, _of_affine(value.at, cut, inside), False)
         elif isinstance(value, Gather):
-            yield _of(value.var, _of_gather(value, cut, inside), False)
+            yield moved(value.var, _of_gather(value, cut, inside), False)
     for store in nest.stores:
-        yield _of(store.var, _of_affine(store.at, cut, inside), True)
+        yield moved(store.var, _of_affine(store.at, cut, inside), True)
     if nest.style is Style.COLUMN:
         for reduction, place in zip(nest.reductions, nest.result_places(), strict=True):
-            yield _of(reduction.var, _of_affine(place, cut, inside), True)
+            yield moved(reduction.var, _of_affine(place, cut, inside), True)
     for scatter in nest.scatters:
-        yield Footprint(scatter.var, 0, 0, scatter.var.type.nbytes, True)
+        nbytes = scatter.var.type.nbytes
+        yield Footprint(scatter.var, 0, 0, nbytes, True, 1, nbytes)
 
 
 def of_product(product: Product, axis: str, x: Layout, y: Layout, out: Var) -> Iterator[Footprint]:
     """What a product of matrices touches with each of its "batch", its "rows" or its "columns"."""
-    layouts = ((x, False), (y, False), (Layout(out, 0, ()), True))
-    for (layout, written), (low, high, step, together) in zip(layouts, moves_of(product, axis), strict=True):
-        moving = Moving(low + layout.offset, high + layout.offset, step, together)
-        yield _of(layout.owner, moving, written)
+    for begin, moving in zip(begins_of(x, y, out), moves_of(product, axis), strict=True):
+        own = moved(begin.var, moving, begin.written)
+        yield own._replace(first=own.first + begin.first)
 
 
-def _of(var: Var, moving: Moving, written: bool) -> Footprint:
+def begins_of(x: Layout, y: Layout, out: Var) -> Iterator[Footprint]:
+    """Where the factors and the result of a product begin."""
+    for layout, written in ((x, False), (y, False), (Layout(out, 0, ()), True)):
+        yield moved(layout.owner, Moving(layout.offset, layout.offset, 0), written)
+
+
+def moved(var: Var, moving: Moving, written: bool) -> Footprint:
+    """What moves so, in elements of ``var``."""
     item = var.dtype.itemsize
     low, high, step, together = moving
-    return Footprint(var, low * item, step * item, (high + 1 - low) * item, written, together)
+    return Footprint(
+        var, low * item, step * item, (high + 1 - low) * item, written, together, var.type.nbytes
+    )
 
 
 # -- loops -------------------------------------------------------------------------------------------------
@@ -95,28 +108,22 @@ def _of_affine(at: Affine, cut: Loop | None, inside: dict[Loop, Span]) -> Moving
 
 
 def _of_gather(value: Gather, cut: Loop | None, inside: dict[Loop, Span]) -> Moving:
-    """A coordinate that is not known may be any of its axis: others are an error, or are not read."""
+    """A coordinate that is not known may be any of its axis: what is beyond is an error, or is not read."""
     low = high = value.offset
     step = 0
     for (stride, coordinate), size in zip(value.terms, value.sizes, strict=True):
-        moving = _of_value(coordinate, cut, inside)
-        if moving is None or cut is None or not _stays_inside(moving, cut.size, size):
-            moving = Moving(0, size - 1, 0)
+        moving = _of_value(coordinate, cut, inside) or Moving(0, size - 1, 0)
         first, last = _scaled((moving.low, moving.high), stride)
         low, high, step = low + first, high + last, step + moving.step * stride
     return Moving(low, high, step)
-
-
-def _stays_inside(moving: Moving, turns: int, size: int) -> bool:
-    far = (turns - 1) * moving.step
-    return all(0 <= end < size for end in (moving.low, moving.high, moving.low + far, moving.high + far))
 
 
 def _of_value(value: Value, cut: Loop | None, inside: dict[Loop, Span]) -> Moving | None:
     if isinstance(value, Position):
         return _of_affine(value.at, cut, inside)
     if isinstance(value, Constant):
-        return Moving(int(value.literal.value), int(value.literal.value), 0)
+        number = integer(value.literal.value)
+        return Moving(number, number, 0)
     if isinstance(value, Arithmetic) and value.sign in ("+", "-"):
         left, right = (_of_value(side, cut, inside) for side in (value.left, value.right))
         if left is not None and right is not None:
@@ -128,7 +135,7 @@ def _of_value(value: Value, cut: Loop | None, inside: dict[Loop, Span]) -> Movin
 
 def _scaled(span: Span, stride: int) -> Span:
     first, last = span[0] * stride, span[1] * stride
-    return (first, last) if stride >= 0 else (last, first)
+    return least(first, last), most(first, last)
 
 
 # -- products ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
 from jtorch.compile.plan.in_place import overwrites_safely
 from jtorch.compile.plan.joins import memory_of, owner_of, stacked
 from jtorch.compile.plan.loops import Gather, Load, build_nest
-from jtorch.compile.plan.plan import Destination, Part, Place, Plan, Run, Task, Use, Where
+from jtorch.compile.plan.plan import Destination, Part, Place, Plan, Run, Schedule, Task, Use, Where
 from jtorch.compile.plan.scratch import lay_out, overwriting
 from jtorch.compile.plan.slots import slots_of
 from jtorch.compile.plan.steps import steps_of
@@ -66,16 +66,20 @@ class _Planner:
         over = overwriting(order, self.places, self.parts)
         runs: list[Run] = []
         begins: dict[Var, Any]
+        schedule = None
         if self._has_symbols():
             begins, slots = slots_of(order, self.places, self.parts, over)
             arena = 0
+            self._read_before(order, over)
+            schedule = Schedule(self.after, over)
         else:
             order, runs = self._in_runs(order, over)
             begins, arena = lay_out(order, self.places, self.parts, over, runs)
             slots = ()
         self.places.update({var: Place(Where.ARENA, at) for var, at in begins.items()})
         outs = tuple(self.destinations)
-        return Plan(self.fused, outs, tuple(order), self.places, arena, self.parts, tuple(runs), slots)
+        found = tuple(runs), slots, schedule
+        return Plan(self.fused, outs, tuple(order), self.places, arena, self.parts, *found)
 
     def _has_symbols(self) -> bool:
         return any(is_symbolic(n) for v in (*self.graph.inputs, *self.writer) for n in v.shape)
@@ -256,18 +260,22 @@ class _Planner:
         return order
 
     def _in_runs(self, order: list[Task], over: dict[Var, Var]) -> tuple[list[Task], list[Run]]:
-        """The order with its runs in one piece, in which what is written over is read before as it was. While
-        something runs in the background, whoever waits for it ends what the executor does in one go."""
+        """The order with its runs in one piece. While something runs in the background, whoever waits for it
+        ends what the executor does in one go."""
         if any(t.in_background for t in order):
             return order, []
+        self._read_before(order, over)
         memory = Memory(self.parts, over)
+        return runs_of(steps_of(order, self.fused.find, memory), self.after)
+
+    def _read_before(self, order: list[Task], over: dict[Var, Var]) -> None:
+        """Have what is written over be read before, as it was."""
         touching: dict[Var, list[Task]] = {}
         for task in order:
             for var in {memory_of(v, self.parts) for v in (*task.reads, *task.writes)}:
                 touching.setdefault(var, []).append(task)
         for var, old in over.items():
             self._order([t for t in touching[old] if t is not self.writer[var]], self.writer[var])
-        return runs_of(steps_of(order, self.fused.find, memory), self.after)
 
 
 def _task(step: Step, fused: Fused) -> Task:

@@ -129,6 +129,13 @@ class Run(NamedTuple):
         return list(self.pieces)
 
 
+class Schedule(NamedTuple):
+    """For each task those that come before it, and what is written over what is needed no more."""
+
+    after: Mapping[Task, set[Task]]
+    over: dict[Var, Var]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """Tasks in order, a place for each variable in memory, and the size of the arena in bytes. ``parts`` lie
@@ -142,6 +149,7 @@ class Plan:
     parts: dict[Var, Part]
     runs: tuple[Run, ...]
     slots: tuple[tuple[Any, ...], ...] = ()  # where sizes are symbols: the sizes that each must have
+    schedule: Schedule | None = None  # and what is asked to find the runs of each call's sizes
 
     def __repr__(self) -> str:  # that of its fields would print each value as often as others read it
         return f"Plan({', '.join(task.name for task in self.tasks)}; arena of {self.arena_bytes} bytes)"

@@ -22,19 +22,10 @@ def lay_out(
 ) -> tuple[dict[Var, int], int]:  # fmt: skip
     """Where in the arena each variable begins that tasks write and that is not ``elsewhere``, and the arena's
     size, both in bytes. ``over`` is what ``overwriting`` gave."""
-    born, dies = lifetimes(order, elsewhere, parts)
-    for var, old in reversed(over.items()):  # the last ones first: each may have others behind it
-        dies[old] = dies[var]
-        del born[var], dies[var]
-    shares: dict[Var, Var] = {}
-    turn = {task: k for k, task in enumerate(order)}
-    for run in runs:
-        turns = turn[run.tasks[0]], turn[run.tasks[-1]]
-        shares |= _shared_by_tiles(run, born, dies, turns)
-        _stretch(born, dies, turns)
+    born, dies, shares = needed(order, elsewhere, parts, over, runs)
     begins: dict[Var, int] = {}
     taken: list[tuple[int, int, int, int]] = []  # (offset, end, born, dies)
-    for var in sorted(born.keys() - shares.keys(), key=lambda v: (-v.type.nbytes, born[v])):
+    for var in sorted(born, key=lambda v: (-v.type.nbytes, born[v])):
         clashes = sorted(t for t in taken if t[2] <= dies[var] and born[var] <= t[3])
         size = padded(var.type.nbytes)
         begins[var] = _first_gap(clashes, size)
@@ -46,6 +37,27 @@ def lay_out(
     return begins, max((end for _, end, _, _ in taken), default=0)
 
 
+def needed(
+    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part], over: dict[Var, Var],
+    runs: Sequence[Run],
+) -> tuple[dict[Var, int], dict[Var, int], dict[Var, Var]]:  # fmt: skip
+    """From when on and how long each variable needs memory of its own, and which others lie in that of one
+    before them because tiles have shares of both."""
+    born, dies = lifetimes(order, elsewhere, parts)
+    for var, old in reversed(over.items()):  # the last ones first: each may have others behind it
+        dies[old] = dies[var]
+        del born[var], dies[var]
+    shares: dict[Var, Var] = {}
+    turn = {task: k for k, task in enumerate(order)}
+    for run in runs:
+        turns = turn[run.tasks[0]], turn[run.tasks[-1]]
+        shares |= _shared_by_tiles(run, born, dies, turns)
+        _stretch(born, dies, turns)
+    for var in shares:
+        del born[var], dies[var]
+    return born, dies, shares
+
+
 def _shared_by_tiles(
     run: Run, born: dict[Var, int], dies: dict[Var, int], turns: tuple[int, int]
 ) -> dict[Var, Var]:
@@ -54,9 +66,9 @@ def _shared_by_tiles(
     first, last = turns
     inside = [v for v in born if v in run.local and first <= born[v] and dies[v] <= last]
     shares: dict[Var, Var] = {}
-    free: dict[int, list[tuple[int, Var]]] = {}  # by size: (turn from which on, whose memory)
+    free: dict[str, list[tuple[int, Var]]] = {}  # by size: (turn from which on, whose memory)
     for var in sorted(inside, key=lambda v: born[v]):
-        places = free.setdefault(var.type.nbytes, [])
+        places = free.setdefault(str(var.type.nbytes), [])
         place = next((p for p in places if p[0] < born[var]), None)
         if place is not None:
             places.remove(place)

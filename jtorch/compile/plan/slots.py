@@ -11,22 +11,20 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.plan import Part, SlotAt, Task
-from jtorch.compile.plan.scratch import ALIGNMENT, lifetimes
+from jtorch.compile.plan.plan import Part, Run, SlotAt, Task
+from jtorch.compile.plan.scratch import ALIGNMENT, needed
 from jtorch.core.dim import value_of
 
 _ALIKE = 2.0  # so many times as large as another one a value has a slot of its own
 
 
 def slots_of(
-    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part], over: dict[Var, Var]
-) -> tuple[dict[Var, SlotAt], tuple[tuple[Any, ...], ...]]:
+    order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part], over: dict[Var, Var],
+    runs: Sequence[Run] = (),
+) -> tuple[dict[Var, SlotAt], tuple[tuple[Any, ...], ...]]:  # fmt: skip
     """Where each variable lies that ``scratch.lay_out`` would give a place, and the sizes of which each slot
     is as large as the largest, in bytes."""
-    born, dies = lifetimes(order, elsewhere, parts)
-    for var, old in reversed(over.items()):
-        dies[old] = dies[var]
-        del born[var], dies[var]
+    born, dies, shares = needed(order, elsewhere, parts, over, runs)
     slots: list[list[Any]] = []
     free_from: list[int] = []
     at: dict[Var, SlotAt] = {}
@@ -39,8 +37,9 @@ def slots_of(
         slots[slot].append(var.type.nbytes)
         free_from[slot] = dies[var]
         at[var] = SlotAt(slot, 0)
-    for var, other in over.items():
-        at[var] = at[other]
+    for there in (shares, over):
+        for var, other in there.items():
+            at[var] = at[other]
     for var, part in parts.items():
         slot, begin = at[part.whole]
         at[var] = SlotAt(slot, begin + part.begin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from jtorch.compile.graph.access import Find
 from jtorch.compile.graph.products import product_of
@@ -36,7 +37,7 @@ def _step(task: Task, find: Find, memory: Memory) -> Step:
     def touched(axis: str) -> Iterable[Footprint]:
         return map(memory.whole, footprints.of_product(product, axis, x, y, out))
 
-    return step_of_product(task, product, touched)
+    return step_of_product(task, product_time(product.flops), axis_of(product), touched)
 
 
 def _cut_of_nest(task: Task, memory: Memory) -> Cut | None:
@@ -46,18 +47,29 @@ def _cut_of_nest(task: Task, memory: Memory) -> Cut | None:
     return cut_into("", loop.size, map(memory.whole, footprints.of_nest(task.nest)))
 
 
-def step_of_product(task: Task, product: Product, touched: Callable[[str], Iterable[Footprint]]) -> Step:
-    """A task without a kernel of its own; ``touched`` gives what the product touches, cut along an axis."""
+class ProductAxis(NamedTuple):
+    """What a product is cut along, into so many turns at most; ``rows`` are those of all matrices."""
+
+    name: str
+    turns: int
+    rows: int
+
+
+def axis_of(product: Product) -> ProductAxis | None:
+    """None where its kernel may cut it along others."""
+    if product.rows_overlap or product.exchanged().rows_overlap:
+        return None
     batch, rows, _, _ = product.sizes
+    return ProductAxis("batch", batch, batch * rows) if batch > 1 else ProductAxis("rows", rows, rows)
 
-    def cut() -> Cut | None:
-        if product.rows_overlap or product.exchanged().rows_overlap:  # its kernel may cut it along others
-            return None
-        axis, turns = ("batch", batch) if batch > 1 else ("rows", rows)
-        return cut_into(axis, turns, touched(axis))
 
-    time = product_time(product.flops)
-    return Step(task, time, cut, batch * rows) if may_be_cut(task) else Step(task, time)
+def step_of_product(
+    task: Task, time: float, axis: ProductAxis | None, touched: Callable[[str], Iterable[Footprint]]
+) -> Step:
+    """A task without a kernel of its own; ``touched`` gives what the product touches, cut along an axis."""
+    if axis is None or not may_be_cut(task):
+        return Step(task, time)
+    return Step(task, time, lambda: cut_into(axis.name, axis.turns, touched(axis.name)), axis.rows)
 
 
 def may_be_cut(task: Task) -> bool:
@@ -70,5 +82,5 @@ def cut_into(axis: str, turns: int, touched: Iterable[Footprint]) -> Cut | None:
     if not turns:
         return None
     known = list(touched)
-    blocks = [block_of(footprint, turns, footprint.var.type.nbytes) for footprint in known]
+    blocks = [block_of(footprint, turns) for footprint in known]
     return Cut(axis, turns, max(footprint.together for footprint in known), blocks)

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.footprints import Footprint
 from jtorch.compile.plan.plan import Part, Run, Task
-from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, Piece
+from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, Piece, is_cut
 
 LONGEST = LEAST_TOTAL
 """Microseconds of a step that is in a run: what takes longer is cut by itself as well."""
@@ -51,7 +51,7 @@ class Memory:
     def whole(self, footprint: Footprint) -> Footprint:
         """The same bytes, as those of the variable whose memory it is."""
         owner, offset = self.of(footprint.var)
-        return footprint._replace(var=owner, first=footprint.first + offset)
+        return footprint._replace(var=owner, first=footprint.first + offset, nbytes=owner.type.nbytes)
 
     def of(self, var: Var) -> tuple[Var, int]:
         offset = 0
@@ -109,9 +109,9 @@ class Step:
         return self.time <= LONGEST
 
 
-def block_of(footprint: Footprint, turns: int, nbytes: int) -> Block:
-    """What so many turns touch of memory of ``nbytes``."""
-    owner, first, step, extent, written, together = footprint
+def block_of(footprint: Footprint, turns: int) -> Block:
+    """What so many turns touch."""
+    owner, first, step, extent, written, together, nbytes = footprint
     far = (turns // together - 1) * step
     low, high = (first, first + far + extent) if far >= 0 else (first + far, first + extent)
     length = step * (turns // together)
@@ -127,7 +127,7 @@ def runs_of(order: Sequence[Step], after: Mapping[Task, set[Task]]) -> tuple[lis
     """The tasks in an order in which the runs among them are in one piece, and these."""
     steps = list(order)
     runs: list[Run] = []
-    if math.fsum(step.time for step in steps if step.time != math.inf) >= LEAST_TOTAL:
+    if is_cut(step.time for step in steps if step.time != math.inf):
         tried: set[Task] = set()  # where no run begins that is worth it
         k = 0
         while k < len(steps):

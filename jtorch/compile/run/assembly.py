@@ -1,30 +1,36 @@
-"""The table of an instance whose loops are cut into pieces, or whose products are not all usual ones."""
+"""The table of an instance that threads share, or whose products are not all usual ones."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtorch.compile.plan.plan import Task
+from jtorch.compile.plan.plan import Run, Task
+from jtorch.compile.run.products import KnownProduct, known_product
 from jtorch.compile.run.template import LoopBlock, ProductBlock
-from jtorch.core.pieces import LEAST_TIME, LEAST_TOTAL, count, cut, product_time
-from jtorch.core.products import Axis, Product, merge
+from jtorch.core.pieces import LEAST_TIME, Piece, Range, count, cut
 from jtorch.native import workers
-from jtorch.native.contraction import call_of
-from jtorch.native.executor import Patch, Row
+from jtorch.native.executor import ROW_WORDS, Patch, Row, walk_kernel
 
 if TYPE_CHECKING:
     from jtorch.compile.run.instances import Instances
 
 
 class Assembly:
-    """``rows``, ``patches`` and who owns each row grow block by block, from the template's ``words``."""
+    """``rows``, ``patches`` and who owns each row grow task by task, from the template's ``words``. ``parts``
+    are the axes of the products; ``is_cut``: threads share what can be shared."""
 
-    def __init__(self, instances: Instances, words: np.ndarray, values: np.ndarray) -> None:
-        self.instances, self.words, self.values = instances, words, values
+    def __init__(
+        self,
+        instances: Instances,
+        words: np.ndarray,
+        values: np.ndarray,
+        parts: Sequence[tuple],
+        is_cut: bool,
+    ) -> None:
+        self.instances, self.words, self.values, self.is_cut = instances, words, values, is_cut
         self.start = words.__array_interface__["data"][0]
         argument, at, expr, nbytes = instances.patches
         offsets = (values[expr] + nbytes).tolist()
@@ -35,63 +41,107 @@ class Assembly:
         self.patches: list[Patch] = []
         self.keep: list[Any] = [words]
         self.moved: dict[int, list[np.ndarray]] = {}  # word that is a fixed address -> what else holds it
+        blocks = instances.template.blocks
+        self.blocks = {block.task: block for block in blocks}
+        times = instances.times_of(values).tolist()
+        self.times = {b.task: times[b.time] for b in blocks if isinstance(b, LoopBlock)}
+        axes = iter(parts)
+        self.products: dict[Task, KnownProduct] = {
+            b.task: known_product(next(axes), b.dtype) for b in blocks if isinstance(b, ProductBlock)
+        }
 
-    def assemble(self, blocks: Iterable[LoopBlock | ProductBlock], parts: Sequence[tuple]) -> None:
-        """Add all rows; ``parts`` are the axes of the products."""
-        each, elements, _, _ = self.instances.times
-        self.times = each * self.values[elements]
-        kinds = iter(parts)
-        found = [None if isinstance(b, LoopBlock) else _product(next(kinds), b.dtype) for b in blocks]
-        total = self.times.sum() + sum(p.time for p in found if p is not None)
-        self.is_cut = bool(workers.pool()) and total >= LEAST_TOTAL
-        for block, product in zip(blocks, found, strict=True):
+    def assemble(self, order: Sequence[Task], runs: Sequence[Run] = ()) -> None:
+        """Add the rows of all tasks; those of a run that can go by tiles are one."""
+        first = {run.tasks[0]: run for run in runs if self._goes_by_tiles(run)}
+        inside = {task for run in first.values() for task in run.tasks}
+        for task in order:
+            if task in first:
+                self._run(first[task])
+            elif task not in inside:
+                block = self.blocks[task]
+                if isinstance(block, LoopBlock):
+                    self._loop(block)
+                else:
+                    self._product(block)
+
+    def _goes_by_tiles(self, run: Run) -> bool:
+        """See ``Fit``."""
+        products = [self.products[task] for task in run.tasks if task in self.products]
+        return all(known.call.product is known.product and not known.call.threaded for known in products)
+
+    def _run(self, run: Run) -> None:
+        """A table for each tile, of a row for each of its steps."""
+        size = 1 + ROW_WORDS * len(run.tasks)
+        table = np.zeros((run.tiles, size), np.int64)
+        table[:, 0] = len(run.tasks)
+        for k, (task, pieces) in enumerate(run.pieces.items()):
+            block = self.blocks[task]
             if isinstance(block, LoopBlock):
-                self._loop(block)
+                kernel, begin, stride = self._pieces_of_loop(block, [piece.range for piece in pieces])
             else:
-                assert product is not None
-                self._product(block, product)
+                kernel, begin, stride = self._pieces_of_product(block, pieces)
+            row = table[:, 1 + ROW_WORDS * k : 1 + ROW_WORDS * (k + 1)]
+            row[:, 0], row[:, 2], row[:, 3] = kernel, 1, stride
+            row[:, 1] = begin + stride * np.arange(run.tiles)
+        self._add(run.tasks[0], Row(walk_kernel(), self._kept(table), run.tiles, 8 * size, workers.pool()))
 
     def _loop(self, block: LoopBlock) -> None:
-        code = self.instances.code
-        kernel = self.instances.addresses[code.kernels[block.task].source]
         ranges = self._ranges(block)
-        words = range(block.first, block.first + block.n)
         if len(ranges) > 1:
-            pieces = np.repeat(self.words[None, block.first : block.first + block.n], len(ranges), 0)
-            for at, last in block.edges:
-                pieces[:, at] = [piece[last] for piece in ranges]
-            self._add(block.task, Row(kernel, self._kept(pieces), len(pieces), 8 * block.n, workers.pool()))
-            for k in words:
-                self._points(k, pieces[:, k - block.first], [0] * len(pieces))
+            kernel, begin, stride = self._pieces_of_loop(block, ranges)
+            self._add(block.task, Row(kernel, begin, len(ranges), stride, workers.pool()))
             return
-        row = Row(kernel, self.start + 8 * block.first, 1, 8 * block.n, 0)
+        row = Row(self._kernel(block), self.start + 8 * block.first, 1, 8 * block.n, 0)
+        words = range(block.first, block.first + block.n)
         self.patches += [self._patch(k, self.start + 8 * k) for k in words if k in self.brought]
         if block.task.can_fail or not joined(self.rows, row):
             self._add(block.task, row)
 
-    def _ranges(self, block: LoopBlock) -> list[tuple[int, int]]:
-        """Of the divided loop, one where it is not cut."""
+    def _pieces_of_loop(self, block: LoopBlock, ranges: Sequence[Range]) -> tuple[int, int, int]:
+        """(kernel, address of the first block, bytes from one to the next) of these pieces."""
+        pieces = np.repeat(self.words[None, block.first : block.first + block.n], len(ranges), 0)
+        for at, last in block.edges:
+            pieces[:, at] = [piece[last] for piece in ranges]
+        begin = self._kept(pieces)
+        for k in range(block.first, block.first + block.n):
+            self._points(k, pieces[:, k - block.first], [0] * len(pieces))
+        return self._kernel(block), begin, 8 * block.n
+
+    def _kernel(self, block: LoopBlock) -> int:
+        return self.instances.addresses[self.instances.code.kernels[block.task].source]
+
+    def _ranges(self, block: LoopBlock) -> list[Range]:
+        """Of the divided loop, one or none where it is not cut."""
         _, _, turns, lines = self.instances.times
-        time, size, line = self.times[block.time], int(self.values[turns[block.time]]), int(lines[block.time])
+        time, size = self.times[block.task], int(self.values[turns[block.time]])
         if not self.is_cut or time < LEAST_TIME:
             return []
-        return cut(size, count(float(time), size // line), line)
+        line = int(lines[block.time])
+        return cut(size, count(time, size // line), line)
 
-    def _product(self, block: ProductBlock, product: _Product) -> None:
-        pieces = product.blocks.copy()
-        begin = self._kept(pieces)
-        if product.shared is None:
-            columns = [pieces[:, 1 + k] for k in range(3)]
+    def _product(self, block: ProductBlock) -> None:
+        pieces = self.products[block.task].call.pieces
+        kernel, begin, stride = self._pieces_of_product(block, pieces)
+        pool = workers.pool() if len(pieces) > 1 else 0
+        self._add(block.task, Row(kernel, begin, len(pieces), stride, pool))
+
+    def _pieces_of_product(self, block: ProductBlock, pieces: Sequence[Piece]) -> tuple[int, int, int]:
+        """The same for a product."""
+        known = self.products[block.task]
+        told, far = known.told(tuple(pieces))
+        blocks = told.copy()
+        begin = self._kept(blocks)
+        if known.call.shared is None:
+            columns = [blocks[:, 1 + k] for k in range(3)]
         else:
-            shared = product.shared.copy()
-            pieces[:, 0] = self._kept(shared)
+            shared = known.call.shared.copy()
+            blocks[:, 0] = self._kept(shared)
             columns = [shared[k : k + 1] for k in range(3)]
         for k, column in enumerate(columns):
-            begins = product.begins[: len(column), k]
+            begins = far[: len(column), k]
             column[:] = self.words[block.first + k] + begins
             self._points(block.first + k, column, begins.tolist())
-        pool = workers.pool() if len(pieces) > 1 else 0
-        self._add(block.task, Row(product.kernel, begin, len(pieces), 8 * pieces.shape[1], pool))
+        return known.call.kernel, begin, 8 * blocks.shape[1]
 
     def _points(self, k: int, column: np.ndarray, begins: list[int]) -> None:
         """``column`` holds what word ``k`` does and so many bytes: note what a call brings, or moves."""
@@ -124,20 +174,3 @@ def joined(rows: list[Row], row: Row) -> bool:
         return False
     rows[-1] = last._replace(repeat=last.repeat + 1)
     return True
-
-
-class _Product:
-    """One of known sizes: its kernel, its blocks, and how far into each factor a piece begins."""
-
-    def __init__(self, parts: tuple, dtype: np.dtype) -> None:
-        product = Product(*(merge([Axis(*axis) for axis in part]) for part in parts))
-        call = call_of(product, dtype)
-        self.kernel, self.shared = call.kernel, call.shared
-        self.blocks = np.array([call.words(piece) for piece in call.pieces], np.int64)
-        self.begins = np.array([call.begins(piece) for piece in call.pieces], np.int64)
-        self.time = product_time(product.flops)
-
-
-@functools.lru_cache(4096)
-def _product(parts: tuple, dtype: np.dtype) -> _Product:
-    return _Product(parts, dtype)

@@ -11,7 +11,7 @@ from jtorch.compile.graph.products import Factors, product_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.pieces import nest_time, pieces_of
 from jtorch.compile.plan.plan import Run, Task
-from jtorch.core.pieces import LEAST_TOTAL, Piece, product_time
+from jtorch.core.pieces import Piece, is_cut, product_time
 from jtorch.native import workers
 from jtorch.native.contraction import Call, call_of
 
@@ -22,7 +22,7 @@ class Fit:
     def __init__(self, code: Code) -> None:
         self.code, self.plan = code, code.plan
         self._products: dict[Task, tuple[Factors, Call]] = {}
-        self.is_cut = bool(workers.pool()) and sum(map(self.time, self.plan.tasks)) >= LEAST_TOTAL
+        self.is_cut = bool(workers.pool()) and is_cut(map(self.time, self.plan.tasks))
 
     def time(self, task: Task) -> float:
         """Microseconds that it takes on one thread, about; 0 of what the host does."""

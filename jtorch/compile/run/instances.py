@@ -2,9 +2,8 @@
 
 For sizes never seen before the guards are tested, the expressions of the plan's ``Template`` worked out, and
 words and table put together; nothing is recorded, planned or written anew. An instance is what a plan of its
-sizes alone would be, word for word, but for where scratch memory lies, and that no steps go by tiles. The
-latest ones are kept; all share one arena, and where a larger one is needed, they are made again as they are
-asked for.
+sizes alone would be, word for word, but for where scratch memory lies. The latest ones are kept; all share
+one arena, and where a larger one is needed, they are made again as they are asked for.
 """
 
 from __future__ import annotations
@@ -16,17 +15,20 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
-from jtorch.compile.plan.plan import Place, Task
+from jtorch.compile.plan.plan import Place, Run, Task, Where
 from jtorch.compile.plan.scratch import ALIGNMENT
+from jtorch.compile.plan.slots import slots_of
+from jtorch.compile.plan.tiles import runs_of
 from jtorch.compile.run import arena
 from jtorch.compile.run.assembly import Assembly, joined
 from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.steps_at_sizes import StepsAtSizes
 from jtorch.compile.run.template import LoopBlock, Template
 from jtorch.compile.target import Binding
 from jtorch.core.environment import Environment
 from jtorch.core.failure import Failure
-from jtorch.core.pieces import LEAST_TIME
+from jtorch.core.pieces import is_cut, product_time
 from jtorch.native import workers
 from jtorch.native.executor import ROW_WORDS, Executor, Patch, Row, layout_is_known
 
@@ -74,6 +76,9 @@ class Instances(Runner):
         self.code, self.plan, self.binding, self.names = code, code.plan, binding, env.symbols
         self.template = Template(code, binding)
         self.addresses, self.compiled = kernel_addresses(code)
+        if self.plan.schedule is not None:
+            self.steps = StepsAtSizes(self.plan)
+            self.turns = self.steps.numbers.function(self.names, env.functions)
         self.functions = self.template.functions(self.names, [*env.limits, *env.tests], env.functions)
         self.is_atomic = layout_is_known()
         self._collect()
@@ -89,11 +94,10 @@ class Instances(Runner):
         self.constants = np.array(words.constants, np.int64)
         self.int_at, self.int_of = _columns(words.ints, 2)
         self.float_at, self.float_of = _columns(words.floats, 2)
-        self.slot_at, self.slot_of, self.slot_expr, self.slot_bytes = _columns(words.slots, 4)
+        self.slot_at, of, self.slot_expr, self.slot_bytes = _columns(words.slots, 4)
+        self.slots = _Slots(of, self.template.slots)
+        self.slots_by_runs: dict[Any, _Slots] = {}
         self.patches = _columns(words.patches, 4)
-        sizes = self.template.slots
-        self.slot_sizes = np.array([n for slot in sizes for n in slot], np.intp)
-        self.slot_starts = np.cumsum([0, *map(len, sizes)])[:-1]
         self.fixed: dict[Place, list[int]] = {}
         for place, k, _, nbytes in words.fixed:
             self.fixed.setdefault(place, []).append(k)
@@ -104,6 +108,7 @@ class Instances(Runner):
         self.copy_to, self.copy_from = _columns(self.template.copied, 2)
         each, elements, turns, lines = _columns(self.template.times, 4, float)
         self.times = each, elements.astype(np.intp), turns.astype(np.intp), lines.astype(np.intp)
+        self.flops = np.array(self.template.flops, np.intp)
         self.numbers = [Patch(argument, address) for argument, address in binding.numbers.items()]
         self._make_usual()
 
@@ -146,10 +151,11 @@ class Instances(Runner):
             ints, floats = self.functions.numbers(*sizes)
             values = np.array(ints, np.int64)
             words = self._worked_out(values, floats)
-            if self.functions.are_usual(*sizes) and not (workers.pool() and self._may_cut(values)):
+            is_cut = bool(workers.pool()) and self._may_be_cut(values)
+            if self.functions.are_usual(*sizes) and not is_cut:
                 made = self._usual(words, values)
             else:
-                made = self._general(words, values, self.functions.parts(*sizes))
+                made = self._general(sizes, words, values, is_cut)
             self._keep(sizes if len(sizes) > 1 else sizes[0], made)
         return made
 
@@ -160,18 +166,27 @@ class Instances(Runner):
         words[self.moving_at] += values[self.moving_of]
         if floats:
             words[self.float_at] = np.array(floats).view(np.int64)[self.float_of]
-        if len(self.slot_starts):
-            largest = np.maximum.reduceat(values[self.slot_sizes], self.slot_starts)
-            room = np.maximum(-(-largest // ALIGNMENT), 1) * ALIGNMENT
-            begins = np.cumsum(room) - room
-            self._reserve(int(begins[-1] + room[-1]))
-            words[self.slot_at] = self.base + begins[self.slot_of] + values[self.slot_expr] + self.slot_bytes
+        self._lay_out(words, values, self.slots)
         return words
 
-    def _may_cut(self, values: np.ndarray) -> bool:
-        """Whether some loop may be worth cutting."""
+    def _lay_out(self, words: np.ndarray, values: np.ndarray, slots: _Slots) -> None:
+        """Write the addresses of scratch memory."""
+        if not len(slots.starts):
+            return
+        largest = np.maximum.reduceat(values[slots.sizes], slots.starts)
+        room = np.maximum(-(-largest // ALIGNMENT), 1) * ALIGNMENT
+        begins = np.cumsum(room) - room
+        self._reserve(int(begins[-1] + room[-1]))
+        words[self.slot_at] = self.base + begins[slots.of] + values[self.slot_expr] + self.slot_bytes
+
+    def times_of(self, values: np.ndarray) -> np.ndarray:
+        """Microseconds that each loop takes on one thread, about."""
         each, elements, _, _ = self.times
-        return bool((each * values[elements] >= LEAST_TIME).any())
+        return each * values[elements]
+
+    def _may_be_cut(self, values: np.ndarray) -> bool:
+        """Whether that is long enough for threads to share it."""
+        return is_cut([*self.times_of(values).tolist(), *map(product_time, values[self.flops].tolist())])
 
     def _usual(self, words: np.ndarray, values: np.ndarray) -> Instance:
         start = words.__array_interface__["data"][0]
@@ -183,11 +198,33 @@ class Instances(Runner):
         patches[:, 2] = (values[expr] + nbytes)[patches[:, 2]]
         return Instance(self._executor(table, patches, [words]), self.owners, words, {}, self.ends)
 
-    def _general(self, words: np.ndarray, values: np.ndarray, parts: list[tuple]) -> Instance:
-        made = Assembly(self, words, values)
-        made.assemble(self.template.blocks, parts)
+    def _general(self, sizes: tuple, words: np.ndarray, values: np.ndarray, is_cut: bool) -> Instance:
+        made = Assembly(self, words, values, self.functions.parts(*sizes), is_cut)
+        order, runs = self._in_runs(sizes, made) if is_cut else (self.plan.tasks, [])
+        if runs:
+            self._lay_out(words, values, self._slots_of(order, runs))
+        made.assemble(order, runs)
         executor = self._executor(made.rows, made.patches, made.keep)
         return Instance(executor, made.owners, words, made.moved, self.ends)
+
+    def _in_runs(self, sizes: tuple, made: Assembly) -> tuple[Sequence[Task], list[Run]]:
+        assert self.plan.schedule is not None
+        steps = self.steps.steps(self.turns(*sizes), made.times, made.products)
+        return runs_of(steps, self.plan.schedule.after)
+
+    def _slots_of(self, order: Sequence[Task], runs: Sequence[Run]) -> _Slots:
+        """Where scratch memory lies if these are the runs, whatever the sizes."""
+        plan = self.plan
+        assert plan.schedule is not None
+        key = tuple(order), tuple((tuple(run.tasks), run.local) for run in runs)
+        if key not in self.slots_by_runs:
+            while len(self.slots_by_runs) >= MOST:
+                del self.slots_by_runs[next(iter(self.slots_by_runs))]
+            elsewhere = {var for var, place in plan.places.items() if place.kind is not Where.ARENA}
+            at, sizes = slots_of(order, elsewhere, plan.parts, plan.schedule.over, runs)
+            of = np.array([at[var].slot for var in self.template.words.in_slots], np.intp)
+            self.slots_by_runs[key] = _Slots(of, self.template.numbers_of(sizes))
+        return self.slots_by_runs[key]
 
     def _executor(self, rows: Any, patches: Any, keep: list[Any]) -> Executor:
         parts = [np.array(some, np.int64).reshape(-1, 3) for some in (self.numbers, patches)]
@@ -245,6 +282,14 @@ class Instances(Runner):
         row, code = Executor.decode(status)
         assert self.failed is not None
         return failure_of(self.code, self.failed.owners[row], code)
+
+
+class _Slots:
+    """``of`` which slot each word is that holds an address in one, and by which expressions its size goes."""
+
+    def __init__(self, of: np.ndarray, sizes: Sequence[Sequence[int]]) -> None:
+        self.of, self.sizes = of, np.array([n for slot in sizes for n in slot], np.intp)
+        self.starts = np.cumsum([0, *map(len, sizes)])[:-1]
 
 
 class AtSizes:

@@ -7,7 +7,7 @@ names of the symbols. They are found once; ``run/instances.py`` works them out f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,23 +21,13 @@ from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.order import loops_of
 from jtorch.compile.plan.pieces import LINE, divided, time_of_element
 from jtorch.compile.plan.plan import Place, Task, Where
+from jtorch.compile.run.expressions import Expressions
 from jtorch.compile.run.replay import word_of
 from jtorch.compile.target import Binding
 from jtorch.core.dim import Dim, DimFloat
 from jtorch.core.environment import Exact
 from jtorch.core.products import blas_matrices
 from jtorch.native.contraction import is_usual, usual_kernel, usual_words
-
-
-class Expressions:
-    """Python texts, each once, and the number of each among them."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, int] = {}
-
-    def of(self, value: Any) -> int:
-        text = value.text if type(value) in (Dim, DimFloat) else repr(value)
-        return self.texts.setdefault(text, len(self.texts))
 
 
 @dataclass
@@ -50,6 +40,7 @@ class Words:
     fixed: list[tuple[Place, int, int, int]] = field(default_factory=list)  # (where, word, expression, bytes)
     slots: list[tuple[int, int, int, int]] = field(default_factory=list)  # (word, slot, expression, bytes)
     patches: list[tuple[int, int, int, int]] = field(default_factory=list)  # (argument, word, ...)
+    in_slots: list[Var] = field(default_factory=list)  # what lies at each of ``slots``
 
     def take(self) -> int:
         """One more word: its index."""
@@ -103,13 +94,17 @@ class Template:
         self.blocks: list[LoopBlock | ProductBlock] = []
         self.copied: list[tuple[int, int]] = []  # words, and those whose addresses they hold once more
         self.times: list[tuple[float, int, int, int]] = []  # of loops: us an element, elements, turns, line
+        self.flops: list[int] = []  # of products
         for task in self.plan.tasks:
             if task.step.kind is StepKind.HOST:
                 op = task.step.eqns[0].op.name
                 raise Exact(f"{op} is a library call, which gets arrays of these very sizes")
             self.blocks.append(self._product(task) if task.nest is None else self._loop(task))
-        slots = self.plan.slots or ((self.plan.arena_bytes,),)  # one, where no size in it is a symbol
-        self.slots = [[self.ints.of(n) for n in sizes] for sizes in slots]
+        self.slots = self.numbers_of(self.plan.slots or ((self.plan.arena_bytes,),))  # of numbers one is made
+
+    def numbers_of(self, slots: Iterable[Iterable[Any]]) -> list[list[int]]:
+        """The numbers of the expressions of the sizes that slots must have."""
+        return [[self.ints.of(n) for n in sizes] for sizes in slots]
 
     def _loop(self, task: Task) -> LoopBlock:
         kernel, words = self.code.kernels[task], self.words
@@ -148,6 +143,7 @@ class Template:
             self._point(self.words.take(), var, offset * out.dtype.itemsize)
         parts = (product.batch, product.rows, product.columns, product.inner)
         found = ProductBlock(task, first, out.dtype, repr(tuple(tuple(map(tuple, part)) for part in parts)))
+        self.flops.append(self.ints.of(product.flops))
         matrices, kernel = blas_matrices(product), usual_kernel(out.dtype)
         if matrices is not None and kernel is not None:
             found.usual_at, found.kernel = len(self.words.constants), kernel
@@ -175,6 +171,7 @@ class Template:
         if place.kind is Where.ARENA:
             slot, begin = place.at if self.plan.slots else (0, place.at)
             words.slots.append((k, slot, *self._bytes(begin + nbytes)))
+            words.in_slots.append(var)
         elif place in self.binding.fixed:
             words.fixed.append((place, k, *self._bytes(nbytes)))
         else:

@@ -15,9 +15,8 @@ from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan import footprints, memory, tiles
 from jtorch.compile.plan.plan import Where
-from jtorch.compile.run import fit
 from jtorch.compile.run.targets import CPU, PYTHON
-from jtorch.core import threads
+from jtorch.core import pieces, threads
 from jtorch.native import contraction
 from tests.compile.chain import (
     Machine,
@@ -118,9 +117,9 @@ def assert_apart(plan):
     """No tile writes what another one touches, by places in memory."""
     for run in plan.runs:
         met = [[], []]
-        for task, pieces in run.pieces.items():
-            assert len(pieces) == run.tiles and not task.visible and not task.can_fail
-            for tile, piece in enumerate(pieces):
+        for task, parts in run.pieces.items():
+            assert len(parts) == run.tiles and not task.visible and not task.can_fail
+            for tile, piece in enumerate(parts):
                 if task.nest is not None:
                     found = footprints.of_nest(task.nest)
                 else:
@@ -160,8 +159,7 @@ def without_runs(monkeypatch, function, leaves):
 
 @pytest.fixture(autouse=True)
 def _cut_however_short(monkeypatch):
-    monkeypatch.setattr(fit, "LEAST_TOTAL", 0)
-    monkeypatch.setattr(tiles, "LEAST_TOTAL", 0)
+    monkeypatch.setattr(pieces, "LEAST_TOTAL", 0)
     before = threads.count()
     yield
     threads.set_count(before)

@@ -14,6 +14,7 @@ from jtorch.compile.codegen.emitter import Edge, Pointer
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.run import instances
+from jtorch.core import pieces
 from jtorch.core.dim import is_symbolic
 from jtorch.core.products import Axis, merge
 
@@ -217,3 +218,75 @@ def test_large_sizes_are_shared_by_threads_bit_for_bit(n):
         assert all(one == other for one, other in found.values())
     finally:
         threads.set_count(before)
+
+
+def recurrence(x, w, u):
+    h = jtorch.zeros(x.shape[0], w.shape[0])
+    for t in range(6):
+        h = jtorch.tanh(x[:, t] @ u.t() + h @ w.t())
+    return h
+
+
+def by_time(x, w, u):
+    h = jtorch.zeros(x.shape[1], w.shape[0])
+    for t in range(6):
+        h = jtorch.tanh(x[t] @ u.t() + h @ w.t())
+    return h
+
+
+def layers(x, w, u):
+    y = jtorch.nn.functional.gelu(x.reshape(-1, x.shape[-1]) @ u.t())
+    return (y @ w.t()).softmax(-1).reshape(*x.shape[:2], -1)
+
+
+def trained(function):
+    def step(x, w, u):
+        w, u = w.detach().requires_grad_(), u.detach().requires_grad_()
+        loss = function(x, w, u).square().mean()
+        loss.backward()
+        return loss, w.grad, u.grad
+
+    return step
+
+
+FORWARD = {"rows": recurrence, "by time": by_time, "layers": layers}
+RUNS = FORWARD | {f"{name}, trained": trained(function) for name, function in FORWARD.items()}
+
+
+def tiles_of(runs):
+    return [[(task.name, tuple(pieces)) for task, pieces in run.pieces.items()] for run in runs]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_same_steps_go_by_tiles_as_in_a_plan_of_these_sizes(name, monkeypatch):
+    monkeypatch.setattr(pieces, "LEAST_TOTAL", 0)
+    found = []
+    real = instances.runs_of
+
+    def runs_of(*given):
+        found.append(real(*given))
+        return found[-1]
+
+    monkeypatch.setattr(instances, "runs_of", runs_of)
+    draw = np.random.default_rng(0)
+    w, u = (jtorch.from_numpy(draw.standard_normal(s).astype("f4") / 5) for s in ((48, 48), (48, 13)))
+    step = jtorch.compile(RUNS[name], dynamic=True)
+    with_runs = 0
+    for n in (21, 27, 40, 16, 33, 200, 64, 129, 8, 7):
+        shape = (6, n, 13) if "time" in name else (n, 6, 13)
+        x = jtorch.from_numpy(draw.standard_normal(shape).astype("f4"))
+        exact = jtorch.compile(RUNS[name])
+        found.clear()
+        for a, b in zip(parts(step(x, w, u)), parts(exact(x, w, u)), strict=True):
+            assert a.tobytes() == b.tobytes()
+        if found:
+            plan = only_plan(exact).program.plan
+            order, runs = found[0]
+            assert tiles_of(runs) == tiles_of(plan.runs)
+            assert [task.name for task in order] == [task.name for task in plan.tasks]
+            with_runs += bool(runs)
+    assert with_runs >= 3
+
+
+def parts(result):
+    return [t.detach().numpy() for t in (result if isinstance(result, tuple) else (result,))]
