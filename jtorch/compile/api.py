@@ -22,7 +22,16 @@ from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.graph.faults import fault_in, told
 from jtorch.compile.inspect.facts import facts_of
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
-from jtorch.compile.inspect.ledger import Change, Ledger, Retrace, causes, confirmed, in_words, tell
+from jtorch.compile.inspect.ledger import (
+    Change,
+    Ledger,
+    Retrace,
+    causes,
+    confirmed,
+    in_words,
+    tell,
+    with_plan,
+)  # fmt: skip
 from jtorch.compile.inspect.naming import labels_of, named_by
 from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe import frames
@@ -35,7 +44,7 @@ from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.opened import varying
-from jtorch.compile.record.sizing import Sizing, are_marked, sizing_of
+from jtorch.compile.record.sizing import Axes, Moved, Moving, Sizing, are_marked, sizing_of
 from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
@@ -122,6 +131,7 @@ class CompiledFunction(Asks):
         self._told_of_branches = False
         self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
         self._recordings = 0
+        self._moved = Moved()
         self._latest: CompiledPlan | None = None
         self._signature: inspect.Signature | None = None
         if self.options.verify_every:
@@ -291,15 +301,17 @@ class CompiledFunction(Asks):
         if refused and any(c.before != c.after for c in changes):
             self._refuse(changes, 0.0)
             return None
+        moving = self._moved.with_call(structure, leaves) if self.options.dynamic is None else Moving()
         timings = Timings()
         try:
             with timings.measure("trace"):
                 made = capture(
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True,
-                    sizing=self._sizing(leaves),
+                    sizing=self._sizing(leaves, moving),
                 )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
+        made.why_exact = made.why_exact or moving.why_exact
         try:
             try:
                 plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
@@ -317,14 +329,16 @@ class CompiledFunction(Asks):
             made.journal.undo()
             return None
         plan.facts = facts
+        self._moved.recorded(structure, moving, made)
         return plan, made
 
-    def _sizing(self, leaves: list[Any]) -> Callable[[], Sizing | None] | None:
+    def _sizing(self, leaves: list[Any], moving: Moving) -> Callable[[], Sizing | None] | None:
         """What says which sizes of these arguments are symbols; None where all are numbers."""
         every = self.options.dynamic
-        if every is False or not (every or are_marked(leaves)):
+        axes: Axes = frozenset() if moving.why_exact else moving.axes
+        if every is False or not (every or axes or are_marked(leaves)):
             return None
-        return lambda: sizing_of(leaves, bool(every))
+        return lambda: sizing_of(leaves, bool(every), axes)
 
     def _plan_of(
         self, made: Capture, leaves: list[Any], plans: list[CompiledPlan], context: Context,
@@ -341,7 +355,10 @@ class CompiledFunction(Asks):
                 return None
             plan = self._compile(made, leaves, timings, plans)
         if changes:
-            changes = confirmed(changes, told[id(plan)]) if outcome == "confirmed" else changes
+            if outcome == "confirmed":
+                changes = confirmed(changes, told[id(plan)])
+            else:
+                changes = with_plan(changes, made, self.options.dynamic is not False)
             self._note(changes, outcome, timings.total, timings.kernels_compiled)
         if outcome == "recorded":
             self._count(changes, timings.total)
@@ -482,8 +499,9 @@ def compile(
     in ``f.retraces``: "warn", "raise" ``RetraceError``, or run that call in "eager" mode. ``options`` may
     hold these two and "budget", the relative error that verifying allows by dtype name.
 
-    ``dynamic=True`` has one plan for all sizes of the arguments: a size never seen before costs about as much
-    as an eager call, not a recording. What the program asks of a size (``if x.shape[0] > 32``) is checked at
+    The second size of an argument is recorded as a symbol: one plan serves all further ones, and a size never
+    seen before costs about as much as an eager call, not a recording. ``dynamic=True`` does so from the first
+    call on, ``dynamic=False`` never. What the program asks of a size (``if x.shape[0] > 32``) is checked at
     each call; another answer is another recording.
 
     ``if tensor:``, ``while tensor:`` and ``assert tensor`` are recorded as the way they go; a call that goes

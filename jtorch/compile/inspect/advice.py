@@ -28,14 +28,17 @@ _OPENED = (
 )
 _OTHER = "its value decides what is recorded: pass a float, or a tensor, where any value should do"
 
-ON_EXACT = "for all its dynamic=True it has a plan for each size: {0}"
-_PARTIAL = (
-    "each new size is recorded and planned anew: compile with dynamic=True, or drop the last partial batch"
+_ON_SYMBOL = (
+    "a size that moves is a symbol from the second one on: this plan serves all others; with dynamic=True it "
+    "is one from the first call on"
 )
+_ON_EXACT = "each size has a plan of its own: {0}"
+_PARTIAL = "each size has a plan of its own: compile without dynamic=False, or drop the last partial batch"
 _GROWS = (
-    "each new size is recorded and planned anew: compile with dynamic=True, which has one plan for all "
-    "sizes, or pad to one of a few lengths and mask what is beyond"
+    "each size has a plan of its own: compile without dynamic=False, or pad to one of a few lengths and mask "
+    "what is beyond"
 )
+_SMALL = "sizes of 0 and 1 have plans of their own, and so have tensors that do not lie row by row"
 _RANK = "each number of dimensions is another program, recorded once: pass one form (unsqueeze, flatten)"
 
 # What the name of a fact ends or begins with, and what may be done about it
@@ -76,6 +79,16 @@ def advice_on(what: str, before: str, after: str, again: bool = False) -> str:
     return _ONE_OF_TWO if is_word or {before, after} <= {"True", "False", "None"} else _OTHER
 
 
+def on_new_size(is_symbol: bool, why_exact: str, may_be_symbol: bool) -> str:
+    """What there is to say of a size for which a plan has just been made; nothing where what was said of it
+    before holds."""
+    if is_symbol:
+        return _ON_SYMBOL
+    if why_exact:
+        return _ON_EXACT.format(why_exact)
+    return _SMALL if may_be_symbol else ""
+
+
 def _is_float(text: str) -> bool:
     try:
         float(text)
@@ -84,13 +97,18 @@ def _is_float(text: str) -> bool:
     return True
 
 
+def same_rank(before: str, after: str) -> bool:
+    """Whether two shapes have as many dimensions."""
+    return before.count(",") == after.count(",") and (before == "()") == (after == "()")
+
+
 def _on_sizes(before: str, after: str, again: bool) -> str:
     """A last batch is smaller in its first axis alone, once; all else is a size that goes on changing."""
     try:
         was, now = ast.literal_eval(before), ast.literal_eval(after)
     except (ValueError, SyntaxError):  # it was no tensor
         return _GROWS
-    if len(was) != len(now):
+    if not same_rank(before, after):
         return _RANK
     is_last_batch = bool(was) and was[1:] == now[1:] and now[0] < was[0] and not again
     return _PARTIAL if is_last_batch else _GROWS

@@ -15,12 +15,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jtorch.compile.inspect.advice import FOR_CLASSES, IN_TENSORS, NOT_USED, OF_FORMS, ON_EXACT, advice_on
+from jtorch.compile.inspect.advice import (
+    FOR_CLASSES,
+    IN_TENSORS,
+    NOT_USED,
+    OF_FORMS,
+    advice_on,
+    on_new_size,
+    same_rank,
+)
 from jtorch.compile.inspect.facts import Facts, differences
 from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.inspect.size_changes import size_change
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN
+from jtorch.compile.record.sizing import why_numbers
 from jtorch.compile.run.lines import About
 from jtorch.core.errors import Source
 from jtorch.eager.tensor import Tensor
@@ -180,10 +189,16 @@ def _causes_of(
         found = size_change(plan, leaves, labels)
         if found is not None:
             return (Change(found.what, "", "", found.advice),)
-    if plan.capture.why_exact and changed:
-        advice = ON_EXACT.format(plan.capture.why_exact)
-        changed = [c._replace(advice=advice) if c.what.endswith(".shape") else c for c in changed]
     return tuple(changed) or (_guard_change(plan, leaves, labels),)
+
+
+def with_plan(changes: Sequence[Change], made: Any, may_be_symbol: bool) -> tuple[Change, ...]:
+    """``changes`` for which ``made`` was recorded, and what it says of sizes."""
+    why = why_numbers(made)
+    advice = on_new_size(made.sizing is not None and not why, why, may_be_symbol)
+    of_sizes = [c.what.endswith(".shape") and same_rank(c.before, c.after) for c in changes]
+    pairs = zip(changes, of_sizes, strict=True)
+    return tuple(c._replace(advice=advice) if advice and of_size else c for c, of_size in pairs)
 
 
 def changes_of(plan: Any, facts: Facts, sized: set[str] | frozenset[str] = frozenset()) -> list[Change]:

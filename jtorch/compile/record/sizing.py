@@ -5,13 +5,16 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jtorch.compile.record.arrays import Lent
 from jtorch.core.dim import Dim, is_symbolic, symbol
 from jtorch.core.environment import LEAST, Environment
 from jtorch.core.sizes import shape_of
 from jtorch.eager.tensor import Tensor
+
+if TYPE_CHECKING:
+    from jtorch.compile.record.capture import Capture
 
 
 @dataclass(eq=False)
@@ -33,14 +36,73 @@ class Sizing:
                 sizes.setdefault(text, n)
         return self.env.functions | {name: sizes[name] for name in self.env.symbols}
 
+    def pinned_at(self, name: str) -> str:
+        """Where in the program symbol ``name`` had to be a number; nothing where it is free."""
+        guards = (g for g in self.env.guards.values() if g.pins and g.text.startswith(f"{name} == "))
+        return next((str(guard.source) for guard in guards), "")
+
     def facts(self) -> tuple:
         """What a plan is made from, in a form that compares with another recording's."""
         return self.texts, self.asked
 
 
-def sizing_of(leaves: Sequence[Any], every: bool) -> Sizing | None:
-    """A symbol for each size, or for those alone that are marked; equal ones share it, 0 and 1 have none.
-    None where that gives no symbol.
+def why_numbers(made: Capture) -> str:
+    """Why a recording is for these very sizes alone; nothing where it is not, or nothing else was tried."""
+    sizing = made.sizing
+    if sizing is not None and all(map(sizing.pinned_at, sizing.env.symbols)):
+        return f"the number itself is needed at {sizing.pinned_at(sizing.env.symbols[0])}"
+    return made.why_exact
+
+
+Axes = frozenset[tuple[int, int]]  # (place of an argument, axis)
+
+
+class Moving(NamedTuple):
+    """Sizes that have been several; why they are no symbols, where they were in vain."""
+
+    axes: Axes = frozenset()
+    why_exact: str = ""
+
+
+class Moved:
+    """Which sizes of a function's arguments have been several at its recordings, by the calls' structure."""
+
+    def __init__(self) -> None:
+        self._latest: dict[Any, dict[int, tuple[int, ...]]] = {}
+        self._axes: dict[Any, set[tuple[int, int]]] = {}
+        self._in_vain: dict[Any, list[str]] = {}
+
+    def with_call(self, structure: Any, leaves: Sequence[Any]) -> Moving:
+        """Those that have, with a call that is about to be recorded."""
+        known = self._latest.setdefault(structure, {})
+        axes = self._axes.setdefault(structure, set())
+        for k, leaf in enumerate(leaves):
+            if isinstance(leaf, Tensor):
+                shape = tuple(leaf._data.shape)
+                before = known.get(k, shape)
+                if len(before) == len(shape):
+                    pairs = zip(before, shape, strict=True)
+                    axes.update((k, axis) for axis, (n, m) in enumerate(pairs) if n != m)
+                known[k] = shape
+        found = frozenset(axes)
+        reasons = self._in_vain.get((structure, found), [])
+        return Moving(found, reasons[-1] if len(reasons) >= _TRIES else "")
+
+    def recorded(self, structure: Any, moving: Moving, made: Capture) -> None:
+        """A call was, with symbols for ``moving``, or without, for a reason."""
+        if not moving.axes or moving.why_exact:
+            return
+        reason = why_numbers(made)
+        if reason:
+            self._in_vain.setdefault((structure, moving.axes), []).append(reason)
+
+
+_TRIES = 2  # of a function that may be recorded with symbols at other sizes, or later on
+
+
+def sizing_of(leaves: Sequence[Any], every: bool, moved: Axes = frozenset()) -> Sizing | None:
+    """A symbol for each size, or for those alone that are marked or have moved; equal ones share it, 0 and 1
+    have none. None where that gives no symbol.
 
     Tensors that do not lie row by row keep their sizes.
     """
@@ -52,7 +114,10 @@ def sizing_of(leaves: Sequence[Any], every: bool) -> Sizing | None:
     marks = {k: _marks_of(leaf) for k, leaf in sized}
     for k, leaf in sized:
         array = leaf._data
-        moving = [n >= LEAST and (every or axis in marks[k]) for axis, n in enumerate(array.shape)]
+        moving = [
+            n >= LEAST and (every or axis in marks[k] or (k, axis) in moved)
+            for axis, n in enumerate(array.shape)
+        ]
         if not any(moving) or not array.flags.c_contiguous:
             continue
         for n in (n for n, is_moving in zip(array.shape, moving, strict=True) if is_moving):

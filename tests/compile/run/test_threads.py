@@ -94,10 +94,11 @@ def test_one_function_in_four_threads(function, mode):
     together(*(lambda k=k: work(k) for k in range(4)))
 
 
+@pytest.mark.parametrize("dynamic", [False, None])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_shapes_are_recorded_in_several_threads_at_once(function):
+def test_shapes_are_recorded_in_several_threads_at_once(function, dynamic):
     """Each thread brings shapes that no plan knows, some of them the same."""
-    f = jtorch.compile(function)
+    f = jtorch.compile(function, dynamic=dynamic)
 
     def work(k):
         for rows in (k + 4, 9, 10, k + 4):
@@ -107,7 +108,8 @@ def test_shapes_are_recorded_in_several_threads_at_once(function):
     together(*(lambda k=k: work(k) for k in range(4)))
     shapes = [plan.capture.inputs[0].var.shape for plans in f.plans.values() for plan in plans]
     if function is not _with_branches:
-        assert len(shapes) == len(set(shapes)) == 6, "no shape was compiled twice"
+        assert len(shapes) == len(set(shapes)) <= 6, "no shape was compiled twice"
+        assert len(shapes) == 6 or dynamic is None
 
 
 def test_two_functions_in_two_threads_are_recorded_at_once():
