@@ -19,7 +19,6 @@ Which steps are a run, and its tiles, follow from sizes alone. They change the t
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,10 +97,15 @@ class Step:
     looked_at: Callable[[], Cut | None] = lambda: None
     rows: int = 0
 
-    @functools.cached_property
+    def __post_init__(self) -> None:
+        self._cut: list[Cut | None] = []
+
+    @property
     def cut(self) -> Cut | None:
         """How it may be cut; of few steps this is asked."""
-        return self.looked_at()
+        if not self._cut:
+            self._cut.append(self.looked_at())
+        return self._cut[0]
 
     @property
     def may_wait(self) -> bool:

@@ -32,7 +32,7 @@ from jtorch.compile.run import replay
 
 fault = os.environ.get("PLANT")
 if fault == "tiles":  # rows that others compute are read
-    tiles._Apart.takes = lambda *_: True
+    tiles._Growing._is_apart = lambda *_: True
 if fault == "rule":  # exp(x) = exp(exp(x)) once
     passes._RULES_OF["neg"] = [lambda eqn, define: eqn.inputs[0]]
 if fault == "codegen":
