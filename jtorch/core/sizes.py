@@ -3,6 +3,7 @@ for numbers."""
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -109,6 +110,20 @@ def slice_bounds(part: slice, n: Any) -> tuple[Any, Any, Any]:
 def count_of(start: Any, end: Any, step: Any) -> Any:
     """The number of integers from ``start`` on, ``step`` apart, before ``end``"""
     return -((start - end) // step)
+
+
+def remembered(f: Callable) -> Callable:
+    """``functools.lru_cache(maxsize=64)(f)``: of sizes, or tuples of them, that are numbers"""
+    of_numbers = functools.lru_cache(maxsize=64)(f)
+
+    @functools.wraps(f)
+    def found(*arguments: Any) -> Any:
+        for a in arguments:
+            if type(a) is Dim or (type(a) is tuple and Dim in map(type, a)):
+                return f(*arguments)
+        return of_numbers(*arguments)
+
+    return found
 
 
 def settled(key: Any) -> Any:

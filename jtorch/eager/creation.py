@@ -17,7 +17,7 @@ from jtorch.core import devices
 from jtorch.core import dtypes as dt
 from jtorch.core import memory_formats as formats
 from jtorch.core import op as op_module
-from jtorch.core.dim import Dim
+from jtorch.core.dim import Dim, is_symbolic
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.number_ranges import check_factor, check_number, check_scalar, element
 from jtorch.core.sizes import count_of
@@ -269,13 +269,14 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Tensor:
     if target.kind == "b":
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     first, last = (element(number(bound), target) for bound in (start, end))
-    if target == _FLOAT32 and any(hasattr(bound, "as_runtime_scalar") for bound in (first, last)):
+    moving = is_symbolic(steps) or any(hasattr(bound, "as_runtime_scalar") for bound in (first, last))
+    if target == _FLOAT32 and moving:
         return _changing_line(first, last, number(steps))
     return tensor(_line(first, last, number(steps), target))
 
 
 def _changing_line(start: Any, end: Any, steps: int) -> Tensor:
-    """``_line`` in float32 where an end changes from call to call."""
+    """``_line`` in float32 where an end or how many there are changes from call to call."""
     if steps < 2:
         return (
             full((int(steps),), start, dtype=dt.float32)

@@ -199,6 +199,11 @@ class Executor:
             raise TypeError("the executor was called with a number of arguments its table does not take")
         return status >> _CODE_BITS, status & ((1 << _CODE_BITS) - 1)
 
+    @staticmethod
+    def of_later_row(status: int, rows: int) -> int:
+        """A nonzero status, of a table that follows so many rows, as one of the whole."""
+        return status + (rows << _CODE_BITS) if status > 0 else status
+
 
 def _python_entry(record: np.ndarray) -> Callable[..., int]:
     """The same entry for a Python whose object layout is unknown: patches by Python, rows by one

@@ -10,10 +10,10 @@ Source: https://docs.pytorch.org/docs/stable/nn.html#recurrent-layers
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import accumulate
 
 from jtorch.core.op import composite
+from jtorch.core.sizes import remembered
 from jtorch.ops.contraction import swap
 from jtorch.ops.routines import formula, runs_at_once
 
@@ -36,7 +36,7 @@ def _chunks(xp, x, count):
     return [_part(xp, x, k * n, (k + 1) * n, axis=1) for k in range(count)]
 
 
-@lru_cache(maxsize=64)
+@remembered
 def _steps(sizes, reverse):
     """((first row, number of rows), ...) in the order in which the steps are computed."""
     starts = accumulate(sizes[:-1], initial=0)
@@ -58,7 +58,7 @@ def _blocks(xp, sizes, reverse):
     return _blocks_of(sizes, reverse, runs_at_once(xp))
 
 
-@lru_cache(maxsize=64)
+@remembered
 def _blocks_of(sizes, reverse, at_once):
     found: list = []
     for start, n in _steps(sizes, reverse):
@@ -83,7 +83,7 @@ def _divided(block, reverse):
     return [(begin, n, many) for begin, many in zip(starts, counts, strict=True)]
 
 
-@lru_cache(maxsize=64)
+@remembered
 def _in_turn(n, count, reverse):
     """((first row, end), ...) of the steps of a block."""
     return tuple([(start, start + n) for start, _ in _steps((n,) * count, reverse)])

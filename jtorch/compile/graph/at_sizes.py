@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jtorch.compile.graph.access import Layout
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var
 from jtorch.core.dim import is_symbolic
 
@@ -12,34 +13,46 @@ from jtorch.core.dim import is_symbolic
 def at_sizes(graph: Graph, space: Mapping[str, Any]) -> Graph:
     """``graph`` with what the texts of its symbols are in ``space``."""
     known: dict[str, Any] = {}
-    variables: dict[Var, Var] = {}
 
-    def value(x: Any) -> Any:
+    def number(symbol: Any) -> Any:
+        if symbol.text not in known:
+            known[symbol.text] = eval(symbol.text, dict(space))
+        return known[symbol.text]
+
+    of = Numbers(number)
+    eqns = tuple(map(of.eqn, graph.eqns))
+    inputs, outputs = (tuple(map(of.atom, atoms)) for atoms in (graph.inputs, graph.outputs))
+    return graph.replace(inputs=inputs, eqns=eqns, outputs=outputs)
+
+
+class Numbers:
+    """Parts of a graph with what ``number`` gives for each symbol in them; a variable is one new variable."""
+
+    def __init__(self, number: Callable[[Any], Any]) -> None:
+        self.number = number
+        self.variables: dict[Var, Var] = {}
+
+    def value(self, x: Any) -> Any:
+        """A number, or what holds some."""
         if is_symbolic(x):
-            if x.text not in known:
-                known[x.text] = eval(x.text, dict(space))
-            return known[x.text]
-        if isinstance(x, tuple):
-            return tuple(map(value, x))
-        return x
+            return self.number(x)
+        return tuple(map(self.value, x)) if isinstance(x, tuple) else x
 
-    def atom(x: Atom) -> Atom:
-        if isinstance(x, Literal):
-            return Literal(value(x.value), x.dtype, x.static)
-        if x not in variables:
-            variables[x] = Var(Type(x.dtype, value(x.shape)), x.hint)
-        return variables[x]
+    def atom(self, x: Atom) -> Atom:
+        """A literal or a variable."""
+        return Literal(self.value(x.value), x.dtype, x.static) if isinstance(x, Literal) else self.var(x)
 
-    return _mapped(graph, atom, value)
+    def var(self, x: Var) -> Var:
+        """A variable."""
+        if x not in self.variables:
+            self.variables[x] = Var(Type(x.dtype, self.value(x.shape)), x.hint)
+        return self.variables[x]
 
+    def eqn(self, x: Eqn) -> Eqn:
+        """An equation."""
+        statics = {name: self.value(static) for name, static in x.statics.items()}
+        return Eqn(x.op, tuple(map(self.atom, x.inputs)), statics, tuple(map(self.var, x.outputs)), x.source)
 
-def _mapped(graph: Graph, atom: Callable[[Any], Any], value: Callable[[Any], Any]) -> Graph:
-    eqns = [
-        Eqn(
-            eqn.op, tuple(map(atom, eqn.inputs)), {name: value(x) for name, x in eqn.statics.items()},
-            tuple(map(atom, eqn.outputs)), eqn.source,
-        )
-        for eqn in graph.eqns
-    ]  # fmt: skip
-    inputs, outputs = (tuple(map(atom, atoms)) for atoms in (graph.inputs, graph.outputs))
-    return graph.replace(inputs=inputs, eqns=tuple(eqns), outputs=outputs)
+    def layout(self, x: Layout) -> Layout:
+        """A view of a variable's memory."""
+        return Layout(self.var(x.owner), self.value(x.offset), self.value(x.strides))

@@ -40,8 +40,8 @@ class Footprint(NamedTuple):
     nbytes: int
 
     def of(self, turns: Range) -> Range:
-        """The bytes of some turns: the first one, and the one after the last. What would be beyond the variable
-        is not touched: a padding is not read."""
+        """The bytes of some turns: the first one, and the one after the last. What is beyond the variable is
+        not touched: a padding is not read."""
         ends = [self.first + turn // self.together * self.step for turn in (turns[0], turns[1] - 1)]
         return max(min(ends), 0), min(max(ends) + self.extent, self.nbytes)
 

@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.graph.at_sizes import Numbers
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.record.exchange import refuse_elements
+from jtorch.core.dim import value_of
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.ops import xp
@@ -36,6 +38,7 @@ class Branches:
         self.checks: list[Atom] = []  # outputs of the graph that keep the checks alive
         self._values: dict[Var, Any] = {}
         self._inputs = self._eqns = 0  # how many were evaluated so far
+        self._numbers = Numbers(value_of)  # a decision is checked at each call, whatever its sizes
 
     def decide(self, condition: Any) -> bool:
         """What a traced tensor of one element decides now; recorded as what this plan expects."""
@@ -65,9 +68,14 @@ class Branches:
         refuse_elements(self.tracer)
         for entry in self.tracer.inputs[self._inputs :]:
             self._values[entry.var] = np.asarray(entry.now(), entry.var.dtype)
+        number = self._numbers.value
         for eqn in self.tracer.eqns[self._eqns :]:
-            out = eqn.op.body(xp, *(read(self._values, a) for a in eqn.inputs), **eqn.statics)
+            statics = {name: number(static) for name, static in eqn.statics.items()}
+            out = eqn.op.body(xp, *map(self._read, eqn.inputs), **statics)
             for var, value in zip(eqn.outputs, out if len(eqn.outputs) > 1 else (out,), strict=True):
-                self._values[var] = np.asarray(value).reshape(var.shape)
+                self._values[var] = np.asarray(value).reshape(number(var.shape))
         self._inputs, self._eqns = len(self.tracer.inputs), len(self.tracer.eqns)
-        return [read(self._values, atom) for atom in atoms]
+        return [self._read(atom) for atom in atoms]
+
+    def _read(self, atom: Atom) -> Any:
+        return read(self._values, atom if isinstance(atom, Var) else self._numbers.atom(atom))

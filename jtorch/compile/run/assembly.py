@@ -9,7 +9,7 @@ import numpy as np
 
 from jtorch.compile.plan.plan import Run, Task
 from jtorch.compile.run.products import KnownProduct, known_product
-from jtorch.compile.run.template import LoopBlock, ProductBlock
+from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock
 from jtorch.core.pieces import LEAST_TIME, Piece, Range, count, cut
 from jtorch.native import workers
 from jtorch.native.executor import ROW_WORDS, Patch, Row, walk_kernel
@@ -37,6 +37,7 @@ class Assembly:
         brought = zip(argument.tolist(), at.tolist(), offsets, strict=True)
         self.brought = {k: (argument, offset) for argument, k, offset in brought}
         self.rows: list[Row] = []
+        self.calls: list[tuple[int, Task]] = []  # library calls, and the rows before each
         self.owners: list[Task] = []
         self.patches: list[Patch] = []
         self.keep: list[Any] = [words]
@@ -59,7 +60,9 @@ class Assembly:
                 self._run(first[task])
             elif task not in inside:
                 block = self.blocks[task]
-                if isinstance(block, LoopBlock):
+                if isinstance(block, HostBlock):
+                    self.calls.append((len(self.rows), task))
+                elif isinstance(block, LoopBlock):
                     self._loop(block)
                 else:
                     self._product(block)
@@ -79,6 +82,7 @@ class Assembly:
             if isinstance(block, LoopBlock):
                 kernel, begin, stride = self._pieces_of_loop(block, [piece.range for piece in pieces])
             else:
+                assert isinstance(block, ProductBlock)  # what the host does is in no run
                 kernel, begin, stride = self._pieces_of_product(block, pieces)
             row = table[:, 1 + ROW_WORDS * k : 1 + ROW_WORDS * (k + 1)]
             row[:, 0], row[:, 2], row[:, 3] = kernel, 1, stride
@@ -94,7 +98,8 @@ class Assembly:
         row = Row(self._kernel(block), self.start + 8 * block.first, 1, 8 * block.n, 0)
         words = range(block.first, block.first + block.n)
         self.patches += [self._patch(k, self.start + 8 * k) for k in words if k in self.brought]
-        if block.task.can_fail or not joined(self.rows, row):
+        begins = bool(self.calls) and self.calls[-1][0] == len(self.rows)
+        if begins or block.task.can_fail or not joined(self.rows, row):
             self._add(block.task, row)
 
     def _pieces_of_loop(self, block: LoopBlock, ranges: Sequence[Range]) -> tuple[int, int, int]:

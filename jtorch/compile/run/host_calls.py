@@ -5,57 +5,75 @@ Those that run in the background only begin at their turn; what comes before ``W
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jtorch.compile.graph.access import layout_of
-from jtorch.compile.graph.ir import Literal
+import numpy as np
+
+from jtorch.compile.graph.access import Find, Layout, layout_of
+from jtorch.compile.graph.ir import Eqn, Literal, Var
 from jtorch.compile.run.host import array_at, view_of
 from jtorch.ops import xp
 
 if TYPE_CHECKING:
     from jtorch.compile.plan.plan import Task
-    from jtorch.compile.run.replay import Replay
+
+Address = Callable[[Var, Sequence[Any]], int]
+"""Where a variable lies in a call of these arguments."""
 
 
 class HostCall:
-    """One library call. ``run(*arguments)`` gives the status 0, or raises."""
+    """One library call: ``eqn`` is that of ``task``, of numbers, and ``layouts`` those of its inputs that are
+    variables. ``run(*arguments)`` gives the status 0, or raises."""
 
-    def __init__(self, task: Task, replay: Replay) -> None:
+    def __init__(self, task: Task, eqn: Eqn, layouts: Sequence[Layout], address: Address) -> None:
         self.owners = [task]
-        self.task = task
-        self.replay = replay
+        self.task, self.eqn, self.layouts, self.address = task, eqn, layouts, address
         self.ended = 0
 
     def run(self, *arguments: Any) -> int:
-        (eqn,) = self.task.step.eqns
+        eqn = self.eqn
         outs = eqn.op.body(xp, *self._values(arguments), **eqn.statics)
         for var, value in zip(eqn.outputs, outs if len(eqn.outputs) > 1 else (outs,), strict=True):
-            array_at(self.replay.address(var, arguments), var)[...] = value
+            array_at(self.address(var, arguments), var)[...] = value
         self.ended += 1
         return 0
 
     def _values(self, arguments: Sequence[Any]) -> list[Any]:
-        values = []
-        for atom in self.task.step.eqns[0].inputs:
+        layouts = iter(self.layouts)
+        values: list[Any] = []
+        for atom in self.eqn.inputs:
             if isinstance(atom, Literal):
                 values.append(atom.dtype.type(atom.value))
-                continue
-            layout = layout_of(atom, self.replay.plan.fused.find)
-            assert layout is not None
-            values.append(view_of(self.replay.address(layout.owner, arguments), atom, layout))
+            else:
+                layout = next(layouts)
+                values.append(view_of(self.address(layout.owner, arguments), atom, layout))
         return values
 
 
+def layouts_of(eqn: Eqn, find: Find) -> list[Layout]:
+    """How the inputs of a library call that are variables lie in memory."""
+    found = [layout_of(atom, find) for atom in eqn.inputs if isinstance(atom, Var)]
+    assert None not in found  # see graph/finalise.py
+    return found  # type: ignore[return-value]
+
+
 class Background(HostCall):
-    """The beginning of a call that goes on by itself; its result is there after ``end()``."""
+    """The beginning of a call that goes on by itself; its result is there after ``end()``. ``array`` gives
+    the memory of a variable, which lives as long as the array."""
 
     under_way: Any = None
 
+    def __init__(
+        self, task: Task, eqn: Eqn, layouts: Sequence[Layout], address: Address,
+        array: Callable[[Var, Sequence[Any]], np.ndarray],
+    ) -> None:  # fmt: skip
+        super().__init__(task, eqn, layouts, address)
+        self.array = array
+
     def run(self, *arguments: Any) -> int:
-        (eqn,) = self.task.step.eqns
-        out = self.replay.array(eqn.outputs[0], arguments)
-        self.under_way = eqn.op.start(out, *self._values(arguments))  # type: ignore[misc]
+        out = self.array(self.eqn.outputs[0], arguments)
+        self.under_way = self.eqn.op.start(out, *self._values(arguments))  # type: ignore[misc]
         self.ended += 1
         return 0
 

@@ -23,8 +23,9 @@ from jtorch.compile.run import arena
 from jtorch.compile.run.assembly import Assembly, joined
 from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.segments import CallsAtSizes, Segments
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes
-from jtorch.compile.run.template import LoopBlock, Template
+from jtorch.compile.run.template import HostBlock, LoopBlock, Template
 from jtorch.compile.target import Binding
 from jtorch.core.environment import Environment
 from jtorch.core.failure import Failure
@@ -43,7 +44,7 @@ class Instance:
     __slots__ = ("__weakref__", "ends", "executor", "moved", "owners", "run", "used", "words")
 
     def __init__(
-        self, executor: Executor, owners: Sequence[Task], words: np.ndarray,
+        self, executor: Executor | Segments, owners: Sequence[Task], words: np.ndarray,
         moved: dict[int, list[np.ndarray]], ends: Ends,
     ) -> None:  # fmt: skip
         self.executor, self.owners, self.words, self.moved = executor, owners, words, moved
@@ -80,7 +81,9 @@ class Instances(Runner):
             self.steps = StepsAtSizes(self.plan)
             self.turns = self.steps.numbers.function(self.names, env.functions)
         self.functions = self.template.functions(self.names, [*env.limits, *env.tests], env.functions)
-        self.is_atomic = layout_is_known()
+        hosts = [block for block in self.template.blocks if isinstance(block, HostBlock)]
+        self.calls = CallsAtSizes(hosts, self.plan.fused.find, self.names, env.functions)
+        self.is_atomic = layout_is_known() and not hosts
         self._collect()
         self.found: dict[Any, Instance] = {}
         self.ends = Ends()
@@ -117,16 +120,23 @@ class Instances(Runner):
         the words lie."""
         rows: list[Row] = []
         self.owners: list[Task] = []
+        self.usual_calls: list[tuple[int, Task]] = []  # library calls, and the rows before each
+        begins = False  # a table
         for block in self.template.blocks:
+            if isinstance(block, HostBlock):
+                self.usual_calls.append((len(rows), block.task))
+                begins = True
+                continue
             if isinstance(block, LoopBlock):
                 kernel = self.addresses[self.code.kernels[block.task].source]
                 row = Row(kernel, 8 * block.first, 1, 8 * block.n, 0)
-                if not block.task.can_fail and joined(rows, row):
+                if not begins and not block.task.can_fail and joined(rows, row):
                     continue
             else:
                 row = Row(block.kernel, 8 * block.usual_at, 1, 0, 0)
             rows.append(row)
             self.owners.append(block.task)
+            begins = False
         self.table = np.array(rows, np.int64).reshape(-1, ROW_WORDS)
         copies: dict[int, list[int]] = {}
         for to, source in self.template.copied:
@@ -153,7 +163,7 @@ class Instances(Runner):
             words = self._worked_out(values, floats)
             is_cut = bool(workers.pool()) and self._may_be_cut(values)
             if self.functions.are_usual(*sizes) and not is_cut:
-                made = self._usual(words, values)
+                made = self._usual(sizes, words, values)
             else:
                 made = self._general(sizes, words, values, is_cut)
             self._keep(sizes if len(sizes) > 1 else sizes[0], made)
@@ -188,7 +198,7 @@ class Instances(Runner):
         """Whether that is long enough for threads to share it."""
         return is_cut([*self.times_of(values).tolist(), *map(product_time, values[self.flops].tolist())])
 
-    def _usual(self, words: np.ndarray, values: np.ndarray) -> Instance:
+    def _usual(self, sizes: tuple, words: np.ndarray, values: np.ndarray) -> Instance:
         start = words.__array_interface__["data"][0]
         words[self.copy_to] = words[self.copy_from]
         table, patches = self.table.copy(), self.usual_patches.copy()
@@ -196,7 +206,8 @@ class Instances(Runner):
         table[:, 1] += start
         patches[:, 1] += start
         patches[:, 2] = (values[expr] + nbytes)[patches[:, 2]]
-        return Instance(self._executor(table, patches, [words]), self.owners, words, {}, self.ends)
+        executor = self._executor(sizes, words, self.usual_calls, table, patches, [words])
+        return Instance(executor, self.owners, words, {}, self.ends)
 
     def _general(self, sizes: tuple, words: np.ndarray, values: np.ndarray, is_cut: bool) -> Instance:
         made = Assembly(self, words, values, self.functions.parts(*sizes), is_cut)
@@ -204,7 +215,7 @@ class Instances(Runner):
         if runs:
             self._lay_out(words, values, self._slots_of(order, runs))
         made.assemble(order, runs)
-        executor = self._executor(made.rows, made.patches, made.keep)
+        executor = self._executor(sizes, words, made.calls, made.rows, made.patches, made.keep)
         return Instance(executor, made.owners, words, made.moved, self.ends)
 
     def _in_runs(self, sizes: tuple, made: Assembly) -> tuple[Sequence[Task], list[Run]]:
@@ -226,11 +237,24 @@ class Instances(Runner):
             self.slots_by_runs[key] = _Slots(of, self.template.numbers_of(sizes))
         return self.slots_by_runs[key]
 
-    def _executor(self, rows: Any, patches: Any, keep: list[Any]) -> Executor:
+    def _executor(
+        self, sizes: tuple, words: np.ndarray, calls: Sequence[tuple[int, Task]], rows: Any, patches: Any,
+        keep: list[Any],
+    ) -> Executor | Segments:  # fmt: skip
         parts = [np.array(some, np.int64).reshape(-1, 3) for some in (self.numbers, patches)]
         everything: Any = np.concatenate(parts)
-        table = np.array(rows, np.int64)
-        return Executor(table, everything, [*keep, self.memory], argument_count=self.binding.n_arguments)
+        none: Any = everything[:0]
+        table = np.array(rows, np.int64).reshape(-1, ROW_WORDS)
+
+        def executor(table: np.ndarray, is_first: bool) -> Executor:
+            brought = everything if is_first else none
+            return Executor(table, brought, [*keep, self.memory], argument_count=self.binding.n_arguments)
+
+        if not calls:
+            return executor(table, True)
+        made = {call.task: call for call in self.calls.made(sizes, words)}
+        between = [(begin, made[task]) for begin, task in calls]
+        return Segments(table, between, self.binding.numbers, executor)
 
     def _keep(self, sizes: Any, made: Instance) -> None:
         """Keep an instance; of too many the oldest goes that no call has run since it was last looked at."""

@@ -18,13 +18,14 @@ import numpy as np
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.emitter import Edge, Number, Pointer
-from jtorch.compile.graph.ir import Var
+from jtorch.compile.graph.access import Layout
+from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.plan import Place, Plan, Run, Task, Where
 from jtorch.compile.run import arena
 from jtorch.compile.run.fit import Fit
 from jtorch.compile.run.host import array_at
-from jtorch.compile.run.host_calls import Background, HostCall, Progress, Wait
+from jtorch.compile.run.host_calls import Address, Background, HostCall, Progress, Wait, layouts_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 from jtorch.core.failure import Failure, FailureKind
@@ -105,10 +106,10 @@ class Replay(Runner):
             self.segments += map(Wait, waits)
             begun = [c for c in begun if c not in waits]
             if task.in_background:
-                begun.append(Background(task, self))
+                begun.append(Background(*self._told(task), self.array))
                 self.segments.append(begun[-1])
             elif task.step.kind is StepKind.HOST:
-                self.segments.append(HostCall(task, self))
+                self.segments.append(HostCall(*self._told(task)))
             else:
                 pending.append(task)
                 if begun and sum(map(self.fit.time, pending)) > _BETWEEN_LOOKS:
@@ -117,6 +118,11 @@ class Replay(Runner):
                     self.segments.append(Progress(begun))
         self._close(pending)
         self.segments += map(Wait, begun)
+
+    def _told(self, task: Task) -> tuple[Task, Eqn, list[Layout], Address]:
+        """What a library call is told."""
+        (eqn,) = task.step.eqns
+        return task, eqn, layouts_of(eqn, self.plan.fused.find), self.address
 
     def _close(self, tasks: list[Task]) -> None:
         if tasks:
@@ -243,7 +249,7 @@ class Replay(Runner):
     def call_of(self, *tasks: Task) -> Callable[..., int]:
         """What runs one task alone, or all of a run, and gives its status."""
         host = tasks[0].step.kind is StepKind.HOST
-        segment: HostCall | Native = HostCall(tasks[0], self) if host else self._native(list(tasks))
+        segment: HostCall | Native = HostCall(*self._told(tasks[0])) if host else self._native(list(tasks))
         self.failed = segment
         return segment.run
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan import footprints
 from jtorch.compile.plan.footprints import Footprint
+from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.plan.plan import Plan, Task
 from jtorch.compile.plan.steps import cut_into, may_be_cut, step_of_product
@@ -35,6 +37,8 @@ class StepsAtSizes:
         self.loops: dict[Task, _Loop] = {}
         self.factors: dict[Task, list[Footprint]] = {}  # where each factor and the result begin
         for task in plan.tasks:
+            if task.step.kind is StepKind.HOST:
+                continue
             if task.nest is None:
                 found = product_of(task.step.eqns[0], plan.fused.find)
                 assert found is not None  # see graph/finalise.py
@@ -58,7 +62,9 @@ class StepsAtSizes:
         """The tasks, for what ``numbers`` are at these sizes; ``times`` are those of loops."""
         made = []
         for task in self.tasks:
-            if task in products:
+            if task.step.kind is StepKind.HOST:
+                made.append(Step(task, math.inf))
+            elif task in products:
                 known = products[task]
                 touched = functools.partial(self._of_product, known, self.factors[task], numbers)
                 made.append(step_of_product(task, known.time, known.axis, touched))

@@ -75,6 +75,16 @@ class ProductBlock:
     kernel: int = 0
 
 
+@dataclass(eq=False)
+class HostBlock:
+    """A library call: which word is the address of a variable that it reads or writes, or which argument of
+    the call brings it."""
+
+    task: Task
+    words: dict[Var, int] = field(default_factory=dict)
+    arguments: dict[Var, int] = field(default_factory=dict)
+
+
 class Functions(NamedTuple):
     """Of the sizes of a call: all expressions, ints with a 0 at the end, and floats; the axes of products;
     whether the guards hold; whether all products are usual ones."""
@@ -91,15 +101,17 @@ class Template:
     def __init__(self, code: Code, binding: Binding) -> None:
         self.code, self.plan, self.binding = code, code.plan, binding
         self.words, self.ints, self.floats = Words(), Expressions(), Expressions()
-        self.blocks: list[LoopBlock | ProductBlock] = []
+        self.blocks: list[LoopBlock | ProductBlock | HostBlock] = []
         self.copied: list[tuple[int, int]] = []  # words, and those whose addresses they hold once more
         self.times: list[tuple[float, int, int, int]] = []  # of loops: us an element, elements, turns, line
         self.flops: list[int] = []  # of products
         for task in self.plan.tasks:
+            if task.in_background:
+                raise Exact(f"{task.name} runs in the background, in memory of these very sizes")
             if task.step.kind is StepKind.HOST:
-                op = task.step.eqns[0].op.name
-                raise Exact(f"{op} is a library call, which gets arrays of these very sizes")
-            self.blocks.append(self._product(task) if task.nest is None else self._loop(task))
+                self.blocks.append(self._host(task))
+            else:
+                self.blocks.append(self._product(task) if task.nest is None else self._loop(task))
         self.slots = self.numbers_of(self.plan.slots or ((self.plan.arena_bytes,),))  # of numbers one is made
 
     def numbers_of(self, slots: Iterable[Iterable[Any]]) -> list[list[int]]:
@@ -154,6 +166,17 @@ class Template:
             self.copied += [(found.usual_at + 1 + k, first + k) for k in range(3)]
             walked = matrices.x.transposed or matrices.y.transposed
             found.usual = f"is_usual({', '.join(map(str, product.sizes))}, {walked})"
+        return found
+
+    def _host(self, task: Task) -> HostBlock:
+        found = HostBlock(task)
+        for var in (*task.reads, *task.writes):
+            place = self.plan.places[var]
+            if place.kind is Where.ARENA or place in self.binding.fixed:
+                found.words[var] = self.words.take()
+                self._point(found.words[var], var, 0)
+            else:
+                found.arguments[var] = self.binding.dynamic[place]
         return found
 
     def _number(self, k: int, value: Any) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from jtorch.core import op as op_module
 from jtorch.core.op import BY_NAME
+from jtorch.core.sizes import broadcast
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.shape import atleast_1d, atleast_2d, atleast_3d
 from jtorch.eager.tensor import Size, Tensor, wrap
@@ -142,7 +143,7 @@ def _common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     mismatch = broadcast_mismatch([a, b])
     if mismatch is not None:
         raise RuntimeError(mismatch)
-    return np.broadcast_shapes(a, b)
+    return broadcast(a, b)
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jtorch.core import op as op_module
 from jtorch.core.return_types import ALL as RESULTS
+from jtorch.core.sizes import real
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
@@ -201,7 +202,7 @@ def _interpolated(line: Tensor, q: Tensor, interpolation: str, without_nan: bool
     last = (numbers - 1).clamp(min=0).to(line.dtype) if without_nan else n - 1
     ranks = q * last
     if not without_nan:  # NaN come last: any of them is the answer
-        ranks = APPLY["where"](numbers < n, float(n - 1), ranks)
+        ranks = APPLY["where"](numbers < n, real(n - 1), ranks)
     if interpolation in ("lower", "higher", "nearest"):
         rounded = {"lower": "floor", "higher": "ceil", "nearest": "round"}[interpolation]
         return line.gather(-1, APPLY[rounded](ranks.detach()).long())

@@ -9,6 +9,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core.dim import most
+from jtorch.core.sizes import integer
 from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import is_array
 from jtorch.eager.indexing import getitem
@@ -56,7 +58,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
 
 
 def _position(input: Tensor, axis: int, index: Any) -> int:
-    n, index = input.shape[axis], ax.integer("select", "index", index).__index__()
+    n, index = input.shape[axis], integer(ax.integer("select", "index", index))
     if not -n <= index < n:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {axis}"
@@ -75,7 +77,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 def _parts(input: Tensor, axis: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
     """The views between neighbours in ``bounds``."""
-    return tuple(cut(input, axis, a, max(a, b)) for a, b in itertools.pairwise(bounds))
+    return tuple(cut(input, axis, a, most(a, b)) for a, b in itertools.pairwise(bounds))
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -94,7 +96,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
                 f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
             )
         return several((cut(tensor, axis, 0, 0),), "Split")
-    return several(_parts(tensor, axis, [*range(0, max(n, 1), size), n]), "Split")
+    count = int(-(-most(n, 1) // size))
+    return several(_parts(tensor, axis, [*(k * size for k in range(count)), n]), "Split")
 
 
 def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -105,7 +108,7 @@ def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given lengths, which add up to the size of ``dim``."""
     axis = ax.one(dim, input.ndim)
-    lengths = [int(ax.integer("split_with_sizes", "split_sizes", k)) for k in split_sizes]
+    lengths = [integer(ax.integer("split_with_sizes", "split_sizes", k)) for k in split_sizes]
     if any(k < 0 for k in lengths):
         raise RuntimeError(
             "split_with_sizes expects split_sizes have only non-negative entries, but got "

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.dim import is_symbolic
 from jtorch.eager.public import Tensor, apart, functions, integer, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
@@ -111,8 +112,14 @@ def _sizes(
             "in (N, C, "
             "d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format."
         )
-    sizes = tuple(math.floor(float(n) * s) for n, s in zip(shape, scales, strict=True))
+    sizes = tuple(_scaled(n, s) for n, s in zip(shape, scales, strict=True))
     return sizes, (None,) * rank if recompute else tuple(float(s) for s in scales)
+
+
+def _scaled(n: int, scale: float) -> int:
+    if is_symbolic(n) and scale == math.floor(scale):
+        return n * int(scale)
+    return math.floor(float(n) * scale)
 
 
 def _check_sizes(shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
@@ -131,13 +138,13 @@ def _along(input: Tensor, dim: int, m: int, scale: float | None, mode: str, alig
     if mode != "bicubic" and n == m:
         return input
     if mode in ("nearest", "nearest-exact"):
-        places = _nearest(n, m, scale, 0.5 if mode == "nearest-exact" else 0.0)
+        shift = 0.5 if mode == "nearest-exact" else 0.0
         times = m // n
-        if m == times * n and (places == np.arange(m) // times).all():
+        if m == times * n and _repeats(n, m, times, scale, shift):
             return input.unsqueeze(dim + 1).expand(
                 (*input.shape[: dim + 1], times, *input.shape[dim + 1 :])
             ).reshape((*input.shape[:dim], m, *input.shape[dim + 1 :]))  # fmt: skip
-        return functions.index_select(input, dim, tensor(places))
+        return functions.index_select(input, dim, tensor(_nearest(n, m, scale, shift)))
     source = _sources(n, m, scale, align_corners)
     taps = _cubic(n, source) if mode == "bicubic" else _linear(n, source)
     shape = (m, *(1,) * (input.ndim - dim - 1))
@@ -149,6 +156,13 @@ def _along(input: Tensor, dim: int, m: int, scale: float | None, mode: str, alig
     for part in parts[1:]:
         out = out + part
     return out
+
+
+def _repeats(n: int, m: int, times: int, scale: float | None, shift: float) -> bool:
+    """Whether each of n positions is the nearest of ``times`` among m, one after the other."""
+    if times == 2 and shift == 0.0:
+        return True
+    return bool((_nearest(n, m, scale, shift) == np.arange(m) // times).all())
 
 
 def _nearest(n: int, m: int, scale: float | None, shift: float) -> np.ndarray:
