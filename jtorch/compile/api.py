@@ -44,7 +44,7 @@ from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.opened import varying
-from jtorch.compile.record.sizing import Axes, Moved, Moving, Sizing, are_marked, sizing_of
+from jtorch.compile.record.sizing import STILL, Axes, Moved, Moving, Sizings, are_marked, sizing_of
 from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
@@ -301,26 +301,26 @@ class CompiledFunction(Asks):
         if refused and any(c.before != c.after for c in changes):
             self._refuse(changes, 0.0)
             return None
-        moving = self._moved.with_call(structure, leaves) if self.options.dynamic is None else Moving()
+        moving = STILL if self.options.dynamic is False else self._moved.with_call(structure, leaves)
         timings = Timings()
         try:
             with timings.measure("trace"):
                 made = capture(
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True,
-                    sizing=self._sizing(leaves, moving),
+                    sizing=self._sizing(leaves, moving), moving=moving,
                 )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
         made.why_exact = made.why_exact or moving.why_exact
         try:
             try:
-                plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
+                plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, bool(refused))
             except Exact as error:  # no plan for any sizes: one for these
                 made.journal.undo()
                 with timings.measure("trace"):
                     made = capture(self.function, leaves, structure, context, self.name, varying(plans))
                 made.why_exact = str(error)
-                plan = self._plan_of(made, leaves, plans, context, timings, changes, bool(refused))
+                plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, bool(refused))
         except BaseException:
             if made.error is None:
                 made.journal.undo()
@@ -332,17 +332,17 @@ class CompiledFunction(Asks):
         self._moved.recorded(structure, moving, made)
         return plan, made
 
-    def _sizing(self, leaves: list[Any], moving: Moving) -> Callable[[], Sizing | None] | None:
+    def _sizing(self, leaves: list[Any], moving: Moving) -> Sizings | None:
         """What says which sizes of these arguments are symbols; None where all are numbers."""
         every = self.options.dynamic
         axes: Axes = frozenset() if moving.why_exact else moving.axes
         if every is False or not (every or axes or are_marked(leaves)):
             return None
-        return lambda: sizing_of(leaves, bool(every), axes)
+        return lambda fixed, integers: sizing_of(leaves, bool(every), axes, integers, fixed)
 
     def _plan_of(
-        self, made: Capture, leaves: list[Any], plans: list[CompiledPlan], context: Context,
-        timings: Timings, changes: tuple[Change, ...], refused: bool,
+        self, made: Capture, leaves: list[Any], labels: list[str], plans: list[CompiledPlan],
+        context: Context, timings: Timings, changes: tuple[Change, ...], refused: bool,
     ) -> CompiledPlan | None:  # fmt: skip
         if made.error is not None:
             self._raise(made.error, CompiledPlan(made, leaves, context, timings, targets.INTERPRETER), leaves)
@@ -358,7 +358,7 @@ class CompiledFunction(Asks):
             if outcome == "confirmed":
                 changes = confirmed(changes, told[id(plan)])
             else:
-                changes = with_plan(changes, made, self.options.dynamic is not False)
+                changes = with_plan(changes, made, labels, self.options.dynamic is not False)
             self._note(changes, outcome, timings.total, timings.kernels_compiled)
         if outcome == "recorded":
             self._count(changes, timings.total)

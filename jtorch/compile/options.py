@@ -21,7 +21,8 @@ class Options:
 
     ``verify_every`` is 0 for never, -1 for the first replay of each plan, else every so many calls.
     ``dynamic``: all sizes of arguments are symbols, so that one plan serves all of them; None: those that are
-    marked, and those of which a second one is seen; False: none. ``budget`` has, by dtype name, the relative
+    marked, and those of which a second one is seen; False: none. So it is with integer arguments, always from
+    the second one seen on. ``budget`` has, by dtype name, the relative
     error that verification allows where its default does not suit.
     """
 

@@ -209,7 +209,13 @@ class Dim:
     # -- questions
 
     def _compare(self, other: Any, sign: str) -> Any:
-        if type(other) is float and other.is_integer():
+        if type(other) is float:
+            if math.isnan(other) or math.isinf(other):
+                return TESTS[sign](0.0, other)
+            if not other.is_integer():
+                if sign in ("==", "!="):
+                    return sign == "!="
+                other = math.ceil(other) if sign in ("<", ">=") else math.floor(other)
             other = int(other)
         if type(other) is Dim and other.env is not self.env:  # kept from another recording
             return TESTS[sign](id(self), id(other))

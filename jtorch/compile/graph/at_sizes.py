@@ -25,6 +25,19 @@ def at_sizes(graph: Graph, space: Mapping[str, Any]) -> Graph:
     return graph.replace(inputs=inputs, eqns=eqns, outputs=outputs)
 
 
+def has_symbols(graph: Graph) -> bool:
+    """Whether any number in it is one for this run only."""
+    found: list[Any] = []
+    of = Numbers(found.append)
+    for var in graph.inputs:
+        of.var(var)
+    for eqn in graph.eqns:
+        of.eqn(eqn)
+        if found:
+            return True
+    return bool(found)
+
+
 class Numbers:
     """Parts of a graph with what ``number`` gives for each symbol in them; a variable is one new variable."""
 

@@ -15,8 +15,16 @@ NOT_USED = (
     "at every step, keep what changes in an object of its own that the function does not hold"
 )
 _COUNTS = (
-    "each integer is recorded anew, for it may decide what is recorded: a number that only meets tensors may "
-    "be a float (float({0})), or a tensor, and change freely"
+    "0, 1 and negative integers of which more is asked than to be computed with are recorded as they are, "
+    "and so is each of which the digits are needed"
+)
+_ON_INTEGER = (
+    "an integer that moves is read at each call from the second one on, or a symbol as sizes are: this plan "
+    "serves all others"
+)
+_ON_DIGITS = (
+    "its digits are needed at {0}, so each is recorded: a number that only meets tensors and arithmetic, or "
+    "is a size or an index, may change freely"
 )
 _ONE_OF_TWO = "its value decides what is recorded: each is a program of its own, recorded once"
 _PASS = "from here on it is read at each call, as a float argument is from the first one on"
@@ -70,7 +78,7 @@ def advice_on(what: str, before: str, after: str, again: bool = False) -> str:
         if re.search(pattern, what):
             return text
     if re.fullmatch(r"-?\d+", before) and re.fullmatch(r"-?\d+", after):
-        return _COUNTS.format(re.split(r"[, ]", what)[0].strip("'"))
+        return _COUNTS
     if all(map(_is_float, (before, after))):
         return _PASS
     if before == after and after in ("a list", "a tuple", "a dict", "a deque"):
@@ -87,6 +95,11 @@ def on_new_size(is_symbol: bool, why_exact: str, may_be_symbol: bool) -> str:
     if why_exact:
         return _ON_EXACT.format(why_exact)
     return _SMALL if may_be_symbol else ""
+
+
+def on_new_integer(needed_at: str) -> str:
+    """The same of an integer, whose digits are ``needed_at`` a line or nowhere."""
+    return _ON_DIGITS.format(needed_at) if needed_at else _ON_INTEGER
 
 
 def _is_float(text: str) -> bool:

@@ -21,6 +21,7 @@ from jtorch.compile.inspect.advice import (
     NOT_USED,
     OF_FORMS,
     advice_on,
+    on_new_integer,
     on_new_size,
     same_rank,
 )
@@ -192,13 +193,25 @@ def _causes_of(
     return tuple(changed) or (_guard_change(plan, leaves, labels),)
 
 
-def with_plan(changes: Sequence[Change], made: Any, may_be_symbol: bool) -> tuple[Change, ...]:
-    """``changes`` for which ``made`` was recorded, and what it says of sizes."""
+def with_plan(
+    changes: Sequence[Change], made: Any, labels: Sequence[str], may_be_symbol: bool
+) -> tuple[Change, ...]:
+    """``changes`` for which ``made`` was recorded, and what it says of sizes and of integers; ``labels`` are
+    the arguments' names."""
     why = why_numbers(made)
-    advice = on_new_size(made.sizing is not None and not why, why, may_be_symbol)
-    of_sizes = [c.what.endswith(".shape") and same_rank(c.before, c.after) for c in changes]
-    pairs = zip(changes, of_sizes, strict=True)
-    return tuple(c._replace(advice=advice) if advice and of_size else c for c, of_size in pairs)
+    on_size = on_new_size(made.sizing is not None and not why, why, may_be_symbol)
+    texts = {} if made.sizing is None else made.sizing.texts
+
+    def advice(change: Change) -> str:
+        if change.what.endswith(".shape"):
+            return on_size if same_rank(change.before, change.after) else ""
+        k = labels.index(change.what) if change.what in labels else -1
+        is_symbol = k in texts and len(texts[k]) == 1
+        if k in made.counted or is_symbol:
+            return on_new_integer(made.sizing.pinned_at(*texts[k]) if is_symbol else "")
+        return ""
+
+    return tuple(c._replace(advice=advice(c) or c.advice) for c in changes)
 
 
 def changes_of(plan: Any, facts: Facts, sized: set[str] | frozenset[str] = frozenset()) -> list[Change]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jtorch.compile.record.sizing import sizes_of
 from jtorch.core.environment import LEAST, SizeGuard
 
 _WAYS = "each answer is a program of its own, recorded once: jtorch.where has both in one"
@@ -28,19 +29,19 @@ def size_change(plan: Any, leaves: Sequence[Any], labels: Sequence[str]) -> Size
     """The first guard about sizes that these arguments do not pass; None where they pass all, or where other
     facts than sizes tell them apart."""
     sizing = plan.capture.sizing
-    shapes: list[tuple[int, Any]] = [(k, getattr(leaves[k], "shape", None)) for k in sizing.texts]
+    shapes: list[tuple[int, Any]] = [(k, sizes_of(leaves[k])) for k in sizing.texts]
     if any(shape is None or len(shape) != len(sizing.texts[k]) for k, shape in shapes):
         return None
-    names = {
-        text: f"{labels[k] if k < len(labels) else 'an argument'}.shape[{axis}]"
-        for k, _ in reversed(shapes)
-        for axis, text in enumerate(sizing.texts[k])
-    }
+
+    def name_of(k: int, axis: int) -> str:
+        argument = labels[k] if k < len(labels) else "an argument"
+        return argument if leaves[k].__class__ is int else f"{argument}.shape[{axis}]"
+
+    names = {text: name_of(k, axis) for k, _ in reversed(shapes) for axis, text in enumerate(sizing.texts[k])}
     for k, shape in shapes:
         for axis, text in enumerate(sizing.texts[k]):
             if text.isdecimal() and shape[axis] != int(text):
-                what = f"{labels[k]}.shape[{axis}] is {shape[axis]}, and no more {text}"
-                return SizeChange(what, _SMALL)
+                return SizeChange(f"{name_of(k, axis)} is {shape[axis]}, and no more {text}", _SMALL)
     space = sizing.space(leaves)
     for name, limits in zip(sizing.env.symbols, sizing.env.limits, strict=True):
         if not eval(limits, {name: space[name]}):
@@ -49,7 +50,7 @@ def size_change(plan: Any, leaves: Sequence[Any], labels: Sequence[str]) -> Size
     for k, shape in shapes:
         for axis, text in enumerate(sizing.texts[k]):
             if not text.isdecimal() and shape[axis] != space[text]:
-                what = f"{labels[k]}.shape[{axis}] is no more {names[text]}"
+                what = f"{name_of(k, axis)} is no more {names[text]}"
                 return SizeChange(what, "equal sizes are one symbol, different ones two, each recorded once")
     failing = next((g for g in sizing.env.guards.values() if not _holds(g, space)), None)
     if failing is None:

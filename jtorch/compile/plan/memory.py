@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from jtorch.compile.graph.access import layout_of
+from jtorch.compile.graph.at_sizes import has_symbols
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.reads import runs_in_loops
 from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
@@ -27,7 +28,6 @@ from jtorch.compile.plan.scratch import lay_out, overwriting
 from jtorch.compile.plan.slots import slots_of
 from jtorch.compile.plan.steps import steps_of
 from jtorch.compile.plan.tiles import Memory, runs_of
-from jtorch.core.dim import is_symbolic
 from jtorch.core.op import BY_NAME
 
 _BACKGROUND = "background"  # the queue of what runs there
@@ -67,7 +67,7 @@ class _Planner:
         runs: list[Run] = []
         begins: dict[Var, Any]
         schedule = None
-        if self._has_symbols():
+        if has_symbols(self.graph):
             begins, slots = slots_of(order, self.places, self.parts, over)
             arena = 0
             self._read_before(order, over)
@@ -80,9 +80,6 @@ class _Planner:
         outs = tuple(self.destinations)
         found = tuple(runs), slots, schedule
         return Plan(self.fused, outs, tuple(order), self.places, arena, self.parts, *found)
-
-    def _has_symbols(self) -> bool:
-        return any(is_symbolic(n) for v in (*self.graph.inputs, *self.writer) for n in v.shape)
 
     # -- tasks -------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import Opened, with_opened
 from jtorch.compile.record.shared_memory import MemoryShared, owner
-from jtorch.compile.record.sizing import Sizing
+from jtorch.compile.record.sizing import Sizings
 from jtorch.compile.record.tree import Leaves
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Restart
@@ -33,7 +33,7 @@ class Known:
     fixed: frozenset[int] = frozenset()  # arguments that the function also holds: recorded as captured
     counts: dict[Any, Place] = field(default_factory=dict)  # numbers that it replaces
     replaced: dict[Any, Place] = field(default_factory=dict)  # tensors that it replaces
-    exact: frozenset[int] = frozenset()  # float arguments that it must know
+    exact: frozenset[int] = frozenset()  # numbers among the arguments that it must know
     opened: dict[Any, Place] = field(default_factory=dict)  # what changes from call to call: ``opened``
     closed: frozenset[Any] = frozenset()  # identities of such places that had to be left as they are
     spans: list[Opened] = field(default_factory=list)  # those of the latest attempt, as they were opened
@@ -41,13 +41,19 @@ class Known:
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
     log: list[Any] = field(default_factory=list)  # what its disabled callees gave
     refills: int = 0  # how often caches of functools were filled
-    sizing: Callable[[], Sizing | None] | None = None  # says which sizes are symbols
+    sizing: Sizings | None = None  # says which sizes are symbols
+    integers: frozenset[int] = frozenset()  # that change from call to call
     why_exact: str = ""  # why sizes must be numbers
     may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded
 
     @property
     def may_refill(self) -> bool:
         return self.refills < _REFILLS
+
+    @property
+    def counted(self) -> frozenset[int]:
+        """The integers among the arguments that each call brings."""
+        return self.integers - self.exact
 
     def learn(self, found: Restart, leaves: list[Any]) -> None:
         """Know what an attempt has ``found``, once all else is as it was; raise what ends the recording."""

@@ -21,6 +21,7 @@ from jtorch.compile.observe.observer import Observer, quietly
 from jtorch.compile.observe.questions import TensorRead
 from jtorch.compile.observe.reading import Question, check_reads
 from jtorch.compile.observe.relied import relied_on, untold
+from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.observe.stand_ins import check_error
 from jtorch.compile.observe.texts import check_kept
 from jtorch.compile.record import caches, callees
@@ -50,7 +51,7 @@ from jtorch.compile.record.results import (
     with_plain_keys,
 )
 from jtorch.compile.record.returned import Container, Result, Same
-from jtorch.compile.record.sizing import Sizing
+from jtorch.compile.record.sizing import STILL, Moving, Sizing, Sizings
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
@@ -136,18 +137,24 @@ class Capture:
 
 def capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str,
-    varying: Iterable[Place] = (), may_wait: bool = False,
-    sizing: Callable[[], Sizing | None] | None = None,
+    varying: Iterable[Place] = (), may_wait: bool = False, sizing: Sizings | None = None,
+    moving: Moving = STILL,
 ) -> Capture:  # fmt: skip
-    """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call.
+    """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call,
+    and so do integers that are ``moving``.
+
     Where it makes an object for all later calls, and this one ``may_wait``, that raises ``Filling``: what
     the first call does may be something else. So does ``ErrorText`` where an error tells elements. ``sizing``
-    says which sizes are symbols, where they can be."""
+    says which sizes are symbols, where they can be.
+    """
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
     with subscription.recording(), ExitStack() as filled:
         opened = {place.identity: place for place in varying}
-        known = Known(filled, opened=opened, may_wait=may_wait, sizing=sizing)
+        known = Known(
+            filled, exact=moving.digits, opened=opened, may_wait=may_wait, sizing=sizing,
+            integers=moving.integers,
+        )  # fmt: skip
         made, observer = _attempted(function, leaves, structure, context, name, known)
         outside = [e.array for e in captured(made.inputs)]
         outside += _of_flags(made)
@@ -170,23 +177,25 @@ def _attempted(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str, known: Known
 ) -> tuple[Capture, Observer]:
     """The first recording that needs not begin again, and who watched it."""
+    reason: Restart
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
         observer.may_refill = known.may_refill
         try:
             made = _capture(function, leaves, structure, context, observer, known)
-            if made.sizing is None or _holds_for_sizes(made):
+            why = _why_not(made, known)
+            if not why:
                 callees.hand_over(known.log)
                 return made, observer
-            why = str(made.error or "it runs functions that are disabled for compiling, or other processes")
             made = None
-            reason: Restart = Exact(why)
+            reason = _with_numbers(known, why)
         except Restart as found:
             reason = found.with_traceback(None)  # which holds all that the attempt made
         except Exception as error:
-            if known.sizing is None or (config.get("CHECK") and not isinstance(error, CompileError)):
+            plain = known.sizing is None and not known.counted
+            if plain or (config.get("CHECK") and not isinstance(error, CompileError)):
                 raise
-            reason = Exact(str(error))  # with numbers it may well be recorded
+            reason = _with_numbers(known, str(error))
         finally:
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
@@ -198,10 +207,20 @@ def _attempted(
     )
 
 
-def _holds_for_sizes(made: Capture) -> bool:
-    """Whether a recording with symbols may become a plan: none that raises, as a symbol may be the reason,
-    none that runs others, which would run again for a plan of these very sizes."""
-    return made.error is None and not made.calls_out
+def _why_not(made: Capture, known: Known) -> str:
+    """Why a recording may not become a plan: one that raises, as a symbol or an integer that each call brings
+    may be the reason; one with symbols that runs others, which would run again for a plan of these very
+    sizes."""
+    if made.error is not None and (made.sizing is not None or known.counted):
+        return str(made.error) or type(made.error).__name__
+    if made.sizing is not None and made.calls_out:
+        return "it runs functions that are disabled for compiling, or other processes"
+    return ""
+
+
+def _with_numbers(known: Known, why: str) -> Restart:
+    """What has the next attempt know more numbers than this one: it may well be recorded so."""
+    return Digits(arguments=known.counted) if known.counted else Exact(why)
 
 
 _ATTEMPTS = 250  # each finds an argument or a number more
@@ -216,7 +235,7 @@ def _capture(
     probe.check()
     containers, n_passed = getattr(leaves, "containers", ()), len(leaves)
     leaves, opened = _with_what_each_call_brings(leaves, known)
-    sizing = None if known.sizing is None else known.sizing()
+    sizing = None if known.sizing is None else known.sizing(known.fixed, known.integers & known.exact)
     observer.has_symbols = sizing is not None
     traced = _traced_arguments(tracer, leaves, known, sizing)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
@@ -264,7 +283,9 @@ def _capture(
     made.closed, made.counted = known.closed, frozenset(k for k, t in traced.items() if type(t) is Item)
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
-    made.sizing, made.why_exact = _used(sizing, made.traced), known.why_exact
+    made.sizing, made.why_exact = sizing, known.why_exact
+    if sizing is not None:
+        sizing.recorded()
     check_generators(tracer)
     for problem in changed:
         raise CompileError(problem)
@@ -446,8 +467,12 @@ def _traced_arguments(
             entry = sym.storage.source
             if entry.argument is None:
                 entry.argument = k
-        elif leaf.__class__ is int and k >= first_opened and k not in known.exact and abs(leaf) <= LARGEST:
-            traced[k] = tracer.leaf(k, leaf)
+        elif leaf.__class__ is int:
+            if k in known.exact:
+                if sizing is not None and k in sizing.shapes:
+                    (traced[k],) = sizing.shapes[k]
+            elif (k >= first_opened or k in known.integers) and abs(leaf) <= LARGEST:
+                traced[k] = tracer.leaf(k, leaf)
         elif leaf.__class__ is float and k not in known.exact:
             traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
     for k, leaf in enumerate(leaves):
@@ -455,16 +480,6 @@ def _traced_arguments(
             tracer.argument_arrays[id(leaf._data)] = k
             tracer.argument_tensors[id(leaf)] = k
     return traced
-
-
-def _used(sizing: Sizing | None, traced: dict[int, Tensor]) -> Sizing | None:
-    """What is left of ``sizing`` where some arguments are taken as they are. The recording is over."""
-    if sizing is None:
-        return None
-    sizing.shapes = {k: shape for k, shape in sizing.shapes.items() if k in traced}
-    sizing.asked = tuple(sizing.env.tests)
-    sizing.env.planning = True
-    return sizing if sizing.shapes else None
 
 
 def _seen(tracer: Tracer, argument: Any, k: int) -> Any:

@@ -1,9 +1,15 @@
-"""Which sizes of a call's arguments are symbols while it is recorded: see ``core/dim.py``."""
+"""Which sizes of a call's arguments, and which integers among them, are symbols while it is recorded: see
+``core/dim.py``.
+
+An integer that has been several is a number that each call brings (``items.py``) as long as it only meets
+tensors and arithmetic. Where more is asked of it, it is a symbol as sizes are: the next attempt has it so.
+"""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +26,8 @@ if TYPE_CHECKING:
 @dataclass(eq=False)
 class Sizing:
     """``shapes`` are those of arguments with symbols in them, by the argument's place, ``texts`` the same as
-    Python. ``asked`` is what the function asked of them, as Python, once it is recorded."""
+    Python; of an integer it is one symbol. ``asked`` is what the function asked of them, as Python, once it
+    is recorded."""
 
     env: Environment = field(default_factory=Environment)
     shapes: dict[int, tuple] = field(default_factory=dict)
@@ -29,12 +36,16 @@ class Sizing:
 
     def space(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """The symbols as they are for these arguments, and what else texts name."""
-        shapes = ((texts, leaves[k]._data.shape) for k, texts in self.texts.items())
         sizes: dict[str, int] = {}
-        for texts, shape in shapes:
-            for text, n in zip(texts, shape, strict=True):
+        for k, texts in self.texts.items():
+            for text, n in zip(texts, sizes_of(leaves[k]) or (), strict=True):
                 sizes.setdefault(text, n)
         return self.env.functions | {name: sizes[name] for name in self.env.symbols}
+
+    def recorded(self) -> None:
+        """The recording is over: from now on its plan is made."""
+        self.asked = tuple(self.env.tests)
+        self.env.planning = True
 
     def pinned_at(self, name: str) -> str:
         """Where in the program symbol ``name`` had to be a number; nothing where it is free."""
@@ -44,6 +55,13 @@ class Sizing:
     def facts(self) -> tuple:
         """What a plan is made from, in a form that compares with another recording's."""
         return self.texts, self.asked
+
+
+def sizes_of(leaf: Any) -> tuple[int, ...] | None:
+    """The shape of a tensor; an integer itself. None of what has no sizes."""
+    if isinstance(leaf, Tensor):
+        return tuple(leaf._data.shape)
+    return (leaf,) if leaf.__class__ is int else None
 
 
 def why_numbers(made: Capture) -> str:
@@ -58,10 +76,19 @@ Axes = frozenset[tuple[int, int]]  # (place of an argument, axis)
 
 
 class Moving(NamedTuple):
-    """Sizes that have been several; why they are no symbols, where they were in vain."""
+    """Sizes that have been several, and integers by axis 0; why sizes are no symbols, where they were in
+    vain. ``digits``: integers of which more is asked than to be computed with."""
 
     axes: Axes = frozenset()
     why_exact: str = ""
+    integers: frozenset[int] = frozenset()
+    digits: frozenset[int] = frozenset()
+
+
+STILL = Moving()
+
+Sizings = Callable[[Set[int], Set[int]], "Sizing | None"]
+"""Says which sizes are symbols, where arguments are fixed, and integers have to be."""
 
 
 class Moved:
@@ -70,26 +97,38 @@ class Moved:
     def __init__(self) -> None:
         self._latest: dict[Any, dict[int, tuple[int, ...]]] = {}
         self._axes: dict[Any, set[tuple[int, int]]] = {}
+        self._digits: dict[Any, set[int]] = {}
+        self._pinned: Counter[tuple[Any, int]] = Counter()  # integers whose digits a plan was recorded for
         self._in_vain: dict[Any, list[str]] = {}
 
     def with_call(self, structure: Any, leaves: Sequence[Any]) -> Moving:
         """Those that have, with a call that is about to be recorded."""
         known = self._latest.setdefault(structure, {})
         axes = self._axes.setdefault(structure, set())
+        integers = set()
         for k, leaf in enumerate(leaves):
-            if isinstance(leaf, Tensor):
-                shape = tuple(leaf._data.shape)
+            shape = sizes_of(leaf)
+            if shape is not None:
                 before = known.get(k, shape)
                 if len(before) == len(shape):
                     pairs = zip(before, shape, strict=True)
                     axes.update((k, axis) for axis, (n, m) in enumerate(pairs) if n != m)
                 known[k] = shape
+                if leaf.__class__ is int and (k, 0) in axes and self._pinned[structure, k] < _TRIES:
+                    integers.add(k)
         found = frozenset(axes)
         reasons = self._in_vain.get((structure, found), [])
-        return Moving(found, reasons[-1] if len(reasons) >= _TRIES else "")
+        why = reasons[-1] if len(reasons) >= _TRIES else ""
+        return Moving(found, why, frozenset(integers), frozenset(self._digits.get(structure, ())))
 
     def recorded(self, structure: Any, moving: Moving, made: Capture) -> None:
         """A call was, with symbols for ``moving``, or without, for a reason."""
+        digits = moving.integers & made.exact
+        self._digits.setdefault(structure, set()).update(digits)
+        sizing = made.sizing
+        for k in digits:
+            if made.why_exact or (sizing and k in sizing.texts and sizing.pinned_at(*sizing.texts[k])):
+                self._pinned[structure, k] += 1
         if not moving.axes or moving.why_exact:
             return
         reason = why_numbers(made)
@@ -100,34 +139,48 @@ class Moved:
 _TRIES = 2  # of a function that may be recorded with symbols at other sizes, or later on
 
 
-def sizing_of(leaves: Sequence[Any], every: bool, moved: Axes = frozenset()) -> Sizing | None:
-    """A symbol for each size, or for those alone that are marked or have moved; equal ones share it, 0 and 1
-    have none. None where that gives no symbol.
+def sizing_of(
+    leaves: Sequence[Any], every: bool, moved: Axes = frozenset(), integers: Set[int] = frozenset(),
+    fixed: Set[int] = frozenset(),
+) -> Sizing | None:  # fmt: skip
+    """A symbol for each size, or for those alone that are marked or have moved, and for ``integers``; equal
+    ones share it, 0 and 1 have none. None where that gives no symbol.
 
-    Tensors that do not lie row by row keep their sizes.
+    Tensors that do not lie row by row keep their sizes, and so do those that are ``fixed``.
     """
     found = Sizing()
     symbols: dict[int, Dim] = {}
-    sized = [
-        (k, leaf) for k, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and type(leaf) is not Lent
-    ]
+    sized = [(k, leaf) for k, leaf in enumerate(leaves) if k not in fixed and _may_have_symbols(leaf)]
     marks = {k: _marks_of(leaf) for k, leaf in sized}
     for k, leaf in sized:
-        array = leaf._data
-        moving = [
-            n >= LEAST and (every or axis in marks[k] or (k, axis) in moved)
-            for axis, n in enumerate(array.shape)
-        ]
-        if not any(moving) or not array.flags.c_contiguous:
+        numbers = sizes_of(leaf)
+        assert numbers is not None
+        if leaf.__class__ is int:
+            moving = [k in integers and LEAST <= leaf <= _MOST]
+        else:
+            moving = [
+                n >= LEAST and (every or axis in marks[k] or (k, axis) in moved)
+                for axis, n in enumerate(numbers)
+            ]
+        if not any(moving):
             continue
-        for n in (n for n, is_moving in zip(array.shape, moving, strict=True) if is_moving):
+        for n in (n for n, is_moving in zip(numbers, moving, strict=True) if is_moving):
             if n not in symbols:
                 symbols[n] = symbol(found.env, f"S{len(symbols)}", n, *_bounds_of(n, sized, marks))
-        shape = zip(array.shape, moving, strict=True)
-        sizes = [symbols[n] if is_moving else n for n, is_moving in shape]
+        shape = zip(numbers, moving, strict=True)
+        sizes: list[Any] = [symbols[n] if is_moving else n for n, is_moving in shape]
         found.shapes[k] = shape_of(sizes)
         found.texts[k] = tuple(n.text if is_symbolic(n) else str(n) for n in sizes)
     return found if found.shapes else None
+
+
+_MOST = 2**31 - 1  # of an integer that is a symbol: two of them multiplied are an int64
+
+
+def _may_have_symbols(leaf: Any) -> bool:
+    if leaf.__class__ is int:
+        return True
+    return isinstance(leaf, Tensor) and type(leaf) is not Lent and leaf._data.flags.c_contiguous
 
 
 # -- sizes that users say will move
@@ -154,8 +207,9 @@ def _marks_of(leaf: Any) -> dict[int, Limits]:
     return marks if reference is not None and reference() is leaf else {}
 
 
-def _bounds_of(n: int, sized: Sequence[tuple[int, Tensor]], marks: dict[int, dict[int, Limits]]) -> Limits:
-    """What all marks of sizes that are ``n`` now allow."""
+def _bounds_of(n: int, sized: Sequence[tuple[int, Any]], marks: dict[int, dict[int, Limits]]) -> Limits:
+    """What all marks of sizes that are ``n`` now allow, and integers that are."""
     limits = [given for k, leaf in sized for axis, given in marks[k].items() if leaf._data.shape[axis] == n]
+    limits += [(LEAST, _MOST) for _, leaf in sized if leaf.__class__ is int and leaf == n]
     highs = [high for _, high in limits if high is not None]
     return max([LEAST, *(low for low, _ in limits)]), min(highs, default=None)

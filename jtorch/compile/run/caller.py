@@ -199,6 +199,9 @@ class _Caller(Visitor[str]):
                     self._exact_guard(k, leaf)
             elif k in self.plan.capture.counted:
                 self.miss_unless(About.NUMBER, f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
+            elif self.sizing is not None and k in self.sizing.texts:
+                self.miss_unless(About.VALUE, f"a{k}.__class__ is int")
+                self._name_sizes(f"(a{k},)", self.sizing.texts[k])
             else:
                 self._static_guard(k, leaf)
         if self.sizing is not None:
@@ -292,10 +295,10 @@ class _Caller(Visitor[str]):
             f"{place[1]} and a{k}._requires_grad is {leaf._requires_grad}{is_leaf}",
         )
         if sizes is not None:
-            self._name_sizes(k, self.sizing.texts[k])
+            self._name_sizes(f"d{k}.shape", self.sizing.texts[k])
 
-    def _name_sizes(self, k: int, texts: tuple[str, ...]) -> None:
-        """Give the symbols that this argument's shape brings their values; test its other sizes."""
+    def _name_sizes(self, shape: str, texts: tuple[str, ...]) -> None:
+        """Give the symbols that this shape of an argument brings their values; test its other sizes."""
         names, tests = [], []
         for axis, text in enumerate(texts):
             is_new = not text.isdecimal() and text not in self.symbols
@@ -304,7 +307,7 @@ class _Caller(Visitor[str]):
                 self.symbols.append(text)
             else:
                 tests.append(f"size{axis} == {text}")
-        self.add(f"{''.join(f'{name}, ' for name in names)}= d{k}.shape")
+        self.add(f"{''.join(f'{name}, ' for name in names)}= {shape}")
         if tests:
             self.miss_unless(About.TENSOR, " and ".join(tests))
 

@@ -292,6 +292,8 @@ def _statics(leaves: list[Any], capture: Capture) -> list[Any]:
 
     def is_another(k: int) -> bool:  # at each call, and any will do
         value = leaves[k]
+        if capture.sizing is not None and k in capture.sizing.texts:
+            return True
         return isinstance(value, Tensor) or value.__class__ is float or k in capture.counted
 
     return [None if is_another(k) and k not in capture.fixed else leaves[k] for k in range(len(leaves))]

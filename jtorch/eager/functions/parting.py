@@ -31,7 +31,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     axis, n = ax.one(dim, input.ndim), input.shape[ax.one(dim, input.ndim)]
-    start = int(start if is_array(start) else ax.integer("narrow", "start", start))
+    start = int(start) if is_array(start) else integer(ax.integer("narrow", "start", start))
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from jtorch.core.dim import is_symbolic
 from jtorch.core.number_ranges import check_number, number_type
 from jtorch.eager.public import Tensor, apart, full, functions, ops
 
@@ -28,7 +29,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 def bordered(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """``pad``, whose result is ``input`` or a view of it where nothing is put around: for what only reads."""
-    widths = [operator.index(n) for n in pad]
+    widths = [n if is_symbolic(n) else operator.index(n) for n in pad]
     if len(widths) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(widths) // 2 > input.ndim:

@@ -102,7 +102,7 @@ def _sizes(
                 "d1, d2, "
                 "...,dK) format and output size in (o1, o2, ...,oK) format."
             )
-        return tuple(int(integer("interpolate", "size", n)) for n in sizes), (None,) * rank
+        return tuple(integer("interpolate", "size", n) for n in sizes), (None,) * rank
     scales = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
     if len(scales) != rank:
         raise ValueError(
