@@ -1,10 +1,9 @@
 """What a size costs that was never seen before: ``python -m benchmarks dynamic [WORKLOAD...]``.
 
-Each workload is one program over moving sizes, run by four: jtorch's eager mode and
-``jtorch.compile(dynamic=True)``, and with ``--peers torch`` PyTorch's eager mode and
-``torch.compile(dynamic=True)``. At each size both modes of a library make a first call and a few more; the
-figures are medians over the sizes after the second, when a compiled program may have settled. What a compiled
-program computes is compared with eager mode.
+Each workload is one program over moving sizes, run by four: jtorch's eager mode and ``jtorch.compile``, and
+with ``--peers torch`` PyTorch's eager mode and ``torch.compile(dynamic=True)``. At each size both modes of a
+library make a first call and a few more; the figures are medians over the sizes after the second, when a
+compiled program may have settled. What a compiled program computes is compared with eager mode.
 """
 
 from __future__ import annotations
@@ -102,11 +101,61 @@ def _images(torch: Any) -> tuple[Callable, Callable]:
     return step, batch
 
 
+def _counted(torch: Any) -> tuple[Callable, Callable]:
+    """An MLP whose steps are told their number, by which Adam's averages are corrected."""
+    nn, F = torch.nn, torch.nn.functional
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    pairs = [(torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()]
+
+    def step(x: Any, y: Any, t: int) -> Any:
+        model.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        with torch.no_grad():
+            for p, (m, v) in zip(model.parameters(), pairs, strict=True):
+                m.mul_(0.9).add_(p.grad, alpha=0.1)
+                v.mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+                root = (v / (1 - 0.999 ** (t + 1))).sqrt() + 1e-8
+                p.sub_(1e-3 * m / (1 - 0.9 ** (t + 1)) / root)
+        return loss
+
+    return step, lambda t: (torch.randn(64, 64), torch.randint(0, 10, (64,)), t)
+
+
+def _actions(torch: Any) -> tuple[Callable, Callable]:
+    """What an agent does in so many environments: drawn from a distribution that checks what it gets."""
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 4))
+
+    def acting(x: Any) -> Any:
+        policy = torch.distributions.Categorical(logits=model(x))
+        return policy.log_prob(policy.probs.argmax(-1)) + policy.entropy()
+
+    return acting, lambda n: (torch.randn(n, 8),)
+
+
+def _sorted(torch: Any) -> tuple[Callable, Callable]:
+    """The best part of a batch by its loss: sorting and sums that go on are library calls."""
+    nn, F = torch.nn, torch.nn.functional
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+
+    def loss(x: Any, y: Any) -> Any:
+        each = F.cross_entropy(model(x), y, reduction="none")
+        return each.sort().values[: x.shape[0] // 2].cumsum(0).mean()
+
+    return _trainer(torch, model, loss), lambda n: (torch.randn(n, 64), torch.randint(0, 10, (n,)))
+
+
 def _lstm(torch: Any) -> tuple[Callable, Callable]:
     nn, F = torch.nn, torch.nn.functional
     model = nn.ModuleList([nn.LSTM(16, 32), nn.Linear(32, 10)])
     step = _trainer(torch, model, lambda x, y: F.cross_entropy(model[1](model[0](x)[0][-1]), y))
-    return step, lambda n: (torch.randn(n, 8, 16), torch.randint(0, 10, (8,)))
+
+    def batch(size: Any) -> tuple:
+        length, n = size if isinstance(size, tuple) else (size, 8)
+        return torch.randn(length, n, 16), torch.randint(0, 10, (n,))
+
+    return step, batch
 
 
 def _serving(torch: Any) -> tuple[Callable, Callable]:
@@ -143,6 +192,12 @@ WORKLOADS = {
         _images, lambda r, count: [(4, n) for n in r.sample(range(10, 64), min(count, 54))]
     ),
     "LSTM, length": Workload(_lstm, _between(10, 60)),
+    "LSTM, batch": Workload(
+        _lstm, lambda r, count: [(20, n) for n in r.sample(range(3, 90), min(count, 87))]
+    ),
+    "batches, sorted": Workload(_sorted, _between(10, 400)),
+    "actions, environments": Workload(_actions, _between(2, 200), grad=False),
+    "an integer that counts": Workload(_counted, lambda r, count: list(range(count))),
     "serving, batches of 1 to 32": Workload(_serving, _between(1, 33), grad=False),
     "sampling, growing context": Workload(_sampling, lambda r, count: list(range(2, 2 + count)), grad=False),
 }
@@ -210,6 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(prog="python -m benchmarks dynamic", description=__doc__)
     p.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"beginnings of: {', '.join(WORKLOADS)}")
     p.add_argument("--quick", action="store_true", help="a few sizes: shows that it works, no figures")
+    p.add_argument("--dynamic", action="store_true", help="time jtorch.compile(dynamic=True)")
     p.add_argument("--sizes", type=int, default=40, help="how many different ones")
     p.add_argument("--peers", default="", help="torch, where PyTorch is to be timed, too")
     p.add_argument("--threads", type=int, help="of each library; its own default without")
@@ -231,7 +287,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for library, module in libraries:
             if options.threads:
                 module.set_num_threads(options.threads)
-            found = measure(workload, module, count, lambda f, m=module: m.compile(f, dynamic=True))
+            asked = True if options.dynamic or library == "torch" else None
+            found = measure(workload, module, count, lambda f, m=module, d=asked: m.compile(f, dynamic=d))
             wrong = found["off"] > TOLERANCE
             print(_row(name, library, found), f"   off by {found['off']:.1e}" if wrong else "", flush=True)
             failed |= wrong

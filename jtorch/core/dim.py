@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core.environment import LEAST, Environment, Exact
+from jtorch.core.environment import LEAST, Environment, Exact, is_computed
 from jtorch.core.polynomial import (
     TESTS,
     Atom,
@@ -49,6 +49,7 @@ from jtorch.core.polynomial import (
 )
 
 _NUMBERS = (int, float, complex, Number, np.generic, np.ndarray)
+_TAME_POWER = 16  # of an integer of 64 bits, which is a float
 _LARGEST_POWER = 8  # of a size that is written as a product
 
 
@@ -308,12 +309,25 @@ class Dim:
         return getattr(int(self), name)
 
 
+def _of_bits(f: Callable, n: Dim, other: Any) -> Any:
+    """f(n, other) for what moves bits; a power of two multiplies and divides."""
+    if type(other) is int and 0 <= other < 62:
+        if f is operator.lshift:
+            return n * 2**other
+        if f is operator.rshift:
+            return n // 2**other
+        if f is operator.and_ and not other & (other + 1):
+            return n % (other + 1)
+    return f(int(n), other)
+
+
 # -- quotients, minima, maxima
 
 
 def _quotient(env: Environment, a: Terms, b: Terms) -> Any:
     """a // b"""
-    if not b:
+    divisor = _make(env, b)
+    if divisor == 0:  # which is noted
         raise ZeroDivisionError("integer division or modulo by zero")
     if len(b) == 1:
         ((by, d),) = b.items()
@@ -366,17 +380,19 @@ def _extreme(name: str, f: Callable, a: Any, b: Any) -> Any:
 
 def _float(n: Dim) -> Any:
     """``n`` in the text of a float: an int there, of which Python makes one where it does."""
-    return DimFloat(n.env, n.text, n.value)
+    return DimFloat(n.env, n.text, n.value, bounds(n.terms, n.env.atoms))
 
 
 class DimFloat:
     """A float made of sizes, as Python: computed as Python would, so it has the same bits."""
 
-    __slots__ = ("env", "text", "value")
+    __slots__ = ("bounds", "env", "text", "value")
     __array_ufunc__ = None
 
-    def __init__(self, env: Environment, text: str, value: float) -> None:
-        self.env, self.text, self.value = env, text, value
+    def __init__(
+        self, env: Environment, text: str, value: float, bounds: tuple[Bound, Bound] = (None, None)
+    ) -> None:
+        self.env, self.text, self.value, self.bounds = env, text, value, bounds
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -387,9 +403,11 @@ class DimFloat:
             if isinstance(other, _NUMBERS):
                 return f(other, float(self)) if swap else f(float(self), other)
             return NotImplemented
-        mine, others = (self.text, self.value), (_text(other), value_of(other))
-        (x, a), (y, b) = (others, mine) if swap else (mine, others)
-        return DimFloat(self.env, f"({x} {_SIGNS[f]} {y})", f(a, b))
+        x, y = (other, self) if swap else (self, other)
+        text = f"({_text(x)} {_SIGNS[f]} {_text(y)})"
+        if not _is_tame(f, x, y):
+            _note_whether_computed(self.env, text, f, value_of(x), value_of(y))
+        return DimFloat(self.env, text, f(value_of(x), value_of(y)))
 
     def __neg__(self) -> Any:
         return DimFloat(self.env, f"(-{self.text})", -self.value)
@@ -413,7 +431,7 @@ class DimFloat:
         return bool(self != 0)
 
     def __float__(self) -> float:
-        self.env.decide(f"({self.text} == {self.value!r})", True, pins=True)
+        self.env.decide(f"same({self.text}, {self.value!r})", True, pins=True)
         return float(self.value)
 
     def __int__(self) -> int:
@@ -459,6 +477,38 @@ def called(number: Dim | DimFloat, f: Callable[[Any], float]) -> DimFloat:
     return DimFloat(number.env, f"{number.env.function(f)}({number.text})", f(number.value))
 
 
+def whole(number: DimFloat, f: Callable[[Any], int], low: int, high: int) -> Any:
+    """f(number), an integer from ``low`` to ``high``"""
+    atom = Atom(f"{number.env.function(f)}({number.text})", f(number.value), low, high)
+    return Dim(number.env, {(number.env.atom(atom),): 1})
+
+
+def _is_tame(f: Callable, x: Any, y: Any) -> bool:
+    """Whether f(x, y) is a float at all sizes: no division by 0, no power that is too large, or complex."""
+    if f in _DIVIDING:
+        low, high = _bounds_of(y)
+        return (low is not None and low > 0) or (high is not None and high < 0)
+    if f is not operator.pow:
+        return True
+    (base, _), (low, _) = _bounds_of(x), _bounds_of(y)
+    if is_symbolic(x):  # an integer of 64 bits
+        return base is not None and base >= 1 and not is_symbolic(y) and abs(y) <= _TAME_POWER
+    return 0 < x <= 1 and low is not None and low >= 0
+
+
+def _bounds_of(number: Any) -> tuple[Any, Any]:
+    return number.bounds if type(number) is DimFloat else (number, number)
+
+
+def _note_whether_computed(env: Environment, text: str, f: Callable, x: Any, y: Any) -> None:
+    """Note whether f(x, y) raises, or is complex: where it does not do as now, it is another program."""
+    computed = is_computed(lambda: f(x, y))
+    env.decide(f"is_computed(lambda: {text})", computed)
+    if not computed and type(f(x, y)) is complex:
+        raise Exact("it computes with a power that is complex")
+
+
+_DIVIDING = (operator.truediv, operator.floordiv, operator.mod)
 _SIGNS: dict[Callable, str] = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
     operator.mod: "%", operator.pow: "**",
@@ -469,7 +519,7 @@ def _install() -> None:
     """The operators that are one like another."""
     for name in ("and", "or", "xor", "lshift", "rshift"):
         f = getattr(operator, f"{name}_" if name in ("and", "or") else name)
-        setattr(Dim, f"__{name}__", lambda self, other, f=f: f(int(self), other))
+        setattr(Dim, f"__{name}__", lambda self, other, f=f: _of_bits(f, self, other))
         setattr(Dim, f"__r{name}__", lambda self, other, f=f: f(other, int(self)))
     setattr(Dim, "__invert__", lambda self: ~int(self))  # noqa: B010
     for f in _SIGNS:
@@ -495,4 +545,6 @@ def value_of(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value.text if is_symbolic(value) else repr(value)
+    """Python for a number, that can stand beside any operator."""
+    text = value.text if is_symbolic(value) else repr(value)
+    return f"({text})" if text.startswith("-") else text

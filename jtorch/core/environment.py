@@ -28,6 +28,19 @@ class SizeGuard:
     pins: bool = False
 
 
+def is_same_float(a: float, b: float) -> bool:
+    """Whether they are one number: nan is nan, and 0.0 is not -0.0."""
+    return a == b and math.copysign(1.0, a) == math.copysign(1.0, b) if a == a else b != b
+
+
+def is_computed(expression: Callable[[], Any]) -> bool:
+    """Whether it is a real number, and no error."""
+    try:
+        return type(expression()) is not complex
+    except ArithmeticError:
+        return False
+
+
 class Environment:
     """The symbols of one recording, what is known of them, and what was asked of them.
 
@@ -40,7 +53,10 @@ class Environment:
         self.symbols: list[str] = []
         self.limits: list[str] = []  # of each symbol, as Python
         self.guards: dict[str, SizeGuard] = {}
-        self.functions: dict[str, Any] = {"max": max, "min": min, "inf": math.inf, "nan": math.nan}
+        self.functions: dict[str, Any] = {
+            "max": max, "min": min, "inf": math.inf, "nan": math.nan, "same": is_same_float,
+            "is_computed": is_computed,
+        }  # fmt: skip
         self.planning = self.closed = False
         self.version = 0  # moves on when something is solved
         self._known: dict[str, int] = {}

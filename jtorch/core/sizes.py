@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core.dim import Dim, DimFloat, called, is_symbolic, most, value_of
+from jtorch.core.dim import Dim, DimFloat, called, is_symbolic, most, value_of, whole
 
 
 class Shape(tuple):
@@ -52,16 +52,21 @@ def real(n: Any) -> Any:
 
 
 def cast(dtype: np.dtype, value: Any) -> Any:
-    """``dtype.type(value).item()``"""
+    """``dtype.type(value).item()``; whether it is True is noted."""
     if not is_symbolic(value):
         return dtype.type(value).item()
-    if dtype.kind in "iu" and type(value) is Dim:
-        return value
+    if dtype.kind == "b":
+        return value.env.decide(f"bool({value.text})", bool(value.value))
+    if dtype.kind in "iu":
+        if type(value) is Dim:
+            return value
+        limits = np.iinfo(dtype)
+        return whole(value, lambda x: dtype.type(x).item(), int(limits.min), int(limits.max))
     return called(value, lambda x: dtype.type(x).item())
 
 
 def computed(dtype: np.dtype, f: Callable, values: Sequence[Any]) -> Any:
-    """``dtype.type(f(*values)).item()``"""
+    """``dtype.type(f(*values)).item()``, a float where the values have symbols"""
     if not any(map(is_symbolic, values)):
         return dtype.type(f(*values)).item()
     env = next(v.env for v in values if is_symbolic(v))

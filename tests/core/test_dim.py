@@ -149,7 +149,7 @@ def test_what_divides_is_known_afterwards(env):
     "ask",
     [
         int, float, hash, str, repr, range, operator.index, lambda n: [0] * n, lambda n: {30: 1}.get(n), bin,
-        lambda n: n & 1, lambda n: 1 << n, lambda n: n.bit_length(), lambda n: f"{n:>4}",
+        lambda n: n & 5, lambda n: 1 << n, lambda n: n.bit_length(), lambda n: f"{n:>4}",
        
         lambda n: np.zeros(n), math.sqrt, complex, pickle.dumps, lambda n: 2**n, lambda n: round(n, -1),
         lambda n: n in {30: 1}, lambda n: [1, 2, 3][n - 29],
@@ -193,7 +193,7 @@ def test_floats_of_sizes_have_the_bits_of_pythons(env, compute):
 def test_floats_pin_and_are_compared(env):
     n = symbol(env, "n", 30)
     assert n / 4 > 7 and float(n / 4) == 7.5
-    assert env.tests == ["((n / 4) > 7)", "((n / 4) == 7.5)"]
+    assert env.tests == ["((n / 4) > 7)", "same((n / 4), 7.5)"]
 
 
 def test_numbers_of_a_dtype(env):

@@ -36,6 +36,7 @@ from jtorch.compile.plan.loops import (
 )
 from jtorch.compile.plan.order import Loop, loops_of, stride_along
 from jtorch.core import philox
+from jtorch.core.dim import is_symbolic
 from jtorch.core.failure import Failure, FailureKind
 from jtorch.native import exact, intrinsics, vecmath
 
@@ -392,7 +393,7 @@ class Emitter(ABC):
         self.fillers[name] = filler
 
     def _constant(self, literal: Literal) -> str:
-        if literal.static or literal.dtype.kind == "b":
+        if not is_symbolic(literal.value) and (literal.static or literal.dtype.kind == "b"):
             return self._typed_constant(literal.value, literal.dtype)
         return self.number(literal.value, literal.dtype, id(literal))
 

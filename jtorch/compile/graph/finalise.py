@@ -20,7 +20,7 @@ from jtorch.core.products import blas_matrices
 _CLONE = BY_NAME["clone"]
 # What gains by a copy in the other order. That takes 0.8 to 2.6 ns for each element, more of a large one, and
 # a product of so many rows gains 0.2 to 0.4: one of 16 x 64 x 256 takes 8.5 us, and 4.8 then.
-_USES, _ROWS, _LARGEST = 12, range(8, 65), 1 << 22
+_USES, _LEAST_ROWS, _MOST_ROWS, _LARGEST = 12, 8, 64, 1 << 22
 
 
 def finalise(graph: Graph) -> Graph:
@@ -53,7 +53,7 @@ def _lies_crosswise(product: Eqn, made_by: dict[Var, Eqn]) -> bool:
     if found is None or y.dtype not in (np.float32, np.float64) or y.type.nbytes > _LARGEST:
         return False
     matrices, (batch, rows, *_) = blas_matrices(found.product), found.product.sizes
-    return matrices is not None and matrices.y.transposed and batch == 1 and rows in _ROWS
+    return matrices is not None and matrices.y.transposed and batch == 1 and _LEAST_ROWS <= rows <= _MOST_ROWS
 
 
 def with_copies(graph: Graph) -> Graph:

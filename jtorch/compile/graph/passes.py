@@ -13,6 +13,7 @@ from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Var, check, repea
 from jtorch.compile.graph.reads import checks_of
 from jtorch.compile.graph.rules import RULES
 from jtorch.core import config
+from jtorch.core.dim import is_symbolic
 from jtorch.core.op import Kind
 from jtorch.core.sizes import cast, computed
 from jtorch.ops import xp
@@ -65,6 +66,8 @@ def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
     """The result of an op on numbers, as a literal, or repeated to the shape it had."""
     out = eqn.outputs[0]
     dtypes = [a.dtype for a in literals]
+    if out.dtype.kind not in "fc" and any(is_symbolic(a.value) for a in literals):
+        return None  # a kernel computes integers as NumPy does, whatever they are
 
     def body(*values: Any) -> Any:
         return eqn.op.body(xp, *(d.type(v) for d, v in zip(dtypes, values, strict=True)), **eqn.statics)

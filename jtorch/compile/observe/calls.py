@@ -42,7 +42,7 @@ from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of, o
 from jtorch.compile.observe.library import see_module, see_objects
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.output import see_output
-from jtorch.compile.observe.questions import has_argument, see_hashed, see_search, see_tensor
+from jtorch.compile.observe.questions import has_argument, see_hashed, see_identity, see_search, see_tensor
 from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import check_class, is_stand_in
 from jtorch.compile.observe.stepping import Stop
@@ -135,7 +135,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         if owner is not None and not isinstance(owner, types.ModuleType):
             args = [owner, *args]
             _see_method(stop, callee, args)
-        elif callee.__module__ in ("builtins", "io", "_io"):
+        elif callee.__module__ in ("builtins", "io", "_io") or callee in (operator.is_, operator.is_not):
             _see_builtin(stop, callee, args)
         else:
             _see_library(stop, callee, args)
@@ -485,6 +485,11 @@ def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
         observer.read(AnswerRead, frame, abc.get_cache_token, None, abc.get_cache_token())
 
 
+def _identity(stop: Stop, args: list[Any]) -> None:
+    if len(args) == 2:
+        see_identity(stop.observer, stop.frame, *args)
+
+
 def _names(stop: Stop, args: list[Any]) -> None:
     if args and isinstance(args[0], Tensor):
         user_attributes.see_all(stop.observer, stop.frame, args[0])
@@ -553,6 +558,8 @@ _BUILTINS: dict[str, Callable] = {
     "next": _advance,
     "vars": _namespace,
     "dir": _names,
+    "is_": _identity,
+    "is_not": _identity,
     "globals": _namespace,
     "input": _outside_world("input"),
     "open": _outside_world("open"),

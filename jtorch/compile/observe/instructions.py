@@ -41,11 +41,11 @@ from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, Le
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.reading import source_of
-from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
 from jtorch.core import watch
+from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor, is_held_outside
 
 # What reads and writes nothing but locals, constants, and what the frame itself made.
@@ -241,12 +241,6 @@ def _identity(stop: Stop) -> None:
     see_identity(stop.observer, stop.frame, *pair)
     if not any(isinstance(value, PLAIN) for value in pair):
         stop.observer.check_open(*pair)
-    if any(issubclass(type(a), Scalar) and isinstance(b, bool) for a, b in (pair, pair[::-1])):
-        raise stop.observer.error(
-            stop.frame,
-            "asks whether a number that may change from call to call 'is' True or False",
-            "Use it as a condition, or compare by ==.",
-        )
 
 
 @on("STORE_ATTR")
@@ -404,7 +398,7 @@ def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
 
 
 def _is_rate(value: Any) -> bool:
-    return type(value) is float or issubclass(type(value), Scalar)
+    return type(value) is float or is_stand_in(value)
 
 
 # -- whole containers ----------------------------------------------------------------------------------------
@@ -516,7 +510,7 @@ def _operands(stop: Stop) -> None:
         _load_item(stop)
         return
     observer, right, left = stop.observer, stop.peek(1), stop.peek(2)
-    observer.handed = [value for value in (left, right) if is_stand_in(value)]
+    observer.handed = [value for value in (left, right) if is_stand_in(value) or is_symbolic(value)]
     if isinstance(left, str):
         see_text(stop, 3)
     kinds = kind_of(type(left)), kind_of(type(right))

@@ -113,7 +113,7 @@ class Observer(Reading, Writing):
         self.caches: dict[Any, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
         self.opened: dict[int, Any] = {}  # id of what stands for a container outside -> its place
         self.open_places: dict[Any, Any] = {}  # those places by their identity
-        self.handed: list[Scalar] = []  # numbers of the call that the latest call or operator got
+        self.handed: list[Any] = []  # numbers of the call, and sizes, that the latest call or operator got
         self.runtime_numbers: Callable[[list[Scalar]], Digits | None] = lambda among: None
         self.made_arrays = MadeArrays(name)
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call

@@ -20,6 +20,9 @@ from jtorch.compile.observe.guards import Read, contents
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.reading import Question, source_of
+from jtorch.compile.observe.stand_ins import is_stand_in
+from jtorch.core.dim import is_symbolic
+from jtorch.core.environment import Exact
 from jtorch.core.errors import Restart
 from jtorch.eager.tensor import Tensor
 
@@ -106,6 +109,8 @@ def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, n
 
 def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, other: Any) -> None:
     """``one is other`` is about to be asked, or what amounts to it."""
+    if _is_number(one) and _is_number(other) and one is not other:
+        _see_numbers(observer, frame, (one, other))
     for a, b in ((one, other), (other, one)):
         place = observer.places.get(id(a)) if isinstance(a, Tensor) else None
         if place is None or not isinstance(b, Tensor) or a is b:
@@ -118,6 +123,26 @@ def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, ot
         if observer.leaves[place] is b:
             raise ArgumentReached(place)
         observer.ask(("is", place, id(b)), _apart(f"a{place}", b))
+
+
+def _is_number(value: Any) -> bool:
+    return is_stand_in(value) or is_symbolic(value) or isinstance(value, (int, float))
+
+
+def _see_numbers(observer: Observer, frame: types.FrameType | None, pair: tuple[Any, Any]) -> None:
+    """What stands for a number is an object of jtorch's, which ``is`` no other one."""
+    if any(map(is_symbolic, pair)):
+        raise Exact("it asks whether a size 'is' a number")
+    number = next((a for a in pair if is_stand_in(a)), None)
+    if number is None:
+        return
+    if not any(isinstance(value, bool) for value in pair):
+        raise number.refuse("'is'")
+    raise observer.error(
+        frame,
+        "asks whether a number that may change from call to call 'is' True or False",
+        "Use it as a condition, or compare by ==.",
+    )
 
 
 def _apart(argument: str, other: Any) -> Question:

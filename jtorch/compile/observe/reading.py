@@ -51,6 +51,7 @@ from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import Closed
+from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import CompileError, Source
 from jtorch.core.sizes import settled
 from jtorch.eager.tensor import Tensor
@@ -74,7 +75,7 @@ class Reading:
     places: dict[int, int]
     open_places: dict[Any, Any]
     on_the_way_back: bool
-    handed: list[Scalar]
+    handed: list[Any]
     name: str
     _sets: dict[frozenset[Any], frozenset[Any]]
 
@@ -232,7 +233,7 @@ class Reading:
             kind = kind_of(type(value))
             if kind is Kind.MODULE:
                 self.relied.hand(value)
-            elif kind is Kind.PLAIN and issubclass(type(value), Scalar):
+            elif is_symbolic(value) or (kind is Kind.PLAIN and issubclass(type(value), Scalar)):
                 self.handed.append(value)
             if kind in IGNORED or kind is Kind.MODULE or id(value) in seen:
                 continue

@@ -14,6 +14,8 @@ from typing import Any
 
 from jtorch.compile.observe.kinds import is_users as is_users_class
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.core.dim import is_symbolic
+from jtorch.core.environment import Exact
 from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, instruction_of, is_users, line_of
 
 
@@ -25,7 +27,7 @@ class Closed(Restart):
         self.place = place
 
 
-_STAND_INS = re.compile(r"\b(Scalar|Item|Sym)\b")
+_STAND_INS = re.compile(r"\b(Scalar|Item|Sym|Dim|DimFloat)\b")
 _OF_STAND_INS = (TypeError, ValueError, RuntimeError, AttributeError)
 _ASKING = ("CALL", "PRECALL")  # beginnings of the names of instructions that run code of C's
 
@@ -61,7 +63,9 @@ def check_error(observer: Any, error: BaseException) -> None:
     handed = observer.handed if named or _is_of_a_call(error) else []
     if not named and not handed:
         return
-    numbers = observer.runtime_numbers(handed)
+    if observer.has_symbols and (named or any(map(is_symbolic, handed))):
+        raise Exact(f"code that takes no symbol for a number raises {type(error).__name__}")
+    numbers = observer.runtime_numbers([value for value in handed if is_stand_in(value)])
     if numbers is not None:
         raise numbers
     if not _is_of_an_operator(error) if named else isinstance(error, TypeError):

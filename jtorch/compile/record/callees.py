@@ -286,7 +286,7 @@ class Watchful(Eager):
 
 def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Run ``function`` on the values of this recording, and append its equation."""
-    if tracer.shapes:  # it would run once more where these very sizes have to be recorded
+    if tracer.has_symbols:  # it would run once more where these very sizes have to be recorded
         raise Exact(f"it calls {name}, which is disabled for compiling")
     tracer.only_now("calls a function that is disabled for compiling")
     leaves, structure = flatten((args, kwargs))

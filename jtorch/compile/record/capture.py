@@ -236,7 +236,7 @@ def _capture(
     containers, n_passed = getattr(leaves, "containers", ()), len(leaves)
     leaves, opened = _with_what_each_call_brings(leaves, known)
     sizing = None if known.sizing is None else known.sizing(known.fixed, known.integers & known.exact)
-    observer.has_symbols = sizing is not None
+    observer.has_symbols = tracer.has_symbols = sizing is not None
     traced = _traced_arguments(tracer, leaves, known, sizing)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)

@@ -48,6 +48,7 @@ class Memory(Evaluator):
         self.eqns: list[Eqn] = []
         self.inputs: list[Input] = []
         self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
+        self.has_symbols = False  # whether sizes or integers are symbols
         self.shapes: dict[int, tuple] = {}  # id of an array argument -> its shape with symbols
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
         self.wholes: dict[int, np.ndarray] = {}  # id of memory of which several tensors are views -> it

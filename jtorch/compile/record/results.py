@@ -96,9 +96,9 @@ def results_of(
             if alias is None:  # a custom Function gave it back as it was
                 raise _more_than_views(tracer, out)
             found[k] = alias
-        elif tracer.shapes and type(out) is Size and any(map(is_symbolic, out)):
+        elif tracer.has_symbols and type(out) is Size and any(map(is_symbolic, out)):
             found[k] = ShapeOf(out)
-        elif tracer.shapes and holds_sizes(out):
+        elif tracer.has_symbols and holds_sizes(out):
             raise Exact(f"it keeps or returns a {type(out).__name__} that holds a size")
         else:
             found[k] = Copy(out) if is_made_anew(observer, out) else Same(out)

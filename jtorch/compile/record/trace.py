@@ -213,7 +213,7 @@ class Tracer(Memory):
         if self.observer is not None and id(owner) in self.observer.inside:
             yield
             return
-        if owner is None and self.shapes:  # it would be done once more where these very sizes are recorded
+        if owner is None and self.has_symbols:  # these very sizes may have to be recorded, once more
             raise Exact("a module takes its shapes from its first call, which is done once")
         with self._eagerly():
             yield

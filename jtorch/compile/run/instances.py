@@ -152,14 +152,14 @@ class Instances(Runner):
 
     def instantiate(self, *sizes: int) -> Instance | None:
         """What runs calls of these sizes; None where a guard does not hold."""
-        try:
-            if not self.functions.holds(*sizes):
-                return None
-        except ZeroDivisionError:
-            return None
         with self.alone:
-            ints, floats = self.functions.numbers(*sizes)
-            values = np.array(ints, np.int64)
+            try:
+                if not self.functions.holds(*sizes):
+                    return None
+                ints, floats = self.functions.numbers(*sizes)
+                values = np.array(ints, np.int64)
+            except (ArithmeticError, ValueError):  # an integer that no int64 holds is one
+                return None
             words = self._worked_out(values, floats)
             is_cut = bool(workers.pool()) and self._may_be_cut(values)
             if self.functions.are_usual(*sizes) and not is_cut:
@@ -292,14 +292,16 @@ class Instances(Runner):
 
     def move(self, place: Place, address: int) -> None:
         """Give a fixed place a new address in every argument block."""
-        change = address - self.binding.fixed[place]
-        self.binding.fixed[place] = address
-        for k in self.fixed.get(place, ()):
-            for words in (self.constants, *(made.words for made in self.found.values())):
-                words[[k, *self.copies.get(k, ())]] += change
-            for made in self.found.values():
-                for column in made.moved.get(k, ()):
-                    column += change
+        with self.alone:  # none is being made
+            change = address - self.binding.fixed[place]
+            self.binding.fixed[place] = address
+            alive = list(self.ends.alive)  # a call may be about to run one that was dropped
+            for k in self.fixed.get(place, ()):
+                for words in (self.constants, *(made.words for made in alive)):
+                    words[[k, *self.copies.get(k, ())]] += change
+                for made in alive:
+                    for column in made.moved.get(k, ()):
+                        column += change
 
     def failure(self, status: int) -> Failure:
         """What went wrong."""
