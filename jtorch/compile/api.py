@@ -321,6 +321,9 @@ class CompiledFunction(Asks):
                     made = capture(self.function, leaves, structure, context, self.name, varying(plans))
                 made.why_exact = str(error)
                 plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, bool(refused))
+        except FailedCheck:  # of what is known already: eager mode says so
+            made.journal.undo()
+            return None
         except BaseException:
             if made.error is None:
                 made.journal.undo()

@@ -378,6 +378,11 @@ def _extreme(name: str, f: Callable, a: Any, b: Any) -> Any:
     return Dim(env, {(env.atom(atom),): 1})
 
 
+def as_float(n: Dim) -> DimFloat:
+    """``float(n)``, asked by the library, which goes on with what it gets."""
+    return DimFloat(n.env, f"float({n.text})", float(n.value), bounds(n.terms, n.env.atoms))
+
+
 def _float(n: Dim) -> Any:
     """``n`` in the text of a float: an int there, of which Python makes one where it does."""
     return DimFloat(n.env, n.text, n.value, bounds(n.terms, n.env.atoms))

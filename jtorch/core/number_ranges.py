@@ -31,7 +31,8 @@ PLAIN: frozenset[Any] = frozenset((int, float))  # of these, numbers from -128 t
 
 def number_type(value: Any) -> type:
     """The type of a number, or of the one that what a recording handles stands for."""
-    return type(getattr(value, "as_runtime_scalar", value))
+    found: type = getattr(value, "as_runtime_scalar", value).__class__  # a symbol's is int or float
+    return found
 
 
 def is_number(value: Any) -> bool:

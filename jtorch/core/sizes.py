@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core.dim import Dim, DimFloat, called, is_symbolic, most, value_of, whole
+from jtorch.core.dim import Dim, DimFloat, as_float, called, is_symbolic, most, value_of, whole
 
 
 class Shape(tuple):
@@ -48,7 +48,7 @@ def integer(n: Any) -> Any:
 
 def real(n: Any) -> Any:
     """``float(n)``"""
-    return DimFloat(n.env, f"float({n.text})", float(n.value)) if type(n) is Dim else float(n)
+    return as_float(n) if type(n) is Dim else float(n)
 
 
 def cast(dtype: np.dtype, value: Any) -> Any:

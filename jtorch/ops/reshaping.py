@@ -179,6 +179,8 @@ def _(input, *size: ax.Numbers):
                 f"The expanded size of the tensor ({n}) isn't allowed in a leading, "
                 f"non-existing dimension {k}"
             )
+        if n < -1:
+            raise RuntimeError(f"expand(): the expanded size of dimension {k} is negative: {n}")
         if have not in (1, n) and n != -1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) must match the existing size ({have}) at "

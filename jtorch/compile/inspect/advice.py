@@ -46,7 +46,10 @@ _GROWS = (
     "each size has a plan of its own: compile without dynamic=False, or pad to one of a few lengths and mask "
     "what is beyond"
 )
-_SMALL = "sizes of 0 and 1 have plans of their own, and so have tensors that do not lie row by row"
+_SMALL = (
+    "sizes of 0 and 1 have plans of their own, and so have NumPy arrays, tensors that the function reaches "
+    "by itself, and tensors that do not lie row by row"
+)
 _RANK = "each number of dimensions is another program, recorded once: pass one form (unsqueeze, flatten)"
 
 # What the name of a fact ends or begins with, and what may be done about it

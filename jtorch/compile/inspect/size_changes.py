@@ -11,8 +11,8 @@ from jtorch.core.environment import LEAST, SizeGuard
 
 _WAYS = "each answer is a program of its own, recorded once: jtorch.where has both in one"
 _NUMBER = (
-    "the number itself is needed there, so each size is recorded: ask tensors for it by x.shape[0] and not "
-    "by len(), and repeat by ops over the whole tensor instead of range() and lists"
+    "the number itself is needed there (as by len(), float(), range(), a text or a list of parts), so each "
+    "is recorded: compute with x.shape[0] itself, and repeat by ops over the whole tensor"
 )
 _SMALL = "sizes of 0 and 1 have plans of their own, recorded once"
 _OWN = "a size that is one of the program's own as well has a plan of its own, recorded once"

@@ -27,7 +27,7 @@ from jtorch.compile.graph.ir import Atom, Eqn, Literal, Var
 from jtorch.compile.graph.reads import coordinates_of, is_known_anywhere, is_repeated, place_of
 from jtorch.compile.plan.fuse import Fused, Group, Step, Style
 from jtorch.core import index as ix
-from jtorch.core.errors import Source
+from jtorch.core.errors import FailedCheck, Source
 from jtorch.core.op import Kind, Op
 from jtorch.core.strides import contiguous_strides
 
@@ -444,9 +444,8 @@ class _Builder:
             if ix.is_loaded(expr):
                 named[f"at{k}"] = self._index_value(expr, eqn, place)
         if bound is not None and not -1 < largest < bound and maker.outputs[0].type.size:
-            raise IndexError(
-                f"index {largest} is out of bounds for dimension with size {bound} (at {eqn.source})"
-            )
+            found = f"index {largest} is out of bounds for dimension with size {bound} (at {eqn.source})"
+            raise FailedCheck(IndexError(found))
         level, stage = _latest(*args, *named.values())
         return Compute(maker.outputs[0].dtype, level, stage, maker.op, args, named, maker.outputs[0])
 

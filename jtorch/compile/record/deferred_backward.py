@@ -171,9 +171,9 @@ def _used(eqns: list[Eqn], start: int, variables: set[Any]) -> set[Any]:
     used = set()
     for k, eqn in enumerate(eqns):
         for atom in eqn.inputs:
-            if k >= start and atom in origin:
+            if k >= start and isinstance(atom, Var) and atom in origin:
                 used.add(origin[atom])
-        if is_alias(eqn) and eqn.inputs[0] in origin:
+        if is_alias(eqn) and isinstance(eqn.inputs[0], Var) and eqn.inputs[0] in origin:
             origin.update(dict.fromkeys(eqn.outputs, origin[eqn.inputs[0]]))
     return used
 

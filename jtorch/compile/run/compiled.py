@@ -203,12 +203,20 @@ class CompiledPlan:
         leaves = capture.whole(leaves)
         if not all(map(alike, self.statics, _statics(leaves, capture))):
             return False
-        if caller.make(self, leaves, context)[0] != self.lines:
+        if caller.make(self, leaves, context)[0] != self.lines or not self._serves(leaves):
             return False
         self.rely_on(capture.subscription)
         if self.capture.later is not None and capture.later is not None:
             self.capture.later.renew(capture.later)
         return True
+
+    def _serves(self, leaves: list[Any]) -> bool:
+        """Whether a plan over symbols is one for the sizes of these arguments, too."""
+        sizing = self.capture.sizing
+        if sizing is None:
+            return True
+        space = sizing.space(leaves)
+        return self.runner.at(*(space[name] for name in sizing.env.symbols)) is not None
 
     def rely_on(self, subscription: watch.Subscription) -> None:
         """What others tell ``subscription`` of makes the plan look again; there is nothing in ``news`` where

@@ -58,7 +58,8 @@ def _check_divisor(x: Array, y: Array) -> None:
     """NumPy gives 0 for an integer divided by 0, and int8 for bools; PyTorch, and compiled code, raise."""
     if getattr(x, "dtype", None) == np.bool_ and getattr(y, "dtype", None) == np.bool_:
         raise NotImplementedError("remainders of bool tensors are not implemented")
-    if np.asarray(x).dtype.kind in "iu" and np.asarray(y).dtype.kind in "iub" and not np.all(y):
+    integers = np.asarray(x).dtype.kind in "iu" and np.asarray(y).dtype.kind in "iub"
+    if integers and not np.all(y) and np.size(x):
         raise RuntimeError("ZeroDivisionError: integer division by zero")
 
 

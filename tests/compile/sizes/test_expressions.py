@@ -121,3 +121,91 @@ def test_each_size_is_as_in_eager_mode(name, dynamic):
             assert found[0] == expected[0], n
         else:
             assert found == expected, n
+
+
+BOUNDS = {
+    "clamp of bytes": lambda x: jtorch.zeros(2, dtype=jtorch.int8).clamp(max=x.shape[0]),
+    "an argument of bytes": lambda x: x[0].to(jtorch.int8).clamp(max=x.shape[0]),
+    "classes": lambda x: jtorch.nn.functional.one_hot(full(x.shape[0]), 6),
+    "an index": lambda x: x[jtorch.full((1,), x.shape[0] // 4)] * 2,
+    "classes of a loss": lambda x: jtorch.nn.functional.cross_entropy(x[:2], full(x.shape[0] % 5)[: len(x)]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_numbers_out_of_range_are_errors_as_in_eager_mode(name):
+    program = BOUNDS[name]
+
+    def found(f, n):
+        try:
+            return f(numbers(n)).tolist()
+        except (RuntimeError, IndexError) as error:
+            assert not isinstance(error, jtorch.errors.InternalError)
+            return type(error).__name__
+
+    f = jtorch.compile(program)
+    for n in (5, 4, 6, 100, 128, 3, 200, 1, 2):
+        assert str(found(f, n))[:5] == str(found(program, n))[:5], n
+
+
+def test_an_index_that_is_known_to_be_beyond():
+    f = jtorch.compile(lambda x: x[jtorch.full((1,), 7)])
+    with pytest.raises(IndexError, match="out of bounds"):
+        f(numbers(5))
+    assert f(numbers(8)).tolist() == numbers(8)[7:].tolist()
+
+
+def test_means_over_moving_sizes_with_backward_outside_are_one_plan():
+    w = jtorch.ones(3, requires_grad=True)
+    f = jtorch.compile(lambda x: (x * w).mean(1) * x.shape[0])
+    for n in (5, 7, 4, 9, 11):
+        w.grad = None
+        f(numbers(n)).sum().backward()
+        assert abs(float(w.grad.sum()) - float(numbers(n).sum() * n / 3)) < 1e-2 * n
+    assert sum(map(len, f.plans.values())) == 2
+
+
+ERRORS = {  # of some sizes alone
+    "negative size": lambda x: jtorch.cat([x, jtorch.zeros(1, 3).expand(7 - x.shape[0], 3)]),
+    "negative power": lambda x: jtorch.arange(4) ** (x.shape[0] - 4),
+    "negative power of a size": lambda x: full(x.shape[0]) ** (x.shape[0] - 4),
+    "float alpha": lambda x: jtorch.add(jtorch.arange(3), 1, alpha=x.shape[0] / 2),
+    "rows of a table": lambda x: jtorch.ones(6, 3).index_select(0, jtorch.arange(x.shape[0])),
+    "one row too many": lambda x: x[jtorch.arange(x.shape[0] + 1)],
+    "rest of nothing": lambda x: jtorch.arange(x.shape[0]) % x.shape[0],
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_at_some_sizes_are_those_of_eager_mode(name):
+    program = ERRORS[name]
+
+    def found(f, n):
+        try:
+            return f(numbers(n)).tolist()
+        except (RuntimeError, IndexError, ValueError) as error:
+            assert not isinstance(error, jtorch.errors.InternalError)
+            return type(error).__name__
+
+    f = jtorch.compile(program)
+    for n in (5, 6, 4, 7, 12, 3, 8, 0, 3, 4):
+        assert found(f, n) == found(program, n), n
+
+
+def test_what_was_done_before_an_error_of_a_size_stays():
+    done = {"k": 0}
+
+    @jtorch.compile
+    def f(x):
+        done["k"] += 1
+        try:
+            return x.add_(1) * (10 // (x.shape[0] - 7))
+        finally:
+            x.mul_(2)
+
+    for n in (5, 6, 8):
+        f(numbers(n))
+    x = numbers(7)
+    with pytest.raises(ZeroDivisionError):
+        f(x)
+    assert done["k"] == 4 and x.tolist() == ((numbers(7) + 1) * 2).tolist()
