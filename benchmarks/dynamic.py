@@ -195,7 +195,7 @@ WORKLOADS = {
     "LSTM, batch": Workload(
         _lstm, lambda r, count: [(20, n) for n in r.sample(range(3, 90), min(count, 87))]
     ),
-    "batches, sorted": Workload(_sorted, _between(10, 400)),
+    "sorted batches": Workload(_sorted, _between(10, 400)),
     "actions, environments": Workload(_actions, _between(2, 200), grad=False),
     "an integer that counts": Workload(_counted, lambda r, count: list(range(count))),
     "serving, batches of 1 to 32": Workload(_serving, _between(1, 33), grad=False),

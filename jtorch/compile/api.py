@@ -505,7 +505,8 @@ def compile(
     The second size of an argument is recorded as a symbol: one plan serves all further ones, and a size never
     seen before costs about as much as an eager call, not a recording. ``dynamic=True`` does so from the first
     call on, ``dynamic=False`` never. What the program asks of a size (``if x.shape[0] > 32``) is checked at
-    each call; another answer is another recording.
+    each call; another answer is another recording. An integer argument is read at each call from its second
+    value on, or a symbol as sizes are where more is asked of it than to be computed with.
 
     ``if tensor:``, ``while tensor:`` and ``assert tensor`` are recorded as the way they go; a call that goes
     another way gets a plan of its own, up to ``max_branches`` of them, and runs eagerly after that.

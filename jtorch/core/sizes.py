@@ -46,6 +46,11 @@ def integer(n: Any) -> Any:
     return n if type(n) is Dim else int(n)
 
 
+def index(n: Any) -> Any:
+    """``operator.index(n)``"""
+    return n if type(n) is Dim else operator.index(n)
+
+
 def real(n: Any) -> Any:
     """``float(n)``"""
     return as_float(n) if type(n) is Dim else float(n)

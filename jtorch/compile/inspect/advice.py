@@ -15,8 +15,8 @@ NOT_USED = (
     "at every step, keep what changes in an object of its own that the function does not hold"
 )
 _COUNTS = (
-    "0, 1 and negative integers of which more is asked than to be computed with are recorded as they are, "
-    "and so is each of which the digits are needed"
+    "an integer is recorded as it is where it is 0, 1 or negative and more than computed with, and always "
+    "with dynamic=False: a number that only meets tensors may be a float (float({0})), or a tensor"
 )
 _ON_INTEGER = (
     "an integer that moves is read at each call from the second one on, or a symbol as sizes are: this plan "
@@ -81,7 +81,7 @@ def advice_on(what: str, before: str, after: str, again: bool = False) -> str:
         if re.search(pattern, what):
             return text
     if re.fullmatch(r"-?\d+", before) and re.fullmatch(r"-?\d+", after):
-        return _COUNTS
+        return _COUNTS.format(re.split(r"[, ]", what)[0].strip("'"))
     if all(map(_is_float, (before, after))):
         return _PASS
     if before == after and after in ("a list", "a tuple", "a dict", "a deque"):

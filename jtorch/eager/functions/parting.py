@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core import sizes
 from jtorch.core.dim import most
-from jtorch.core.sizes import integer
 from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import is_array
 from jtorch.eager.indexing import getitem
@@ -31,7 +31,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     axis, n = ax.one(dim, input.ndim), input.shape[ax.one(dim, input.ndim)]
-    start = int(start) if is_array(start) else integer(ax.integer("narrow", "start", start))
+    start = int(start) if is_array(start) else sizes.integer(ax.integer("narrow", "start", start))
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:
@@ -58,7 +58,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
 
 
 def _position(input: Tensor, axis: int, index: Any) -> int:
-    n, index = input.shape[axis], integer(ax.integer("select", "index", index))
+    n, index = input.shape[axis], sizes.index(ax.integer("select", "index", index))
     if not -n <= index < n:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {axis}"
@@ -108,7 +108,7 @@ def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the given lengths, which add up to the size of ``dim``."""
     axis = ax.one(dim, input.ndim)
-    lengths = [integer(ax.integer("split_with_sizes", "split_sizes", k)) for k in split_sizes]
+    lengths = [sizes.integer(ax.integer("split_with_sizes", "split_sizes", k)) for k in split_sizes]
     if any(k < 0 for k in lengths):
         raise RuntimeError(
             "split_with_sizes expects split_sizes have only non-negative entries, but got "

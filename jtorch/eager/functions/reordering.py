@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.core.op import BY_NAME
-from jtorch.core.sizes import integer
+from jtorch.core.sizes import index
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.parting import cut
 from jtorch.eager.tensor import Tensor
@@ -116,7 +116,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     for shift, dim in zip(shifts, dims, strict=True):
         axis = ax.one(dim, input.ndim)
         n = input.shape[axis] if input.ndim else 0
-        shift = integer(ax.integer("roll", "shifts", shift))
+        shift = index(ax.integer("roll", "shifts", shift))
         if n and shift % n:
             at = n - shift % n
             out = _cat([cut(out, axis, at, n), cut(out, axis, 0, at)], axis)

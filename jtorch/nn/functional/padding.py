@@ -5,12 +5,11 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.h
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
-from jtorch.core.dim import is_symbolic
 from jtorch.core.number_ranges import check_number, number_type
+from jtorch.core.sizes import index
 from jtorch.eager.public import Tensor, apart, full, functions, ops
 
 _Borders = list[tuple[int, int]]  # (before, after) of each dim, the first dim first
@@ -29,7 +28,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 def bordered(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """``pad``, whose result is ``input`` or a view of it where nothing is put around: for what only reads."""
-    widths = [n if is_symbolic(n) else operator.index(n) for n in pad]
+    widths = [index(n) for n in pad]
     if len(widths) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(widths) // 2 > input.ndim:
