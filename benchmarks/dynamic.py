@@ -123,7 +123,7 @@ def _counted(torch: Any) -> tuple[Callable, Callable]:
 
 
 def _actions(torch: Any) -> tuple[Callable, Callable]:
-    """What an agent does in so many environments: drawn from a distribution that checks what it gets."""
+    """How likely actions in so many environments are, by a distribution that checks what it gets."""
     nn = torch.nn
     model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 4))
 

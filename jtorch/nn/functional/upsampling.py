@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core.dim import is_symbolic
 from jtorch.eager.public import Tensor, apart, functions, integer, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
@@ -117,9 +116,7 @@ def _sizes(
 
 
 def _scaled(n: int, scale: float) -> int:
-    if is_symbolic(n) and scale == math.floor(scale):
-        return n * int(scale)
-    return math.floor(float(n) * scale)
+    return n * int(scale) if scale == math.floor(scale) else math.floor(float(n) * scale)
 
 
 def _check_sizes(shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:

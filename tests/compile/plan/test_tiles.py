@@ -324,7 +324,7 @@ def test_random_rows(seeds, monkeypatch):
                 # BLAS adds up some products of fewer rows in another order
                 largest = np.abs(a).max()
                 np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-4 * largest, err_msg=f"seed {seed}")
-    assert cut > 2 * len(seeds)  # most programs of few steps have no run, the others some ten steps in each
+    assert cut > 5 * len(seeds)
 
 
 def _tiles_meet(patch):

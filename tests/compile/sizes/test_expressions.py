@@ -123,6 +123,15 @@ def test_each_size_is_as_in_eager_mode(name, dynamic):
             assert found == expected, n
 
 
+def found_by(f, n):
+    """The elements of what it gives, or the class of its error."""
+    try:
+        return f(numbers(n)).tolist()
+    except (RuntimeError, IndexError, ValueError) as error:
+        assert not isinstance(error, jtorch.errors.InternalError)
+        return type(error).__name__
+
+
 BOUNDS = {
     "clamp of bytes": lambda x: jtorch.zeros(2, dtype=jtorch.int8).clamp(max=x.shape[0]),
     "an argument of bytes": lambda x: x[0].to(jtorch.int8).clamp(max=x.shape[0]),
@@ -136,16 +145,9 @@ BOUNDS = {
 def test_numbers_out_of_range_are_errors_as_in_eager_mode(name):
     program = BOUNDS[name]
 
-    def found(f, n):
-        try:
-            return f(numbers(n)).tolist()
-        except (RuntimeError, IndexError) as error:
-            assert not isinstance(error, jtorch.errors.InternalError)
-            return type(error).__name__
-
     f = jtorch.compile(program)
     for n in (5, 4, 6, 100, 128, 3, 200, 1, 2):
-        assert str(found(f, n))[:5] == str(found(program, n))[:5], n
+        assert str(found_by(f, n))[:5] == str(found_by(program, n))[:5], n
 
 
 def test_an_index_that_is_known_to_be_beyond():
@@ -180,16 +182,9 @@ ERRORS = {  # of some sizes alone
 def test_errors_at_some_sizes_are_those_of_eager_mode(name):
     program = ERRORS[name]
 
-    def found(f, n):
-        try:
-            return f(numbers(n)).tolist()
-        except (RuntimeError, IndexError, ValueError) as error:
-            assert not isinstance(error, jtorch.errors.InternalError)
-            return type(error).__name__
-
     f = jtorch.compile(program)
     for n in (5, 6, 4, 7, 12, 3, 8, 0, 3, 4):
-        assert found(f, n) == found(program, n), n
+        assert found_by(f, n) == found_by(program, n), n
 
 
 def test_what_was_done_before_an_error_of_a_size_stays():
