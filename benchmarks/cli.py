@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
 SOUNDNESS, GUARDS, BUSY, ACCURACY = "soundness", "guards", "busy", "accuracy"
 MODELS, DDP, DYNAMIC = "compiled", "ddp", "dynamic"
-EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "convolutions", "import")
+EAGER, EAGER_GROUPS = "eager", ("ops", "chain", "steps", "arrays", "small", "convolutions", "import")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.eager import arrays, convolutions, operations
+from benchmarks.eager import arrays, convolutions, operations, small
 from benchmarks.program import Program, Workload
 from benchmarks.workloads import ROWS as STEPS
 from benchmarks.workloads import transformer
@@ -26,6 +26,7 @@ class Case:
 
 
 MEAN_OF_OPS_GOAL = 0.7
+MEAN_OF_SMALL_GOAL = 1.0  # geometric
 IMPORT_SECONDS_GOAL = 0.25
 
 SECTIONS: dict[str, tuple[Case, ...]] = {
@@ -38,6 +39,7 @@ SECTIONS: dict[str, tuple[Case, ...]] = {
         Case(transformer.WORKLOAD, 1.0),
     ),
     "arrays": tuple(Case(w, 1.0, numpy=arrays.NUMPY[w.name]) for w in arrays.WORKLOADS),
+    "small": tuple(Case(w, 2.0) for n in small.SIZES for w in small.WORKLOADS[n]),
     "convolutions": tuple(Case(w, 1.5) for w in convolutions.WORKLOADS),
 }
 

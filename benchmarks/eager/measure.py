@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import jtorch
@@ -14,6 +15,7 @@ from benchmarks.peers import PEERS, Peer, PeerError
 from benchmarks.timing import Calls, Contestant, Effort, Timing, interleave
 
 STEPS_COMPARED = 3
+Mean = Callable[[Sequence[float]], float]
 NUMPY = "NumPy"
 
 
@@ -33,12 +35,12 @@ class Line:
     theirs: Timing | None = None
     absolute: bool = False
     error: str | None = None
-    ratios: tuple[float, ...] = field(default=())  # of a line that is the mean of others
+    mean: float | None = None  # of the ratios of others
 
     @property
     def ratio(self) -> float | None:
-        if self.ratios:
-            return sum(self.ratios) / len(self.ratios)
+        if self.mean is not None:
+            return self.mean
         if self.ours is None or self.theirs is None:
             return None
         return self.ours.median / self.theirs.median
@@ -123,9 +125,9 @@ def _contestants(case: Case, line: Line, torch: Peer | None) -> dict[str, Contes
     return found
 
 
-def mean_of(name: str, what: str, lines: Sequence[Line], goal: float) -> Line:
-    """The line under a group: the arithmetic mean of its ratios, none if one of them has none."""
+def mean_of(name: str, what: str, lines: Sequence[Line], goal: float, mean: Mean = fmean) -> Line:
+    """The line under a group: the mean of its ratios, none if one of them has none."""
     ratios = [line.ratio for line in lines if line.ratio is not None]
     complete = len(ratios) == len(lines)
     peer = lines[0].peer if lines else None
-    return Line(name, what, goal, peer=peer, ratios=tuple(ratios) if complete else ())
+    return Line(name, what, goal, peer=peer, mean=mean(ratios) if complete and ratios else None)

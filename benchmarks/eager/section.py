@@ -7,11 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 
 from rich.console import Console
 
-from benchmarks.eager import importing, report
-from benchmarks.eager.cases import MEAN_OF_OPS_GOAL, SECTIONS
+from benchmarks.eager import importing, report, small
+from benchmarks.eager.cases import MEAN_OF_OPS_GOAL, MEAN_OF_SMALL_GOAL, SECTIONS
 from benchmarks.eager.measure import Line, mean_of, measure
 from benchmarks.machine import describe
 from benchmarks.peers import Peer
@@ -56,6 +57,11 @@ def _group(group: str, effort: Effort, torch: Peer | None, with_torch: bool) -> 
     if group == "ops":
         what = "mean ratio of the ops above"
         lines.append(_told(lambda: mean_of("op-mean", what, lines[:], MEAN_OF_OPS_GOAL)))
+    if group == "small":
+        for n in small.SIZES:
+            of_size = [line for line in lines if line.name.endswith(f" {n}x{n}")]
+            name, what = f"small-mean {n}x{n}", "geometric mean of the ratios above"
+            lines.append(_told(lambda: mean_of(name, what, of_size, MEAN_OF_SMALL_GOAL, geometric_mean)))  # noqa: B023
     return lines
 
 

@@ -43,8 +43,8 @@ from jtorch.core.polynomial import (
     is_constant,
     multiplied,
     quotient_bounds,
-    sign_bounds,
     value,
+    without_common,
     written,
 )
 
@@ -63,6 +63,10 @@ def _with_other(f: Callable, n: Any, other: Any, swap: bool = False) -> Any:
     if isinstance(other, _NUMBERS):
         return f(other, int(n)) if swap else f(int(n), other)
     return NotImplemented
+
+
+def _sign_bounds(terms: Terms, env: Environment) -> tuple[Bound, Bound]:
+    return bounds(without_common(terms, env.atoms), env.atoms)
 
 
 def _make(env: Environment, terms: Terms) -> Any:
@@ -228,7 +232,8 @@ class Dim:
 
     def _against_zero(self, sign: str) -> bool:
         env = self.env
-        known = decided(sign, *sign_bounds(self.terms, env.atoms))
+        terms = without_common(self.terms, env.atoms)
+        known = decided(sign, *bounds(terms, env.atoms))
         if known is not None:
             return known
         answer = bool(TESTS[sign](self.value, 0))
@@ -237,11 +242,11 @@ class Dim:
         is_equal = answer == (sign == "==")
         if env.planning and is_equal:  # these very sizes hide what is so in general
             raise Exact("sizes that are no function of each other are equal by chance")
-        first = min(term for term in self.terms if term)
-        one_sign = self if self.terms[first] > 0 else -self
-        env.decide(f"{one_sign.text} == 0", is_equal)
+        first = min(term for term in terms if term)
+        one_sign = terms if terms[first] > 0 else {term: -c for term, c in terms.items()}
+        env.decide(f"{written(one_sign, env.atoms)} == 0", is_equal)
         if is_equal:
-            env.solve(self.terms)
+            env.solve(terms)
         return answer
 
     def __eq__(self, other: object) -> Any:
@@ -368,7 +373,7 @@ def _extreme(name: str, f: Callable, a: Any, b: Any) -> Any:
         return f(a, b)
     x, y = (_terms_of(v) or {} for v in (a, b))
     apart = added(x, y, -1)
-    first_is_less = decided("<=", *(sign_bounds(apart, env.atoms) if apart else (0, 0)))
+    first_is_less = decided("<=", *(_sign_bounds(apart, env) if apart else (0, 0)))
     if first_is_less is not None:
         return a if first_is_less == (name == "min") else b
     lows, highs = zip(*(bounds(terms, env.atoms) for terms in (x, y)), strict=True)

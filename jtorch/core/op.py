@@ -96,6 +96,7 @@ class Op:
         self.keeps_all: bool = facts.pop("keeps_all", self.relabels)
         self.put: Callable | None = facts.pop("put", None)  # view's write-through, on ``xp``
         self.scatter: Callable | None = facts.pop("scatter", None)  # reduction: where elements go
+        self.draws: bool = facts.pop("draws", False)  # elementwise: makes a random number of 64 bits
         self.commutes: bool = facts.pop("commutes", False)
         self.differentiable: bool = facts.pop("differentiable", True)
         self.grad_name: str = facts.pop("grad_name", None) or _grad_name(self.name)
@@ -124,9 +125,10 @@ class Op:
         self.fitting: bool = facts.pop("fitting", False)
         # {"x": "y"}: x is saved only for the gradient of y, so x may change in place where y needs none
         self.saved_for: dict[str, str] = facts.pop("saved_for", {})
-        # whether kernels compute it over large arrays in eager mode, see eager/large.py
+        # whether kernels compute it over large arrays in eager mode, or of any size: see eager/formulas.py
         formula = kind is Kind.COMPOSITE and self.differentiable and not (self.aliases or self.variadic)
-        self.fuses: bool = facts.pop("fuses", formula)
+        self.fuses_small: bool = facts.pop("fuses_small", False)
+        self.fuses: bool = facts.pop("fuses", formula) or self.fuses_small
         if facts:
             raise TypeError(f"op {self.name!r}: unknown facts {sorted(facts)}")
         self.vjp_function: Callable | None = None

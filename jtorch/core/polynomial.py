@@ -136,14 +136,14 @@ def _bounds_of_term(term: Term, atoms: Sequence[Atom]) -> tuple[Bound, Bound]:
     return low, high
 
 
-def sign_bounds(terms: Terms, atoms: Sequence[Atom]) -> tuple[Bound, Bound]:
-    """Bounds of what has the same sign: without the positive atoms that all terms have in common."""
+def without_common(terms: Terms, atoms: Sequence[Atom]) -> Terms:
+    """What has the same sign: without the positive atoms that all terms have in common."""
     first, *others = terms
     for a in first:
         low = atoms[a].low
         if low is not None and low > 0 and all(a in term for term in others):
-            return sign_bounds(divided(terms, (a,), 1)[0], atoms)
-    return bounds(terms, atoms)
+            return without_common(divided(terms, (a,), 1)[0], atoms)
+    return terms
 
 
 TESTS: dict[str, Callable[[Any, Any], Any]] = {

@@ -31,16 +31,15 @@ APPLY: dict[str, Callable] = {}  # op name -> function of Tensors and statics, a
 def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
     """The Tensor-level function of an op whose last array argument is a list."""
     context = op_module.CONTEXT.get()
-    values = tuple(t._data if isinstance(t, Tensor) else t for t in inputs)
-    if op.dtype == "promote":
+    values: tuple = tuple([t._data if isinstance(t, Tensor) else t for t in inputs])
+    if op.dtype == "promote" and not _are_alike(values):
         values = cast_all(op, context, values)
     try:
         out = context.table[op.index](*values, **statics)
     except Exception as error:
         raise explain(op, values, error) from None
-    result = wrap(context.evaluator.as_value(out))
-    tensors = [t for t in inputs if isinstance(t, Tensor)]
-    if not (context.grad and op.vjp_function and any(t._requires_grad for t in tensors)):
+    result = wrap(out if out.__class__ is np.ndarray else context.evaluator.as_value(out))
+    if not (context.grad and op.vjp_function and _needs_gradient(inputs)):
         return result
     fixed = len(op.arrays) - 1
     by_name = dict(zip(op.arrays, (*values[:fixed], values[fixed:]), strict=True)) | statics
@@ -65,12 +64,35 @@ def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
     return result
 
 
+def _needs_gradient(inputs: tuple) -> bool:
+    for t in inputs:  # noqa: SIM110  three times as fast as any()
+        if isinstance(t, Tensor) and t._requires_grad:
+            return True
+    return False
+
+
+def _are_alike(values: tuple) -> bool:
+    """Whether they are arrays of one dtype, which nothing need be done to."""
+    first = values[0]
+    if first.__class__ is not np.ndarray:
+        return False
+    dtype = first.dtype
+    for value in values:  # noqa: SIM110  three times as fast as all()
+        if value.__class__ is not np.ndarray or value.dtype is not dtype:
+            return False
+    return True
+
+
 def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tuple:
     """``values`` brought to the dtype that the op computes in, as its declaration says.
 
     ``of_tensors`` says which of them tensors had: a NumPy array among the others is not weak without dims.
     """
     skip = 1 if op.dtype == "where" else 0
+    key = _key(op, values, of_tensors)
+    known = _TARGETS.get(key)
+    if known is not None:
+        return (*values[:skip], *[_cast(op, context, v, known) for v in values[skip:]])
     # NumPy's numbers are weak, as Python's are
     values = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
@@ -96,7 +118,33 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
         target = _INT64
     if op.dtype == "floating" and target.kind in "biu":
         raise RuntimeError(messages.not_floating(op, target))
-    return (*values[:skip], *(_cast(op, context, v, target) for v in values[skip:]))
+    cast = (*values[:skip], *(_cast(op, context, v, target) for v in values[skip:]))
+    if key is not None and target.kind != "c":
+        _TARGETS[key] = target
+    return cast
+
+
+_TARGETS: dict[Any, np.dtype] = {}  # what ``cast_all`` casts to, where classes and dtypes say it
+
+
+def _key(op: Op, values: tuple, of_tensors: tuple) -> Any:
+    """What tells the dtype that ``values`` are brought to; None where more than classes and dtypes does."""
+    if op.fitting:
+        return None
+    key: list[Any] = [op, dt.get_default_dtype()]
+    for k, value in enumerate(values):
+        kind = value.__class__
+        if kind is np.ndarray and (not of_tensors or of_tensors[k]):
+            key += value.dtype, not value.ndim
+            is_bool = value.dtype.kind == "b"
+        elif kind is int or kind is float or kind is bool:
+            key.append(kind)
+            is_bool = kind is bool
+        else:
+            return None
+        if is_bool and op.refuses_bools:
+            return None
+    return tuple(key)
 
 
 def _beside_array(op: Op, dtypes: list[np.dtype]) -> np.dtype:

@@ -187,6 +187,8 @@ def arange(*bounds: Any, dtype: Any = None, start: Any = 0, end: Any = None, ste
         length = count_of(start, end, step)  # the same of integers, which stay exact
     else:
         length = math.ceil((end - start) / step) if step != 1 else math.ceil(end - start)
+    if not is_symbolic(length) and length >= 2**63:
+        raise RuntimeError("invalid size, possible overflow?")
     return _counted(start, step, length, target)
 
 

@@ -156,7 +156,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Tensor:
     """A random order of 0..n-1."""
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    out = APPLY["sort_order"](bits((n,), generator), axis=0)
+    out = APPLY["sort_order"](bits((n,), generator), axis=0, descending=False)
     return out if dtype is None else out.to(dtype)
 
 
@@ -247,7 +247,7 @@ def multinomial(
     else:
         keys = weights / draw("exponential", tuple(input.shape), generator, _FLOAT64)
         axis = input.ndim - 1
-        found = APPLY["sort_order"](-keys, axis=axis).narrow(axis, 0, num_samples).clone()
+        found = APPLY["sort_order"](-keys, axis=axis, descending=False).narrow(axis, 0, num_samples).clone()
     return found if out is None else into(out, found, "multinomial")
 
 

@@ -10,14 +10,14 @@ import numpy as np
 from jtorch.core.lazy_grad import LazyGrad
 from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
 from jtorch.core.strides import takes_sums
-from jtorch.eager import large
+from jtorch.eager import formulas
 from jtorch.ops import xp
 
 
 class Eager(Evaluator):
     def __init__(self) -> None:
         self.xp = xp
-        self.table = [large.body(op, _implementation(op)) for op in TABLE]
+        self.table = [formulas.body(op, _implementation(op)) for op in TABLE]
 
     def as_value(self, value: Any) -> np.ndarray:
         return np.asarray(value)

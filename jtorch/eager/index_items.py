@@ -30,6 +30,7 @@ _NON_TUPLE = (
     "pytorch 2.9; use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor "
     "index, x[torch.tensor(seq)], which will result either in an error or a different result"
 )
+_INT64 = np.dtype(np.int64)
 Advanced = list[tuple[int, Tensor]]  # (axis of the view, array or mask)
 
 
@@ -249,6 +250,10 @@ def check_mask(view: Tensor, axis: int, mask: Tensor) -> None:
 
 def _wrapped(index: Tensor, n: int) -> Tensor:
     """Indices as int64 with the negative ones counted from the end."""
+    if op_module.CONTEXT.get().evaluator.reads_elements:
+        data = index._data
+        if data.dtype is _INT64 and (not data.size or np.minimum.reduce(data, None) >= 0):
+            return index
     index = index.to(int64)
     return APPLY["where"](index < 0, index + n, index)
 

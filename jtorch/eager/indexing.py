@@ -45,10 +45,13 @@ def getitem(self: Tensor, item: Any) -> Tensor:
         if shape and -1 < item < shape[0]:
             return _select_unchecked(self, axis=0, index=item)
         return _select(self, 0, item)
-    view = _plain(self, item if item.__class__ is tuple else (item,))
-    if view is not None:
-        return view
-    view, advanced = basic(self, item)
+    if item.__class__ is Tensor and _is_of_first_axes(item._data, self._data.ndim):
+        view, advanced = self, [(0, item)]
+    else:
+        plain = _plain(self, item if item.__class__ is tuple else (item,))
+        if plain is not None:
+            return plain
+        view, advanced = basic(self, item)
     if not advanced:
         return view
     if not op_module.CONTEXT.get().evaluator.reads_elements and _is_one_mask(advanced):
@@ -65,31 +68,45 @@ def getitem(self: Tensor, item: Any) -> Tensor:
     return found
 
 
+def _is_of_first_axes(index: Any, ndim: int) -> bool:
+    """Whether it is an array of integers, or a mask, and nothing is to be sorted out."""
+    kind = index.dtype.kind
+    return (kind == "i" and index.ndim > 0 and ndim > 0) or (kind == "b" and 0 < index.ndim <= ndim)
+
+
 def _plain(self: Tensor, item: tuple) -> Tensor | None:
-    """The view that ints and slices alone make, without the general way; None for other items."""
+    """The view that ints, slices and None alone make, without the general way; None for other items."""
     shape = self._data.shape
-    if not item or len(item) > len(shape):
+    ndim = len(shape)
+    if not item:
         return None
-    start, stop, step = [0] * len(shape), list(shape), [1] * len(shape)
-    ints, cut = [], False
-    for k, part in enumerate(item):
+    start, stop, step = [0] * ndim, list(shape), [1] * ndim
+    ints: list[tuple[int, int]] = []
+    new: list[int] = []
+    k, cut = 0, False
+    for part in item:
+        if part is None:
+            new.append(k - len(ints) + len(new))
+            continue
+        if k == ndim:
+            return None
         if part.__class__ is slice:
-            if part == _WHOLE:
-                continue
-            start[k], stop[k], step[k] = slice_bounds(part, shape[k])
-            if step[k] < 1:
-                return None
-            cut = True
+            if part != _WHOLE:
+                start[k], stop[k], step[k] = slice_bounds(part, shape[k])
+                if step[k] < 1:
+                    return None
+                cut = True
         elif part.__class__ is int:
             ints.append((k, part))
         else:
             return None
+        k += 1
     view = self
-    if cut or not ints:
+    if cut or not (ints or new):
         view = APPLY["slice"](self, start=tuple(start), stop=tuple(stop), step=tuple(step))
-    for k, part in reversed(ints):
-        view = APPLY["select"](view, axis=k, index=position(part, shape[k], k))
-    return view
+    for axis, part in reversed(ints):
+        view = APPLY["select"](view, axis=axis, index=position(part, shape[axis], axis))
+    return APPLY["unsqueeze"](view, axes=tuple(new)) if new else view
 
 
 def setitem(self: Tensor, item: Any, value: Any) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jtorch.core.op import Op
-from jtorch.eager import large, shortcuts
+from jtorch.eager import formulas, shortcuts
 from jtorch.eager.hooks import RemovableHandle, RetainGrad, add_hook
 
 BACKWARD_TWICE = (
@@ -304,7 +304,7 @@ def node_class(op: Op) -> type[Node]:
     """The subclass of Node for ``op``, named as PyTorch prints it."""
     found = _node_classes.get(op.name)
     if found is None:
-        vjp = large.gradient(op)
+        vjp = formulas.gradient(op)
         kept = {*op.arrays, "out", *(f"out{k}" for k in range(op.n_outputs))}
         facts = {
             "__slots__": (), "__module__": __name__, "op": op, "vjp": staticmethod(vjp),

@@ -69,6 +69,9 @@ class Patch(NamedTuple):
     offset: int = 0
 
 
+PATCH_WORDS = len(Patch._fields)
+
+
 class _Native(NamedTuple):
     call: int
     walk: int
@@ -173,14 +176,21 @@ class Executor:
         count = needed if argument_count is None else argument_count
         if count < needed or (len(places) and places[:, 0].min() < 0):
             raise ValueError(f"patches name argument {needed - 1}, but the table takes {count} arguments")
-        native = _native()
-        save = native.save_thread if release_gil else 0
-        header = [len(places), len(rows), count, native.make_int, save, native.restore_thread, 0]
-        self.record = np.concatenate([np.array(header, np.int64), places.ravel(), rows.ravel()]).view(_Record)
+        self._begin(record_of(rows, places, count, release_gil), keepalive)
+
+    @classmethod
+    def of_record(cls, record: np.ndarray, keepalive: Sequence[object]) -> Executor:
+        """That of a record, see ``record_of``, which may have more behind it."""
+        made = cls.__new__(cls)
+        made._begin(record, keepalive)
+        return made
+
+    def _begin(self, record: np.ndarray, keepalive: Sequence[object]) -> None:
+        self.record = record.view(_Record)
         self.record.flags.writeable = False
         self.record.owners = tuple(keepalive)
         known = layout_is_known()
-        self.run = make_builtin("run", native.call, self.record) if known else _python_entry(self.record)
+        self.run = make_builtin("run", _native().call, self.record) if known else _python_entry(self.record)
 
     def __call__(self, *arguments: object) -> int:
         return self.run(*arguments)
@@ -203,6 +213,19 @@ class Executor:
     def of_later_row(status: int, rows: int) -> int:
         """A nonzero status, of a table that follows so many rows, as one of the whole."""
         return status + (rows << _CODE_BITS) if status > 0 else status
+
+
+def record_of(rows: np.ndarray, patches: np.ndarray, argument_count: int, release_gil: bool) -> np.ndarray:
+    """What the machine code reads: a header, then ``patches`` (n, 3), then ``rows`` (n, 5)."""
+    native = _native()
+    save = native.save_thread if release_gil else 0
+    header = [len(patches), len(rows), argument_count, native.make_int, save, native.restore_thread, 0]
+    return np.concatenate([np.array(header, np.int64), patches.ravel(), rows.ravel()])
+
+
+def offsets_in_record(patches: int) -> tuple[int, int]:
+    """Where patches and rows begin in a record of so many patches, in words."""
+    return _HEADER_WORDS, _HEADER_WORDS + 3 * patches
 
 
 def _python_entry(record: np.ndarray) -> Callable[..., int]:

@@ -80,7 +80,7 @@ def _is_known() -> bool:
 
 def pool() -> int:
     """The address of this process's pool, for rows of an executor; 0 where there is none."""
-    return 0 if _POOL is None else _POOL.__array_interface__["data"][0]
+    return _ADDRESS
 
 
 def _record() -> np.ndarray:
@@ -103,6 +103,7 @@ def _record() -> np.ndarray:
 
 
 _POOL = _record() if _is_known() else None  # with this module: two threads that ask first get one
+_ADDRESS: int = 0 if _POOL is None else _POOL.__array_interface__["data"][0]
 
 
 def _forget() -> None:

@@ -50,6 +50,7 @@ from jtorch.ops import (  # for their declarations
     slicing,
     special,
     strided,
+    triangles,
     trigonometry,
     update,
     weighted,

@@ -21,7 +21,7 @@ def _activation(grad_name, methods=(), **facts):
     return composite(dtype="floating", grad_name=grad_name, methods=methods, **facts)
 
 
-@_activation("SiluBackward0", in_place=True)
+@_activation("SiluBackward0", in_place=True, fuses_small=True)
 def silu(xp, x):
     """x sigmoid(x). Source: Elfwing et al. 2017, https://arxiv.org/abs/1702.03118"""
     return x * xp.sigmoid(x)
@@ -33,7 +33,7 @@ def _(xp, g, x):
     return g * (s * (1.0 + x * (1.0 - s)))
 
 
-@_activation("GeluBackward0")
+@_activation("GeluBackward0", fuses_small=True)
 def gelu(xp, x, *, tanh):
     """x times the normal distribution function of x, or its approximation by tanh.
 
@@ -81,7 +81,7 @@ def _(input, negative_slope=0.01):
     return (input, negative_slope), {}
 
 
-@_activation("EluBackward0", in_place=True)
+@_activation("EluBackward0", in_place=True, fuses_small=True)
 def elu(xp, x, alpha):
     """x where positive, alpha (exp(x) - 1) elsewhere. Source: https://arxiv.org/abs/1511.07289"""
     return xp.where(xp.le(x, 0.0), xp.expm1(x) * alpha, x)
@@ -99,7 +99,7 @@ def _(input, alpha=1.0):
     return (input, alpha), {}
 
 
-@_activation("SoftplusBackward0")
+@_activation("SoftplusBackward0", fuses_small=True)
 def softplus(xp, x, beta, threshold):
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above ``threshold``."""
     scaled = x * beta
@@ -119,7 +119,7 @@ def _(input, beta=1.0, threshold=20.0):
     return (input, beta, threshold), {}
 
 
-@_activation("LogSigmoidBackward0")
+@_activation("LogSigmoidBackward0", fuses_small=True)
 def logsigmoid(xp, x):
     """log(sigmoid(x)) without overflow: min(x, 0) - log(1 + exp(-|x|))"""
     return xp.clamp_max(x, 0.0) - xp.log1p(xp.exp(-xp.abs(x)))
@@ -184,7 +184,7 @@ def _(xp, g, x):
     return g * xp.where(xp.le(x, 0.0), xp.exp(x) * _SELU_ALPHA, _SELU_SCALE)
 
 
-@_activation("MishBackward0", in_place=True)
+@_activation("MishBackward0", in_place=True, fuses_small=True)
 def mish(xp, x):
     """x tanh(log(1 + exp(x))). Source: Misra 2019, https://arxiv.org/abs/1908.08681"""
     return x * xp.tanh(_log_of_one_more(xp, x))
@@ -237,7 +237,7 @@ def _(xp, g, x, weight):
     return xp.where(positive, g, g * weight), xp.where(positive, 0.0, g * x)
 
 
-@_activation("GluBackward0")
+@_activation("GluBackward0", fuses_small=True)
 def glu(xp, x, *, axis):
     """The first half along ``axis`` times the sigmoid of the second. Source: arXiv:1612.08083"""
     a, b = _halves(xp, x, axis)

@@ -19,7 +19,9 @@ def _hide_future(xp, scores):
     return xp.where(xp.expand(xp.le(key, query), shape=tuple(scores.shape)), scores, -_INFINITY)
 
 
-@composite(dtype="as_is", like_first=True, public=None, grad_name="AttentionWeightsBackward0")
+@composite(
+    dtype="as_is", like_first=True, public=None, grad_name="AttentionWeightsBackward0", fuses_small=True
+)
 def attention_weights(xp, q, k, bias, *, scale, causal, safe):
     """(..., L, S) from queries (..., L, E), keys (..., S, E) and a bias that broadcasts to (..., L, S).
 

@@ -42,7 +42,7 @@ def _softmax_face(input, dim=None, dtype=None):
     return (input,), {"axis": (axis,) if input.ndim else ()}
 
 
-@composite(dtype="floating")
+@composite(dtype="floating", fuses_small=True)
 def softmax(xp, x, *, axis):
     return _softmax(xp, x, axis)
 
@@ -52,7 +52,7 @@ def _(xp, g, out, axis):
     return softmax_gradient(xp, g, out, axis)
 
 
-@composite(dtype="floating")
+@composite(dtype="floating", fuses_small=True)
 def log_softmax(xp, x, *, axis):
     if _nothing_along(x, axis):
         return x
@@ -103,7 +103,7 @@ def _is_target(xp, shape, target):
     return xp.eq(classes, xp.unsqueeze(target, axes=(1,)))
 
 
-@composite(dtype="as_is", grad_name="NllLossBackward0", methods=())
+@composite(dtype="as_is", grad_name="NllLossBackward0", methods=(), fuses_small=True)
 def nll_loss(xp, x, target, *, reduction, ignore_index):
     picked, counts = _pick(xp, x, target, ignore_index)
     return _reduce_rows(xp, -picked, counts, reduction)
@@ -115,7 +115,7 @@ def _(xp, g, x_shape, target, reduction, ignore_index):
     return xp.where(_is_target(xp, x_shape, target), -scale, 0.0), None
 
 
-@composite(dtype="as_is", grad_name="NllLossBackward0", methods=())
+@composite(dtype="as_is", grad_name="NllLossBackward0", methods=(), fuses_small=True)
 def cross_entropy(xp, x, target, *, reduction, ignore_index):
     largest = xp.max(x, axis=(1,), keepdims=True)
     log_sum = xp.log(xp.sum(xp.exp(x - largest), axis=(1,), keepdims=False))

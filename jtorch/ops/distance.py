@@ -5,7 +5,7 @@ from __future__ import annotations
 from jtorch.core.op import composite
 
 
-@composite(dtype="floating", public=None, grad_name="SumBackward1")
+@composite(dtype="floating", public=None, grad_name="SumBackward1", fuses_small=True)
 def cosine(xp, x, y, *, axis, eps):
     """The sum of x y over both lengths, each at least ``eps``."""
     u, v = _scaled(xp, x, axis, eps)[0], _scaled(xp, y, axis, eps)[0]

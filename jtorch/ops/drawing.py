@@ -12,6 +12,8 @@ from jtorch.core.op import composite, elementwise, opaque
     dtype="static",
     differentiable=False,
     public=None,
+    draws=True,
+    fuses_small=True,
 )
 def exponential(xp, bits, *, dtype):
     """Exponential floats of rate 1."""

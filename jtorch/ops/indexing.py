@@ -76,7 +76,30 @@ def _(xp, g, mask):
     return xp.where(mask, 0.0, g), xp.where(mask, g, 0.0), None
 
 
-@opaque(shape=lambda x, axis: x, dtype="index", public=None, differentiable=False)
-def sort_order(xp, x, *, axis):
-    """The positions along ``axis`` in ascending order of the elements, equal ones in their order."""
-    return xp.sort_order(x, axis=axis)
+@opaque(shape=lambda x, axis, descending: x, dtype="index", public=None, differentiable=False)
+def sort_order(xp, x, *, axis, descending):
+    """The positions along ``axis`` in ascending (or ``descending``) order of the elements, equal ones in
+    theirs; NaN is the largest."""
+    return xp.sort_order(x, axis=axis, descending=descending)
+
+
+def _some_along(x, axis, k, **_):
+    return (*x[:axis], k, *x[axis + 1 :])
+
+
+@opaque(shape=_some_along, dtype="index", public=None, differentiable=False)
+def top_order(xp, x, *, axis, k, largest):
+    """The first ``k`` of ``sort_order``."""
+    return xp.top_order(x, axis=axis, k=k, largest=largest)
+
+
+@opaque(
+    shape=lambda x, axis, of_numbers: _some_along(x, axis, 1),
+    dtype="index",
+    public=None,
+    differentiable=False,
+)
+def median_place(xp, x, *, axis, of_numbers):
+    """The position along ``axis`` of the element in the middle, the lower of two; of the first NaN, if there
+    is one, or of all that are ``of_numbers``."""
+    return xp.median_place(x, axis=axis, of_numbers=of_numbers)

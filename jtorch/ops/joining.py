@@ -95,20 +95,23 @@ def _(tensors, dim=0):
     tensors = tuple(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    first = tensors[0]
-    if any(t.ndim == 1 and not t.shape[0] for t in tensors):
+    shapes = [t._data.shape for t in tensors]
+    if (0,) in shapes:
         tensors = _without_empty_vectors(tensors)
-        first = tensors[0]
-    axis = ax.one(dim, first.ndim)
-    for k, other in enumerate(tensors):
-        if other.ndim != first.ndim:
+        shapes = [t._data.shape for t in tensors]
+    if () in shapes:
+        raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
+    first = shapes[0]
+    ndim = len(first)
+    axis = ax.one(dim, ndim)
+    rest = first[:axis], first[axis + 1 :]
+    for k, shape in enumerate(shapes):
+        if len(shape) != ndim:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {ndim} and {len(shape)}")
+        if (shape[:axis], shape[axis + 1 :]) != rest:
+            a = next(a for a in range(ndim) if a != axis and shape[a] != first[a])
             raise RuntimeError(
-                f"Tensors must have same number of dimensions: got {first.ndim} and {other.ndim}"
+                f"Sizes of tensors must match except in dimension {dim}. Expected size "
+                f"{first[a]} but got size {shape[a]} for tensor number {k} in the list."
             )
-        for a in range(first.ndim):
-            if a != axis and other.shape[a] != first.shape[a]:
-                raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {dim}. Expected size "
-                    f"{first.shape[a]} but got size {other.shape[a]} for tensor number {k} in the list."
-                )
     return tensors, {"axis": axis}

@@ -21,7 +21,9 @@ def _normalized(xp, x, axes, eps):
     return centred * scale, scale
 
 
-@composite(grad_name="NativeLayerNormBackward0", dtype="floating", like_first=True, methods=())
+@composite(
+    grad_name="NativeLayerNormBackward0", dtype="floating", like_first=True, methods=(), fuses_small=True
+)
 def layer_norm(xp, x, weight, bias, *, axes, eps):
     """Source: Ba, Kiros and Hinton 2016, https://arxiv.org/abs/1607.06450"""
     out, _ = _normalized(xp, x, axes, eps)
@@ -67,7 +69,9 @@ def _(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return (input, weight, bias), {"axes": tuple(range(first, input.ndim)), "eps": dt.plain(eps)}
 
 
-@composite(grad_name="FusedRmsNormBackward0", dtype="floating", like_first=True, public=None)
+@composite(
+    grad_name="FusedRmsNormBackward0", dtype="floating", like_first=True, public=None, fuses_small=True
+)
 def rms_norm(xp, x, weight, *, axes, eps):
     """Source: Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467"""
     out = x * _inverse_rms(xp, x, axes, eps)
@@ -117,7 +121,14 @@ def _channel_sums(xp, g, centred):
     return xp.sum(g, axis=axes, keepdims=False), xp.sum(g * centred, axis=axes, keepdims=False)
 
 
-@composite(n_outputs=3, grad_name="NativeBatchNormBackward0", dtype="floating", like_first=True, public=None)
+@composite(
+    n_outputs=3,
+    grad_name="NativeBatchNormBackward0",
+    dtype="floating",
+    like_first=True,
+    public=None,
+    fuses_small=True,
+)
 def batch_norm(xp, x, weight, bias, *, eps):
     """(x with each channel normalised, then scaled and shifted; the channels' means; their variances)
 
@@ -157,7 +168,9 @@ def _(xp, g, x, weight, needs, out1, out2, eps):
     return gx, along * scale if needs[1] else None, total if needs[2] else None
 
 
-@composite(grad_name="NativeBatchNormBackward0", dtype="floating", like_first=True, public=None)
+@composite(
+    grad_name="NativeBatchNormBackward0", dtype="floating", like_first=True, public=None, fuses_small=True
+)
 def batch_norm_with(xp, x, mean, variance, weight, bias, *, eps):
     """``batch_norm`` with given statistics (C,): what a trained model computes."""
     scale = xp.rsqrt(variance + eps)
@@ -187,7 +200,9 @@ def _grouped(xp, x, groups):
     return xp.reshape(x, shape=(n, groups, c // groups * math.prod(x.shape[2:])))
 
 
-@composite(grad_name="NativeGroupNormBackward0", dtype="floating", like_first=True, public=None)
+@composite(
+    grad_name="NativeGroupNormBackward0", dtype="floating", like_first=True, public=None, fuses_small=True
+)
 def group_norm(xp, x, weight, bias, *, groups, eps):
     """Source: Wu and He 2018, https://arxiv.org/abs/1803.08494"""
     out, _ = _normalized(xp, _grouped(xp, x, groups), (2,), eps)

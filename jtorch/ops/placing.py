@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.op import composite, opaque
+from jtorch.ops.routines import direct
 
 _INT = np.dtype(np.int64)
 
@@ -32,6 +33,9 @@ def _places(xp, index, axis):
 
 
 def _read(xp, x, index, axis):
+    found = direct(xp, "_places", "along", x, index, axis)
+    if found is not None:
+        return found
     places = _places(xp, index, axis)
     return xp.index(x, *places, axes=tuple(range(len(places))))
 

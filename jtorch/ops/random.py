@@ -28,6 +28,8 @@ def random_bits(xp, seed, call, *, shape, dtype):
     dtype="static",
     differentiable=False,
     public=None,
+    draws=True,
+    fuses_small=True,
 )
 def uniform(xp, bits, *, dtype):
     """Floats in [0, 1) with 24 (float32) or 53 (float64) random bits."""
@@ -41,6 +43,8 @@ def uniform(xp, bits, *, dtype):
     dtype="static",
     differentiable=False,
     public=None,
+    draws=True,
+    fuses_small=True,
 )
 def normal(xp, bits, *, dtype):
     """Standard normal floats."""

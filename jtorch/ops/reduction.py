@@ -129,12 +129,12 @@ def _extreme_along(xp, x, extreme, arg, axis, keepdims):
     return extreme(x, axis=axis, keepdims=keepdims), arg(x, axis=axis, keepdims=keepdims)
 
 
-@composite(n_outputs=2, grad_name="MaxBackward0", public=None)
+@composite(n_outputs=2, grad_name="MaxBackward0", public=None, fuses_small=True)
 def max_along(xp, x, *, axis, keepdims):
     return _extreme_along(xp, x, xp.max, xp.argmax, axis, keepdims)
 
 
-@composite(n_outputs=2, grad_name="MinBackward0", public=None)
+@composite(n_outputs=2, grad_name="MinBackward0", public=None, fuses_small=True)
 def min_along(xp, x, *, axis, keepdims):
     return _extreme_along(xp, x, xp.min, xp.argmin, axis, keepdims)
 
@@ -228,7 +228,7 @@ def _over(degrees):
     return 1.0 / degrees if degrees > 0 else math.nan if degrees != degrees else math.inf
 
 
-@composite(dtype="floating")
+@composite(dtype="floating", fuses_small=True)
 def var(xp, x, *, axis, keepdims, correction):
     return _variance(xp, x, axis, keepdims, correction)
 
@@ -238,7 +238,7 @@ def _(xp, g, x, axis, keepdims, correction):
     return _variance_vjp(xp, g, x, axis, keepdims, correction)
 
 
-@composite(dtype="floating")
+@composite(dtype="floating", fuses_small=True)
 def std(xp, x, *, axis, keepdims, correction):
     """The square root of ``var``; also where that is too large, or too small, for its dtype."""
     if not math.prod(x.shape[a] for a in axis):
@@ -318,7 +318,7 @@ def _(xp, g, mask):
     return xp.where(mask, xp.expand(each, shape=share.shape), 0.0), None
 
 
-@composite(dtype="float", public=None, grad_name="LogsumexpBackward0")
+@composite(dtype="float", public=None, grad_name="LogsumexpBackward0", fuses_small=True)
 def logsumexp(xp, x, *, axis, keepdims):
     """log(sum(exp(x))) without overflow; -inf where all elements are, and of nothing."""
     if not math.prod(x.shape[a] for a in axis):

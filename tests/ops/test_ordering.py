@@ -105,6 +105,36 @@ def test_sort_inside_compiled_code():
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
+MANY = RNG.standard_normal((3, 4, 300)).astype(np.float32)
+SOME_NAN = np.where(RNG.random(MANY.shape) < 0.01, np.float32(np.nan), MANY)
+
+
+@pytest.mark.parametrize("k", [1, 3, 74, 75, 300])
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(
+    "x", [MANY, RNG.integers(0, 9, MANY.shape), SOME_NAN, MANY > 0], ids=["floats", "ties", "nan", "bools"]
+)
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_the_first_of_many_are_those_of_a_sort(k, largest, x, dim):
+    x = jtorch.tensor(x if dim else np.moveaxis(x, -1, 0))
+    values, places = x.topk(k, dim, largest)
+    sorted_values, order = x.sort(dim, descending=largest, stable=True)
+    np.testing.assert_array_equal(values.numpy(), sorted_values.narrow(dim, 0, k).numpy())
+    np.testing.assert_array_equal(places.numpy(), order.narrow(dim, 0, k).numpy())
+    assert values.is_contiguous() and places.is_contiguous()
+
+
+def test_sorting_follows_sizes_and_k():
+    def function(x, k):
+        return (*x.topk(k, 0), *x.sort(0, descending=True), *x.median(0), x.nanmedian())
+
+    compiled = jtorch.compile(function)
+    for n, k in ((5, 2), (7, 3), (200, 11), (300, 4), (6, 6)):
+        x = jtorch.tensor(RNG.standard_normal((n, 4)))
+        for a, b in zip(compiled(x, k), function(x, k), strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 def test_results_can_be_written_into_tensors():
     values, indices = jtorch.empty(3), jtorch.zeros(3, dtype=jtorch.int64)
     found = jtorch.sort(jtorch.tensor([3.0, 1.0, 2.0]), out=(values, indices))

@@ -282,3 +282,21 @@ def test_compiled_equals_eager():
 
     x, y = jtorch.tensor(A[:3, :4]), jtorch.tensor(ROW)
     np.testing.assert_allclose(jtorch.compile(step)(x, y).numpy(), step(x, y).numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_numbers_without_dims_are_not_joined(compiled):
+    def function(x):
+        return jtorch.cat([x, x.sum()])
+
+    with pytest.raises(RuntimeError, match=r"zero-dimensional tensor \(at position 1\) cannot be concatena"):
+        (jtorch.compile(function) if compiled else function)(jtorch.ones(2))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_range_too_long_for_any_memory(compiled):
+    def function(x, end):
+        return x + jtorch.arange(end)
+
+    with pytest.raises(RuntimeError, match="invalid size, possible overflow"):
+        (jtorch.compile(function) if compiled else function)(jtorch.ones(1), 1e30)

@@ -186,11 +186,22 @@ def _causes_of(
     plan: Any, leaves: list[Any], facts: Facts, labels: list[str], sized: set[str]
 ) -> tuple[Change, ...]:
     changed = changes_of(plan, facts, sized)
-    if plan.capture.sizing is not None and all(c.what.endswith(".shape") for c in changed):
+    if plan.capture.sizing is not None:
+        others = [c for c in changed if not c.what.endswith(".shape")]
         found = size_change(plan, leaves, labels)
-        if found is not None:
+        if found is None:  # it takes other sizes, row by row
+            changed = [*others, *_out_of_order(plan, leaves, facts, labels)]
+        elif not others:
             return (Change(found.what, "", "", found.advice),)
     return tuple(changed) or (_guard_change(plan, leaves, labels),)
+
+
+def _out_of_order(plan: Any, leaves: list[Any], facts: Facts, labels: list[str]) -> Iterator[Change]:
+    """The strides of arguments whose sizes are symbols and that do not lie row by row."""
+    for k in plan.capture.sizing.texts:
+        if k < len(leaves) and isinstance(leaves[k], Tensor) and not leaves[k]._data.flags.c_contiguous:
+            what = f"{labels[k]}.stride()"
+            yield Change(what, plan.facts.get(what, ""), facts.get(what, ""), "")
 
 
 def with_plan(

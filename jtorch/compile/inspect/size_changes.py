@@ -29,6 +29,8 @@ def size_change(plan: Any, leaves: Sequence[Any], labels: Sequence[str]) -> Size
     """The first guard about sizes that these arguments do not pass; None where they pass all, or where other
     facts than sizes tell them apart."""
     sizing = plan.capture.sizing
+    if any(k >= len(leaves) for k in sizing.texts):
+        return None
     shapes: list[tuple[int, Any]] = [(k, sizes_of(leaves[k])) for k in sizing.texts]
     if any(shape is None or len(shape) != len(sizing.texts[k]) for k, shape in shapes):
         return None

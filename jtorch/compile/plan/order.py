@@ -8,7 +8,7 @@ size that happens to be 1 changes none of its answers for row-major arrays.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jtorch.compile.graph.access import Affine
 from jtorch.compile.plan.fuse import Style
@@ -17,9 +17,10 @@ from jtorch.compile.plan.loops import Load, Nest, Position
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop: its size, whether it is over reduced axes, and the domain's axes it runs over."""
+    """One loop: its size, whether it is over reduced axes, and the domain's axes it runs over, which tell the
+    loops of a nest apart."""
 
-    size: int
+    size: int = field(compare=False)
     reduced: bool
     axes: tuple[int, ...]
 

@@ -8,6 +8,7 @@ one arena, and where a larger one is needed, they are made again as they are ask
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -20,21 +21,24 @@ from jtorch.compile.plan.scratch import ALIGNMENT
 from jtorch.compile.plan.slots import slots_of
 from jtorch.compile.plan.tiles import runs_of
 from jtorch.compile.run import arena
-from jtorch.compile.run.assembly import Assembly, joined
+from jtorch.compile.run.assembly import Assembly
 from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
 from jtorch.compile.run.segments import CallsAtSizes, Segments
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes
-from jtorch.compile.run.template import HostBlock, LoopBlock, Template
+from jtorch.compile.run.template import HostBlock, Template
+from jtorch.compile.run.usual import Usual
 from jtorch.compile.target import Binding
+from jtorch.core import pieces
 from jtorch.core.environment import Environment
 from jtorch.core.failure import Failure
-from jtorch.core.pieces import is_cut, product_time
 from jtorch.native import workers
-from jtorch.native.executor import ROW_WORDS, Executor, Patch, Row, layout_is_known
+from jtorch.native.executor import PATCH_WORDS, ROW_WORDS, Executor, Patch, layout_is_known
 
 MOST = 64
 """Instances of a plan that are kept."""
+
+_LONG = 20.0  # microseconds from which on other threads of Python may run meanwhile: taking turns costs some
 
 
 class Instance:
@@ -108,45 +112,15 @@ class Instances(Runner):
         self.fixed_words = frozenset(k for many in self.fixed.values() for k in many)
         moving = [(k, expr) for _, k, expr, _ in words.fixed if expr >= 0]
         self.moving_at, self.moving_of = _columns(moving, 2)
-        self.copy_to, self.copy_from = _columns(self.template.copied, 2)
         each, elements, turns, lines = _columns(self.template.times, 4, float)
         self.times = each, elements.astype(np.intp), turns.astype(np.intp), lines.astype(np.intp)
         self.flops = np.array(self.template.flops, np.intp)
         self.numbers = [Patch(argument, address) for argument, address in binding.numbers.items()]
-        self._make_usual()
-
-    def _make_usual(self) -> None:
-        """The table and the patches where no loop is cut and each product is a usual one: offsets from where
-        the words lie."""
-        rows: list[Row] = []
-        self.owners: list[Task] = []
-        self.usual_calls: list[tuple[int, Task]] = []  # library calls, and the rows before each
-        begins = False  # a table
-        for block in self.template.blocks:
-            if isinstance(block, HostBlock):
-                self.usual_calls.append((len(rows), block.task))
-                begins = True
-                continue
-            if isinstance(block, LoopBlock):
-                kernel = self.addresses[self.code.kernels[block.task].source]
-                row = Row(kernel, 8 * block.first, 1, 8 * block.n, 0)
-                if not begins and not block.task.can_fail and joined(rows, row):
-                    continue
-            else:
-                row = Row(block.kernel, 8 * block.usual_at, 1, 0, 0)
-            rows.append(row)
-            self.owners.append(block.task)
-            begins = False
-        self.table = np.array(rows, np.int64).reshape(-1, ROW_WORDS)
-        copies: dict[int, list[int]] = {}
+        self.copies: dict[int, list[int]] = {}
         for to, source in self.template.copied:
-            copies.setdefault(source, []).append(to)
-        self.copies = copies
-        argument, at, _, _ = self.patches
-        self.usual_patches = np.array(
-            [(a, 8 * to, n) for n, (a, k) in enumerate(zip(argument.tolist(), at.tolist(), strict=True))
-             for to in copies.get(k, [k])], np.int64,
-        ).reshape(-1, 3)  # fmt: skip
+            self.copies.setdefault(source, []).append(to)
+        kernels = {task: self.addresses[kernel.source] for task, kernel in self.code.kernels.items()}
+        self.usual = Usual(self.template, kernels, self.numbers, self.copies, binding.n_arguments)
 
     # -- sizes never seen before ---------------------------------------------------------------------------
 
@@ -160,24 +134,25 @@ class Instances(Runner):
                 values = np.array(ints, np.int64)
             except (ArithmeticError, ValueError):  # an integer that no int64 holds is one
                 return None
-            words = self._worked_out(values, floats)
-            is_cut = bool(workers.pool()) and self._may_be_cut(values)
+            time = self._time(values)
+            is_cut = pieces.is_cut([time]) and bool(workers.pool())
+            releases = self.binding.release_gil and time >= _LONG
             if self.functions.are_usual(*sizes) and not is_cut:
-                made = self._usual(sizes, words, values)
+                made = self._usual(sizes, values, floats, releases)
             else:
-                made = self._general(sizes, words, values, is_cut)
+                made = self._general(sizes, values, floats, is_cut, releases)
             self._keep(sizes if len(sizes) > 1 else sizes[0], made)
         return made
 
-    def _worked_out(self, values: np.ndarray, floats: list[float]) -> np.ndarray:
-        """The words of these values of the expressions, the last of which is 0: it stands for none."""
-        words = self.constants.copy()
+    def _work_out(self, words: np.ndarray, values: np.ndarray, floats: list[float]) -> None:
+        """Write to ``words``, which are the constants, those of these values of the expressions, the last of
+        which is 0: it stands for none."""
         words[self.int_at] = values[self.int_of]
-        words[self.moving_at] += values[self.moving_of]
+        if len(self.moving_at):
+            words[self.moving_at] += values[self.moving_of]
         if floats:
             words[self.float_at] = np.array(floats).view(np.int64)[self.float_of]
         self._lay_out(words, values, self.slots)
-        return words
 
     def _lay_out(self, words: np.ndarray, values: np.ndarray, slots: _Slots) -> None:
         """Write the addresses of scratch memory."""
@@ -194,28 +169,43 @@ class Instances(Runner):
         each, elements, _, _ = self.times
         return each * values[elements]
 
-    def _may_be_cut(self, values: np.ndarray) -> bool:
-        """Whether that is long enough for threads to share it."""
-        return is_cut([*self.times_of(values).tolist(), *map(product_time, values[self.flops].tolist())])
+    def _time(self, values: np.ndarray) -> float:
+        """Microseconds that all takes on one thread, about."""
+        products = map(pieces.product_time, values[self.flops].tolist())
+        return math.fsum([*self.times_of(values).tolist(), *products])
 
-    def _usual(self, sizes: tuple, words: np.ndarray, values: np.ndarray) -> Instance:
-        start = words.__array_interface__["data"][0]
-        words[self.copy_to] = words[self.copy_from]
-        table, patches = self.table.copy(), self.usual_patches.copy()
-        _, _, expr, nbytes = self.patches
-        table[:, 1] += start
-        patches[:, 1] += start
-        patches[:, 2] = (values[expr] + nbytes)[patches[:, 2]]
-        executor = self._executor(sizes, words, self.usual_calls, table, patches, [words])
-        return Instance(executor, self.owners, words, {}, self.ends)
+    def _usual(self, sizes: tuple, values: np.ndarray, floats: list[float], releases: bool) -> Instance:
+        usual = self.usual
+        record, words = usual.begun(self.constants, releases)
+        self._work_out(words, values, floats)
+        usual.finish(record, words, values)
+        executor: Executor | Segments
+        if usual.calls:
+            table, patches = usual.parts(record)
+            executor = self._segments(sizes, words, usual.calls, table, patches, [words])
+        else:
+            executor = Executor.of_record(record, [self.memory])
+        return Instance(executor, usual.owners, words, {}, self.ends)
 
-    def _general(self, sizes: tuple, words: np.ndarray, values: np.ndarray, is_cut: bool) -> Instance:
+    def _general(
+        self, sizes: tuple, values: np.ndarray, floats: list[float], is_cut: bool, releases: bool
+    ) -> Instance:
+        words = self.constants.copy()
+        self._work_out(words, values, floats)
         made = Assembly(self, words, values, self.functions.parts(*sizes), is_cut)
         order, runs = self._in_runs(sizes, made) if is_cut else (self.plan.tasks, [])
         if runs:
             self._lay_out(words, values, self._slots_of(order, runs))
         made.assemble(order, runs)
-        executor = self._executor(sizes, words, made.calls, made.rows, made.patches, made.keep)
+        table = np.array(made.rows, np.int64).reshape(-1, ROW_WORDS)
+        patches: Any = np.array([*self.numbers, *made.patches], np.int64).reshape(-1, PATCH_WORDS)
+        executor: Executor | Segments
+        if made.calls:
+            executor = self._segments(sizes, words, made.calls, table, patches, made.keep)
+        else:
+            keep = [*made.keep, self.memory]
+            n_arguments = self.binding.n_arguments
+            executor = Executor(table, patches, keep, argument_count=n_arguments, release_gil=releases)
         return Instance(executor, made.owners, words, made.moved, self.ends)
 
     def _in_runs(self, sizes: tuple, made: Assembly) -> tuple[Sequence[Task], list[Run]]:
@@ -237,24 +227,18 @@ class Instances(Runner):
             self.slots_by_runs[key] = _Slots(of, self.template.numbers_of(sizes))
         return self.slots_by_runs[key]
 
-    def _executor(
-        self, sizes: tuple, words: np.ndarray, calls: Sequence[tuple[int, Task]], rows: Any, patches: Any,
-        keep: list[Any],
-    ) -> Executor | Segments:  # fmt: skip
-        parts = [np.array(some, np.int64).reshape(-1, 3) for some in (self.numbers, patches)]
-        everything: Any = np.concatenate(parts)
-        none: Any = everything[:0]
-        table = np.array(rows, np.int64).reshape(-1, ROW_WORDS)
+    def _segments(
+        self, sizes: tuple, words: np.ndarray, calls: Sequence[tuple[int, Task]], table: np.ndarray,
+        patches: Any, keep: list[Any],
+    ) -> Segments:  # fmt: skip
+        """The tables between library calls, and these."""
 
         def executor(table: np.ndarray, is_first: bool) -> Executor:
-            brought = everything if is_first else none
+            brought = patches if is_first else patches[:0]
             return Executor(table, brought, [*keep, self.memory], argument_count=self.binding.n_arguments)
 
-        if not calls:
-            return executor(table, True)
         made = {call.task: call for call in self.calls.made(sizes, words)}
-        between = [(begin, made[task]) for begin, task in calls]
-        return Segments(table, between, self.binding.numbers, executor)
+        return Segments(table, [(begin, made[task]) for begin, task in calls], self.binding.numbers, executor)
 
     def _keep(self, sizes: Any, made: Instance) -> None:
         """Keep an instance; of too many the oldest goes that no call has run since it was last looked at."""

@@ -43,13 +43,14 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
+    first = tensors[0]._data.shape
     for k, t in enumerate(tensors):
-        if t.shape != tensors[0].shape:
+        if t._data.shape != first:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 "
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 "
                 f"and {list(t.shape)} at entry {k}"
             )
-    axis = ax.one(dim, tensors[0].ndim + 1)
+    axis = ax.one(dim, len(first) + 1)
     return _cat([APPLY["unsqueeze"](t, axes=(axis,)) for t in tensors], axis)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jtorch.core import op as op_module
 from jtorch.core.return_types import ALL as RESULTS
-from jtorch.core.sizes import real
+from jtorch.core.sizes import index, real
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
@@ -26,11 +26,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     axis = ax.one(dim, input.ndim)
     if not input.ndim:
         return _zero()
-    if not descending:
-        return APPLY["sort_order"](input, axis=axis)
-    # backwards twice, so that equal elements stay in their order
-    order = APPLY["sort_order"](input.detach().flip(axis), axis=axis)
-    return (input.shape[axis] - 1 - order).flip(axis)
+    return APPLY["sort_order"](input, axis=axis, descending=bool(descending))
 
 
 def _zero() -> Tensor:
@@ -42,9 +38,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     return _at(input, dim, argsort(input, dim, descending), "sort")
 
 
-def _at(input: Tensor, dim: int, index: Tensor, name: str) -> Any:
-    values = input.gather(dim, index) if input.ndim else input.clone()
-    return RESULTS[name](values, index)
+def _at(input: Tensor, dim: int, places: Tensor, name: str) -> Any:
+    values = input.gather(dim, places) if input.ndim else input.clone()
+    return RESULTS[name](values, places)
 
 
 def msort(input: Tensor) -> Tensor:
@@ -60,11 +56,14 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     >>> values, indices
     (tensor([5., 3.]), tensor([1, 2]))
     """
-    n = input.shape[ax.one(dim, input.ndim)] if input.ndim else 1
+    axis = ax.one(dim, input.ndim)
+    n = input._data.shape[axis] if input.ndim else 1
     if not 0 <= k <= n:
         raise RuntimeError("selected index k out of range")
-    order = argsort(input, dim, largest)
-    return _at(input, dim, order.narrow(dim, 0, k) if input.ndim else order, "topk")
+    if not input.ndim:
+        return _at(input, dim, _zero(), "topk")
+    k = index(ax.integer("topk", "k", k))
+    return _at(input, axis, APPLY["top_order"](input, axis=axis, k=k, largest=bool(largest)), "topk")
 
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
@@ -79,10 +78,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     return _single(input, axis, order.narrow(axis, k - 1, 1) if input.ndim else order, keepdim, "kthvalue")
 
 
-def _single(input: Tensor, axis: int, index: Tensor, keepdim: bool, name: str) -> Any:
-    """The elements at one place along ``axis``, whose length ``index`` has as 1."""
+def _single(input: Tensor, axis: int, places: Tensor, keepdim: bool, name: str) -> Any:
+    """The elements at one place along ``axis``, whose length ``places`` has as 1."""
     ax.flag(keepdim)
-    found = _at(input, axis, index, name)
+    found = _at(input, axis, places, name)
     return found if keepdim or not input.ndim else RESULTS[name](*(t.squeeze(axis) for t in found))
 
 
@@ -112,16 +111,8 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, name: str) -> Any:
         return RESULTS[name](input.clone(), _zero())
     if not input.shape[axis]:
         raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
-    n = input.shape[axis]
-    order = argsort(input, axis)
-    if not input.is_floating_point():
-        return _single(input, axis, order.narrow(axis, (n - 1) // 2, 1), keepdim, name)
-    numbers = APPLY["logical_not"](APPLY["isnan"](input.detach())).sum(axis, True)
-    if name == "nanmedian":
-        place = APPLY["floor_divide"](numbers - 1, 2).clamp(min=0)
-    else:  # NaN come last: the first of them, if there is one
-        place = APPLY["where"](numbers < n, numbers, (n - 1) // 2)
-    return _single(input, axis, order.gather(axis, place), keepdim, name)
+    place = APPLY["median_place"](input, axis=axis, of_numbers=name == "nanmedian")
+    return _single(input, axis, place, keepdim, name)
 
 
 def _lowest(input: Tensor) -> Tensor:

@@ -21,9 +21,12 @@ from jtorch.ops import axes as ax
 
 def cut(input: Tensor, axis: int, start: int, stop: int) -> Tensor:
     """Positions ``start`` to ``stop`` of ``axis``, as a view."""
-    begin = tuple(start if k == axis else 0 for k in range(input.ndim))
-    end = tuple(stop if k == axis else n for k, n in enumerate(input.shape))
-    return APPLY["slice"](input, start=begin, stop=end, step=(1,) * input.ndim)
+    shape = input._data.shape
+    ndim = len(shape)
+    begin = (0,) * axis + (start,) + (0,) * (ndim - axis - 1)
+    return APPLY["slice"](
+        input, start=begin, stop=(*shape[:axis], stop, *shape[axis + 1 :]), step=(1,) * ndim
+    )
 
 
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:

@@ -24,20 +24,25 @@ _cat = public_function(BY_NAME["cat"])
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """The dims ``source`` at the places ``destination``, the others in their order; a view."""
     n = input.ndim
+    if source.__class__ is int is destination.__class__:
+        old, new = ax.one(source, n), ax.one(destination, n)
+        order = [k for k in range(n) if k != old]
+        order.insert(new, old)
+        return APPLY["permute"](input, axes=tuple(order[:n]))  # without dims there are 0 and -1 all the same
     source, destination = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
     if len(source) != len(destination):
         raise RuntimeError(
             "movedim: Invalid source or destination dims: source (" + f"{list(source)} dims) should contain "
             f"the same number of dims as destination ({list(destination)} dims)"
         )
-    old, new = ([ax.one(d, n) for d in dims] for dims in (source, destination))
-    for given, dims, name in ((source, old, "source"), (destination, new, "destination")):
+    olds, news = ([ax.one(d, n) for d in dims] for dims in (source, destination))
+    for given, dims, name in ((source, olds, "source"), (destination, news, "destination")):
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
-    order = [k for k in range(n) if k not in old]
-    for place, axis in sorted(zip(new, old, strict=True)):
+    order = [k for k in range(n) if k not in olds]
+    for place, axis in sorted(zip(news, olds, strict=True)):
         order.insert(place, axis)
-    return APPLY["permute"](input, axes=tuple(order[:n]))  # without dims there are 0 and -1 all the same
+    return APPLY["permute"](input, axes=tuple(order[:n]))
 
 
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:

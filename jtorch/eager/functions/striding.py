@@ -28,9 +28,9 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not self.ndim:
         return self.reshape(1) if size else self.reshape(1)[:0]
-    last = movedim(self, axis, -1)
+    last = self if axis == self.ndim - 1 else movedim(self, axis, -1)
     seen = APPLY["windows"](last, kernel=(size,), stride=(step,), dilation=(1,))
-    return movedim(seen, -2, axis)
+    return seen if last is self else movedim(seen, -2, axis)
 
 
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:

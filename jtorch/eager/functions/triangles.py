@@ -24,10 +24,7 @@ from jtorch.ops import axes as ax
 def _triangle(input: Tensor, diagonal: int, name: str) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    shape = input.shape[-2:]
-    above = positions(shape, 1) - positions(shape, 0)
-    kept = above <= diagonal if name == "tril" else above >= diagonal
-    return APPLY["where"](kept, input, False if input._data.dtype.kind == "b" else 0)
+    return APPLY[name](input, diagonal=ax.integer(name, "diagonal", diagonal))
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:

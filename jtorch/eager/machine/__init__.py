@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtorch.core import config
 from jtorch.core.op import TABLE, Context, Op
-from jtorch.eager import large, node, passes, results, unusual, views
+from jtorch.eager import formulas, node, passes, results, unusual, views
 from jtorch.eager.binding import NAMESPACE
 from jtorch.eager.machine import usual
 from jtorch.eager.node import Node, backward_source, node_class
@@ -109,7 +109,8 @@ def _builtin(op: Op, text: str, made: type[Node] | None) -> Callable | None:
     if address is None:
         return None
     own: dict[str, Any] = {
-        "op": op, "Node_": made, "INDEX": op.index, "keywords": tuple(op.statics), "vjp": large.gradient(op),
+        "op": op, "Node_": made, "INDEX": op.index, "keywords": tuple(op.statics),
+        "vjp": formulas.gradient(op),
     }  # fmt: skip
     return make_builtin(f"{op.name}_shortcut", address, _WORDS.record(**own))
 

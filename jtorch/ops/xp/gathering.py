@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.ops.xp._places import check_places as _check_places
 from jtorch.ops.xp._rows import in_rows as _in_rows
 from jtorch.ops.xp._wide import in_float32 as _in_float32
 
@@ -17,32 +18,22 @@ Shape = tuple[int, ...]
 @_in_rows
 def index(x: Array, *indices: Array, axes: Shape) -> Array:
     """``x`` at integer ``indices`` of one common shape, which replaces the adjacent ``axes``."""
-    for k, places in enumerate(indices):
-        if places.size and places.min() < 0:  # NumPy would count from the end
-            _out_of_range(places, x.shape[axes[k]], axes[k])
-    try:
-        return x[(slice(None),) * axes[0] + indices]
-    except IndexError:
-        _check_all(indices, x.shape, axes)
-        raise
+    _check_all(indices, x.shape, axes)  # NumPy would count negative ones from the end
+    return x[(slice(None),) * axes[0] + indices]
 
 
 def _check_all(indices: tuple[Array, ...], shape: Shape, axes: Shape) -> None:
     for axis, places in zip(axes, indices, strict=True):
-        if places.size and (places.min() < 0 or places.max() >= shape[axis]):
-            _out_of_range(places, shape[axis], axis)
-
-
-def _out_of_range(places: Array, n: int, axis: int) -> None:
-    wrong = places[(places < 0) | (places >= n)].flat[0]
-    raise IndexError(f"index {wrong} is out of bounds for dimension {axis} with size {n}")
+        _check_places(places, shape[axis], axis)
 
 
 @_in_float32
 def index_add(g: Array, *indices: Array, axes: Shape, shape: Shape) -> Array:
     """Zeros of ``shape`` with ``g`` added at ``indices``: what ``index`` read from, repeats summed."""
     _check_all(indices, shape, axes)
-    flat = np.ravel_multi_index(indices, tuple(shape[a] for a in axes)).ravel()
+    flat = indices[0].ravel()
+    for places, axis in zip(indices[1:], axes[1:], strict=True):
+        flat = flat * shape[axis] + places.ravel()
     before = math.prod(shape[: axes[0]])
     rows = math.prod(shape[a] for a in axes)
     after = math.prod(shape[axes[-1] + 1 :])
@@ -80,5 +71,60 @@ def isin(x: Array, y: Array) -> Array:
     return np.isin(x, y)
 
 
-def sort_order(x: Array, *, axis: int) -> Array:
-    return np.argsort(x, axis, kind="stable")
+def sort_order(x: Array, *, axis: int, descending: bool) -> Array:
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    # backwards twice, so that equal elements stay in their order
+    backwards = (*(slice(None),) * axis, slice(None, None, -1))
+    order = np.argsort(x[backwards], axis, kind="stable")
+    return np.subtract(x.shape[axis] - 1, order[backwards], order="C")
+
+
+def top_order(x: Array, *, axis: int, k: int, largest: bool) -> Array:
+    """The first ``k`` places of ``sort_order``. Of many elements those that can be among them are sorted."""
+    n = x.shape[axis]
+    found = None
+    if k and n > _FEW and 4 * k < n:
+        found = _top_of_rows(np.moveaxis(x, axis, -1).reshape(-1, n), k, largest)
+    if found is None:
+        order = sort_order(x, axis=axis, descending=largest)
+        return np.array(order[(*(slice(None),) * axis, slice(k))], order="C")
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :], k)
+    return np.asarray(np.moveaxis(found.reshape(shape), -1, axis), order="C")
+
+
+_FEW = 128
+_add_up: Any = np.add.reduce
+
+
+def _top_of_rows(x: Array, k: int, largest: bool) -> Array | None:
+    """The same along the last of two axes; None where NaN are among them."""
+    if x.dtype.kind == "V":  # which NumPy does not part
+        return None
+    n = x.shape[1]
+    last = np.partition(x, n - k if largest else k - 1, 1)[:, n - k if largest else k - 1, None]
+    if x.dtype.kind == "f" and np.isnan(last).any():
+        return None
+    ahead = ~(x <= last) if largest else x < last  # NaN is the largest
+    equal = x == last
+    wanted = k - _add_up(ahead, 1, np.int64, None, True)
+    if _add_up(equal, None, np.int64) != wanted.sum():  # the first of equal ones
+        equal &= np.cumsum(equal, 1) <= wanted
+    places = np.nonzero(ahead | equal)[1].reshape(-1, k)
+    order = sort_order(np.take_along_axis(x, places, 1), axis=1, descending=largest)
+    return np.take_along_axis(places, order, 1)
+
+
+def median_place(x: Array, *, axis: int, of_numbers: bool) -> Array:
+    """The place along ``axis``, which stays, of the element in the middle, the lower of two: of all, or the
+    first NaN, or of all that are ``of_numbers``."""
+    n = x.shape[axis]
+    order = np.argsort(x, axis, kind="stable")
+    if x.dtype.kind not in "fV":
+        return np.array(order[(*(slice(None),) * axis, slice((n - 1) // 2, (n - 1) // 2 + 1))], order="C")
+    numbers = n - _add_up(np.isnan(x), axis, np.int64, None, True)
+    if of_numbers:
+        place = np.maximum((numbers - 1) // 2, 0)
+    else:  # NaN come last: the first of them, if there is one
+        place = np.where(numbers < n, numbers, (n - 1) // 2)
+    return np.take_along_axis(order, place, axis)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided as _as_strided
 
+from jtorch.ops.xp._views import as_strided as _as_strided
 from jtorch.ops.xp._wide import in_float32 as _in_float32
 
 Array = np.ndarray

@@ -6,10 +6,10 @@ import builtins
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided as _as_strided
 
 from jtorch.core.strides import expanded_strides as _expanded_strides
 from jtorch.ops.xp._rows import in_rows as _in_rows
+from jtorch.ops.xp._views import as_strided as _as_strided
 from jtorch.ops.xp._wide import in_float32 as _in_float32
 
 Array = np.ndarray

@@ -14,7 +14,11 @@ TORCH = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None,
     reason="torch is not installed: nothing to compare with",
 )
-NEW = [r for r in ROWS if r.startswith(("op-", "chain", "conv-", "transformer"))]
+NEW = [
+    r
+    for r in ROWS
+    if r.startswith(("op-", "chain", "conv-", "transformer")) or r.endswith((" 8x8", " 64x64"))
+]
 
 
 @TORCH

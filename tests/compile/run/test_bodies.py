@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import threading
 import time
+import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import jtorch
 from jtorch.compile.run import bodies
+from jtorch.core import philox
 from jtorch.core.op import BY_NAME, TABLE
-from jtorch.eager import large
+from jtorch.eager import formulas
+from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
 from jtorch.ops.xp import _formulas
 from tests.compile.chain import assert_link
@@ -26,34 +31,48 @@ pytestmark = needs_kernels
 DTYPES = [pytest.param("float64", marks=pytest.mark.slow), "float32"]
 
 
-@pytest.fixture(params=["by rows", "at once"])
+def _noting(found):
+    """``call_of``, which notes what kernels computed."""
+
+    def call_of(function, *arguments):
+        call = bodies.call_of(function, *arguments)
+
+        def noted(values):
+            result = call(values)
+            if result is not NotImplemented:
+                found.append(function)
+            return result
+
+        return None if call is None else noted
+
+    return call_of
+
+
+@pytest.fixture(params=["any sizes", "these sizes"])
 def asked(monkeypatch, request):
-    """Arrays of any size are large here, and blocks small; gives what kernels computed."""
+    """Arrays of any size are large here; gives what kernels computed."""
     found = []
-
-    def run(function, values, statics):
-        result = bodies.run(function, values, statics)
-        if result is not NotImplemented:
-            found.append(function)
-        return result
-
-    for name in ("LEAST", "LEAST_SIMPLE"):
-        monkeypatch.setattr(large, name, 1)
-    monkeypatch.setattr(large, "_run", lambda: run)
+    for name in ("LEAST_SMALL", "LEAST", "LEAST_SIMPLE"):
+        monkeypatch.setattr(formulas, name, 1)
     for name in ("LEAST", "LEAST_IMAGES"):
-        monkeypatch.setattr(bodies, name, 10**9 if request.param == "by rows" else 0)
-    monkeypatch.setattr(bodies, "BLOCKS", (12, 5, 2))
-    monkeypatch.setattr(bodies, "_calls", {})  # which go by these numbers
-    return found
+        monkeypatch.setattr(bodies, name, 10**9 if request.param == "any sizes" else 0)
+    if request.param == "these sizes":
+        monkeypatch.setattr(bodies, "_named", lambda shapes: (shapes, []))
+    monkeypatch.setattr(formulas, "call_of", _noting(found))
+    formulas.forget()
+    yield found
+    formulas.forget()
 
 
 def _by_numpy(function):
-    before = large._run
-    large._run = lambda: large._nothing
+    before = formulas.call_of
+    formulas.call_of = lambda *_: None
+    formulas.forget()
     try:
         return function()
     finally:
-        large._run = before
+        formulas.call_of = before
+        formulas.forget()
 
 
 def _fusing(cases):
@@ -101,7 +120,7 @@ def test_backward(name, k, dtype, asked):
     ])  # fmt: skip
 
 
-def test_kernels_compute_what_is_declared_to_fuse(asked, request):
+def test_kernels_compute_what_is_declared_to_fuse(asked):
     """A formula for which no kernel is found would run on NumPy without a word."""
     for case in DIFFERENTIABLE:
         name, k = case.values
@@ -109,24 +128,10 @@ def test_kernels_compute_what_is_declared_to_fuse(asked, request):
             sample = samples(name)[k]
             outs = [o for o in call(name, tensors(sample, True), sample) if o.requires_grad]
             jtorch.autograd.backward(outs, [jtorch.ones_like(o) for o in outs])
-    formulas = [op for op in TABLE if op.fuses]
-    if request.node.callspec.params["asked"] == "by rows":
-        by_rows = {
-            "gelu",
-            "relu",
-            "where",
-            "softmax",
-            "log_softmax",
-            "layer_norm",
-            "rms_norm",
-            "prelu_kernel",
-        }
-        assert by_rows <= {op.name for op in formulas if op.body in asked}
-        assert by_rows - {"prelu_kernel"} <= {op.name for op in formulas if op.vjp_function in asked}
-        return
+    declared = [op for op in TABLE if op.fuses and op.differentiable]
     # NumPy's own functions, and products that are asked for by name
-    assert {op.name for op in formulas if op.body not in asked} == {"tanh", "mm", "bmm"}
-    assert {op.name for op in formulas if op.vjp_function not in asked} == {"vector_norm"}
+    assert {op.name for op in declared if op.body not in asked} == {"tanh", "mm", "bmm"}
+    assert {op.name for op in declared if op.vjp_function not in asked} == {"vector_norm"}
 
 
 # -- at the sizes where it happens --------------------------------------------------------------------------
@@ -136,22 +141,18 @@ def test_kernels_compute_what_is_declared_to_fuse(asked, request):
 def counted(monkeypatch):
     """What kernels computed, at the sizes of every day."""
     found = []
-
-    def run(function, values, statics):
-        result = bodies.run(function, values, statics)
-        found.extend([] if result is NotImplemented else [function])
-        return result
-
-    monkeypatch.setattr(large, "_run", lambda: run)
-    return found
+    monkeypatch.setattr(formulas, "call_of", _noting(found))
+    formulas.forget()
+    yield found
+    formulas.forget()
 
 
 def _numbers(*shape, seed=0):
     return jtorch.tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
-@pytest.mark.parametrize("n", [large.LEAST, 100_003, bodies.LEAST - 1, bodies.LEAST])
-def test_elements_by_blocks(n, counted):
+@pytest.mark.parametrize("n", [formulas.LEAST, 100_003, bodies.LEAST - 1, bodies.LEAST])
+def test_elements(n, counted):
     x = _numbers(n).requires_grad_()
     y = jtorch.nn.functional.gelu(x)
     y.backward(jtorch.cos(x.detach()))
@@ -164,13 +165,24 @@ def test_elements_by_blocks(n, counted):
 
 
 def test_small_arrays_are_numpys(counted):
-    jtorch.nn.functional.gelu(_numbers(large.LEAST - 1))
-    x = _numbers(8, bodies.LEAST // 16)
-    jtorch.nn.functional.mse_loss(x, x + 1)  # one number, of all rows
+    jtorch.nn.functional.softsign(_numbers(formulas.LEAST - 1))
+    jtorch.nn.functional.gelu(_numbers(formulas.LEAST_SMALL - 1))
     assert counted == []
 
 
-@pytest.mark.parametrize(("op", "least"), [("relu", large.LEAST_SIMPLE), ("sigmoid", large.LEAST)])
+def test_small_arrays_of_what_networks_consist_of(counted):
+    scores = _numbers(8, 5).requires_grad_()
+    classes = [1, 0, 4, 4, 2, 3, 0, 0]
+    loss = jtorch.nn.functional.cross_entropy(scores, jtorch.tensor(classes))
+    loss.backward()
+    assert counted == [BY_NAME["cross_entropy"].body, BY_NAME["cross_entropy"].vjp_function]
+    expected = np.exp(scores.detach().numpy())
+    expected /= expected.sum(1, keepdims=True)
+    expected[range(8), classes] -= 1
+    np.testing.assert_allclose(scores.grad.numpy(), expected / 8, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("op", "least"), [("relu", formulas.LEAST_SIMPLE), ("sigmoid", formulas.LEAST)])
 def test_what_does_little_for_an_element_needs_more_of_them(counted, op, least):
     for n, kernels in ((least - 1, 0), (least, 2)):  # itself and its gradient
         x = _numbers(n).requires_grad_()
@@ -178,18 +190,20 @@ def test_what_does_little_for_an_element_needs_more_of_them(counted, op, least):
         assert len(counted) == kernels
 
 
-def test_numbers_may_change_and_keep_their_sign(counted):
-    x = _numbers(large.LEAST).abs() + 1
-    before = bodies._kernels.cache_info().misses
+def test_numbers_may_change_and_keep_their_sign(counted, monkeypatch):
+    x = _numbers(formulas.LEAST).abs() + 1
+    made = []
+    kernels = bodies._kernels
+    monkeypatch.setattr(bodies, "_kernels", lambda *given: made.append(given) or kernels(*given))
     for slope in (0.1, 0.25, -0.0, 0.0, float("inf"), float("nan")):
         y = jtorch.nn.functional.leaky_relu(-x, slope)
         np.testing.assert_array_equal(y.numpy(), (-x).numpy() * np.float32(slope))
         assert np.array_equal(np.signbit(y.numpy()), np.signbit((-x).numpy() * np.float32(slope)))
     assert len(counted) == 6
-    assert bodies._kernels.cache_info().misses - before <= 1
+    assert len(made) <= 1
 
 
-def test_what_depends_on_the_number_of_elements_is_not_made_by_rows(counted):
+def test_what_depends_on_the_number_of_elements(counted):
     x, y = _numbers(1000, 100).requires_grad_(), _numbers(1000, 100, seed=1)
     for reduction in ("mean", "sum", "none"):
         x.grad = None
@@ -213,6 +227,29 @@ def test_rows_of_any_number(rows, counted):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["uniform", "normal", "exponential"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_random_numbers_have_the_bits_of_numpys(kind, dtype, counted):
+    draw, found = getattr(philox, kind), np.dtype(dtype)
+    for n in (formulas.LEAST_SMALL, 257, 40_000):
+        bits = philox.raw_bits(3, 5, n)
+        np.testing.assert_array_equal(
+            EAGER.table[BY_NAME[kind].index](bits, dtype=found).view(np.uint8),
+            draw(bits, found).view(np.uint8),
+        )
+    assert len(counted) == 3
+
+
+@pytest.mark.parametrize(
+    "low, high", [(0, 1), (-5, 7), (0, 2**32 - 1), (0, 2**32), (5, 2**40), (-(2**63), 9 - 2**63)]
+)
+def test_random_integers_of_a_small_range_are_those_of_any(low, high):
+    bits = philox.raw_bits(3, 5, 10_000)
+    np.testing.assert_array_equal(
+        EAGER.table[BY_NAME["bounded"].index](bits, low, high), philox.bounded(bits, low, high)
+    )
+
+
 def test_random_masks_are_those_of_small_arrays():
     """One counter for all elements: the mask of 100,000 begins as that of 1,000 does."""
     jtorch.manual_seed(5)
@@ -226,11 +263,11 @@ def test_dtypes_beside_other_numbers_are_those_of_small_arrays():
     class Third(float):
         pass
 
-    x = _numbers(large.LEAST)
+    x = _numbers(formulas.LEAST)
     for slope in (Third(0.3), np.float64(0.3)):
         small = jtorch.nn.functional.leaky_relu(x[:10], slope)
         assert jtorch.nn.functional.leaky_relu(x, slope).dtype is small.dtype
-    n = jtorch.arange(large.LEAST)
+    n = jtorch.arange(formulas.LEAST)
     assert jtorch.add(n, n, alpha=2).dtype is jtorch.add(n[:10], n[:10], alpha=2).dtype
 
 
@@ -238,6 +275,71 @@ def test_gradients_lie_as_their_inputs_do():
     x = jtorch.ones(300, 200).t().detach().requires_grad_()
     (g,) = jtorch.autograd.grad(jtorch.relu(x), x, jtorch.ones(300, 200).t())
     assert g.stride() == x.stride()
+
+
+def test_one_plan_for_any_sizes(counted, monkeypatch):
+    """Square arrays, single rows, and such as a plan would be cut for: NumPy's values in double precision."""
+    made = []
+    kernels = bodies._kernels
+    monkeypatch.setattr(bodies, "_kernels", lambda *given: made.append(given) or kernels(*given))
+    bodies._formula.cache_clear()
+    for rows, columns in ((5, 7), (64, 64), (6, 6), (3000, 40), (2, 100_000), (31, 1025), (700, 700)):
+        x = _numbers(rows, columns)
+        wide = np.exp(x.double().numpy())
+        np.testing.assert_allclose(
+            jtorch.softmax(x, 1).numpy(), wide / wide.sum(1, keepdims=True), rtol=2e-5, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            jtorch.softmax(x, 0).numpy(), wide / wide.sum(0, keepdims=True), rtol=2e-5, atol=1e-12
+        )
+    assert len(counted) == 14
+    assert len(made) <= 6  # what an order of magnitudes asks may divide them
+
+
+def test_plans_for_any_sizes_have_the_bits_of_those_for_some(monkeypatch):
+    """Whatever sizes came first."""
+
+    def results():
+        x, t = _numbers(63, 33).requires_grad_(), jtorch.arange(63) % 33
+        y = jtorch.nn.functional.layer_norm(x, (33,))
+        loss = jtorch.nn.functional.cross_entropy(y, t) + jtorch.log_softmax(y, 0).square().mean()
+        loss.backward()
+        return [y.detach().numpy(), loss.detach().numpy(), x.grad.numpy()]
+
+    def fresh():
+        formulas.forget()
+        bodies._formula.cache_clear()
+
+    fresh()
+    first = results()
+    fresh()
+    for n in (2, 33, 63, 500):
+        jtorch.log_softmax(_numbers(n, n), 0)
+        jtorch.nn.functional.cross_entropy(
+            jtorch.nn.functional.layer_norm(_numbers(n, 40), (40,)), jtorch.zeros(n).long()
+        )
+    later = results()
+    monkeypatch.setattr(bodies, "_named", lambda shapes: (shapes, []))
+    for name in ("LEAST", "LEAST_IMAGES"):
+        monkeypatch.setattr(bodies, name, 0)
+    fresh()
+    exact = results()
+    fresh()
+    for a, b, c in zip(first, later, exact, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
+
+
+def test_sizes_that_keep_moving_use_no_more_memory():
+    for n in range(2, 40):
+        jtorch.softmax(_numbers(n, 8), 1)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for n in range(40, 3000):
+        jtorch.softmax(jtorch.ones(n, 8), 1)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 4 << 20
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -280,13 +382,13 @@ def test_other_layouts_stay_as_they_are(counted):
 
 def test_other_dtypes(counted):
     for dtype in (jtorch.float16, jtorch.bfloat16, jtorch.float64):
-        x = _numbers(large.LEAST).to(dtype)
+        x = _numbers(formulas.LEAST).to(dtype)
         y = jtorch.nn.functional.silu(x)
         assert y.dtype is dtype
         expected = x.double().numpy()
         expected = expected / (1 + np.exp(-expected))
         np.testing.assert_allclose(y.double().numpy(), expected, rtol=1e-2, atol=1e-3)
-    z = jtorch.complex(_numbers(large.LEAST), _numbers(large.LEAST, seed=1))
+    z = jtorch.complex(_numbers(formulas.LEAST), _numbers(formulas.LEAST, seed=1))
     np.testing.assert_allclose(jtorch.addcmul(z, z, z).numpy(), z.numpy() + z.numpy() ** 2, rtol=1e-4)
 
 
@@ -300,7 +402,7 @@ def test_an_element_that_a_kernel_refuses_is_numpys_to_name():
 
 
 def test_second_derivatives(counted):
-    x = _numbers(large.LEAST).double().requires_grad_()
+    x = _numbers(formulas.LEAST).double().requires_grad_()
     (g,) = jtorch.autograd.grad(jtorch.nn.functional.gelu(x).sum(), x, create_graph=True)
     (h,) = jtorch.autograd.grad(g.sum(), x)
     density = np.exp(-0.5 * x.detach().numpy() ** 2) / np.sqrt(2 * np.pi)
@@ -308,7 +410,7 @@ def test_second_derivatives(counted):
 
 
 def test_what_is_saved_and_changed_is_found():
-    x = _numbers(large.LEAST).requires_grad_()
+    x = _numbers(formulas.LEAST).requires_grad_()
     y = jtorch.sigmoid(x)
     y.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -335,10 +437,26 @@ def test_steps_of_recurrent_layers(kind, lengths, monkeypatch):
     found = results()
     made = {key[0].__name__ for key, call in bodies._calls.items() if call is not None}
     asked = []
-    monkeypatch.setattr(_formulas, "kernels", lambda: lambda f, *_: asked.append(f) or NotImplemented)
+    none = SimpleNamespace(run=lambda f, _: asked.append(f) or NotImplemented, call_of=lambda *_: None)
+    monkeypatch.setattr(_formulas, "kernels", lambda: none)
     expected = results()
     names = {f.__name__ for f in asked}
     wanted = ["cell", "slopes", *(["steps", "back"] if lengths[2] > 25 else [])]
     assert names == {f"_{kind.lower()}_{name}" for name in wanted} and names <= made
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5)
+
+
+def test_calls_keep_the_memory_that_they_use(monkeypatch):
+    """Of plans for some sizes alone, which share what a larger one replaces."""
+    monkeypatch.setattr(bodies, "_named", lambda shapes: (shapes, []))
+    for name in ("LEAST", "LEAST_IMAGES"):
+        monkeypatch.setattr(bodies, name, 0)
+    formulas.forget()
+    x, w = _numbers(2, 3, 12, 12), _numbers(4, 3, 3, 3)
+    expected = jtorch.nn.functional.conv2d(x, w).numpy()
+    jtorch.nn.functional.conv2d(_numbers(4, 3, 64, 64), w)
+    gc.collect()
+    for _ in range(20):
+        np.testing.assert_array_equal(jtorch.nn.functional.conv2d(x, w).numpy(), expected)
+    formulas.forget()

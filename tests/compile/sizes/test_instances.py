@@ -177,15 +177,15 @@ def test_a_size_whose_making_is_broken_off_is_made_by_the_next_call(monkeypatch)
     f = jtorch.compile(lambda x: (x * 2).sum(0), dynamic=True)
     f(jtorch.ones(5, 3))
     runner = only_plan(f).runner
-    whole = type(runner)._worked_out
+    whole = type(runner)._work_out
 
     def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(runner), "_worked_out", interrupted)
+    monkeypatch.setattr(type(runner), "_work_out", interrupted)
     with pytest.raises(KeyboardInterrupt):
         f(jtorch.ones(7, 3))
-    monkeypatch.setattr(type(runner), "_worked_out", whole)
+    monkeypatch.setattr(type(runner), "_work_out", whole)
     assert f(jtorch.ones(7, 3)).tolist() == [14.0] * 3 and f.calls == 2
 
 

@@ -62,6 +62,23 @@ def _(draw):
 @entry("sort_order")
 def _(draw):
     return [
-        Sample((draw.apart(3, 4),), {"axis": 1}),
-        Sample((draw.ints(6, low=0, high=3),), {"axis": 0}),
+        Sample((draw.apart(3, 4),), {"axis": 1, "descending": False}),
+        Sample((draw.ints(6, low=0, high=3),), {"axis": 0, "descending": False}),
+        Sample((draw.ints(2, 6, low=0, high=3),), {"axis": 0, "descending": True}),
+    ]
+
+
+@entry("top_order")
+def _(draw):
+    return [
+        Sample((draw.apart(3, 4),), {"axis": 1, "k": 2, "largest": True}),
+        Sample((draw.ints(6, low=0, high=3),), {"axis": 0, "k": 6, "largest": False}),
+    ]
+
+
+@entry("median_place")
+def _(draw):
+    return [
+        Sample((draw.apart(3, 4),), {"axis": 1, "of_numbers": False}),
+        Sample((draw.ints(6, low=0, high=3),), {"axis": 0, "of_numbers": True}),
     ]

@@ -62,3 +62,17 @@ def _(draw):
         Sample((draw.apart(2, 1), draw.apart(2, 3), draw.apart(2, 0)), {"axis": 1}),
         Sample((draw.apart(3),), {"axis": 0}),
     ]
+
+
+@entry("tril")
+def _(draw):
+    return [
+        Sample((draw.apart(3, 4),), {"diagonal": 0}),
+        Sample((draw.apart(2, 4, 3),), {"diagonal": -1}),
+        Sample((draw.ints(3, 3, low=0, high=9),), {"diagonal": 1}),
+    ]
+
+
+@entry("triu")
+def _(draw):
+    return [Sample((draw.apart(3, 4),), {"diagonal": 1}), Sample((draw.apart(2, 2, 3),), {"diagonal": -2})]
