@@ -27,6 +27,7 @@ from jtorch.compile.observe.guards import (
     slot_of,
 )  # fmt: skip
 from jtorch.compile.observe.kinds import (
+    IMMUTABLE,
     POINTER,
     Kind,
     is_observed,
@@ -49,7 +50,6 @@ from jtorch.nn.module import Module
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
 _WITH_FACTS = (Kind.OBJECT, Kind.VALUE, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
 _WITH_SPECIAL = (Kind.OBJECT, Kind.MODULE, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
-_IMMUTABLE = 1 << 8  # the flag of classes written in C, which get no attributes
 CALLABLES: set[type] = set()  # classes of the library's whose instances are functions to the user
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
@@ -60,7 +60,7 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     kind = kind_of(type(owner))
     if kind is Kind.PLAIN and is_stand_in(owner):
         check_attribute(owner, name)
-    if kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE):
+    if kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE, Kind.FOREIGN):
         _note_kept(observer, frame, owner, name)
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
         owner = owner.__func__
@@ -141,8 +141,7 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
     facts = instance_facts(owner)
     if facts is not None:
         value = facts.get(name, MISSING)
-        if value is not MISSING or on_class is MISSING or is_users(cls) or kind_of(cls) is Kind.OURS:
-            observer.read(ItemRead, frame, facts, name, value)
+        observer.read(ItemRead, frame, facts, name, value)
         followed = name in getattr(cls, "_reads_through_evaluator", ())
         if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS and not followed:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds
@@ -232,7 +231,7 @@ def _read_bases(observer: Observer, frame: types.FrameType, order: Iterable[type
     if name in vars(base) or name.startswith("__"):  # what libraries' classes lack they hardly get
         passed = [each for each in passed if is_users(each) or name in vars(each)]
     for base in passed:
-        if id(base) not in observer.inside and not base.__flags__ & _IMMUTABLE:
+        if id(base) not in observer.inside and not base.__flags__ & IMMUTABLE:
             observer.read(OwnRead, frame, base, name, vars(base).get(name, MISSING))
 
 

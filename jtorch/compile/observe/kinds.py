@@ -70,7 +70,8 @@ _BY_CLASS: tuple[tuple[Any, Kind], ...] = (
 )
 
 
-_LIBRARIES = sys.stdlib_module_names | {"jtorch", "numpy", "scipy"}
+_BESIDE = frozenset({"jtorch", "numpy", "scipy"})
+_LIBRARIES = sys.stdlib_module_names | _BESIDE
 
 
 _FORMS: tuple[Any, ...] = (types.GenericAlias, types.UnionType)
@@ -82,7 +83,7 @@ def _is_form(cls: type) -> bool:
     do not change."""
     if issubclass(cls, type):
         return False
-    return issubclass(cls, _FORMS) or str(cls.__module__) in _OF_FORMS
+    return issubclass(cls, _FORMS) or (str(cls.__module__) in _OF_FORMS and not is_users(cls))
 
 
 def origin_of(value: Any, name: str = "") -> Any:
@@ -116,19 +117,47 @@ kind_of: Callable[[type], Kind] = functools.lru_cache(4096)(_kind_of)  # the kin
 
 
 def _is_users(cls: type) -> bool:
-    """Whether a class was written by a user: its methods may be replaced between calls."""
-    return not _is_library(str(cls.__module__))
+    """Whether a class was written by a user: its methods may be replaced between calls. What ``exec``,
+    ``types.new_class`` or ``make_dataclass`` made says that it is of "builtins" or "types", and a file that
+    was loaded by its path may be called as a module of Python's is: so such a class must be found there, or
+    have a method from there, as those do that functions make."""
+    name = str(cls.__module__)
+    if not is_library(name):
+        return True
+    if name.partition(".")[0] in _BESIDE or cls.__flags__ & IMMUTABLE:
+        return False
+    return not (_is_found_in(cls, name) or _is_written_in(cls, name))
 
+
+def _is_found_in(cls: type, name: str) -> bool:
+    found: Any = sys.modules.get(name)
+    for part in cls.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is cls
+
+
+def _is_written_in(cls: type, name: str) -> bool:
+    """Whether a method of the class is code of this module's, or of C."""
+    files = (getattr(sys.modules.get(name), "__file__", None), f"<frozen {name}>")
+    return any(
+        (isinstance(fact, types.FunctionType) and fact.__code__.co_filename in files)
+        or (isinstance(fact, _OF_C) and fact.__objclass__ is cls)
+        for fact in vars(cls).values()
+    )
+
+
+IMMUTABLE = 1 << 8  # of a class's flags: written in C, and gets no attributes
+_OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 is_users: Callable[[type], bool] = functools.lru_cache(4096)(_is_users)
 
 
-def _is_library(name: str) -> bool:
+def is_library(name: str, module: types.ModuleType | None = None) -> bool:
     """Whether a module is jtorch's, NumPy's, SciPy's or the standard library's: by its file where it has one,
     since a user's own ``profile.py`` is not."""
     if name.partition(".")[0] not in _LIBRARIES:
         return False
-    file = getattr(sys.modules.get(name), "__file__", None)
+    file = getattr(module or sys.modules.get(name), "__file__", None)
     return not isinstance(file, str) or file.startswith(_LIBRARY_FOLDERS) or _is_standard(file)
 
 
@@ -219,6 +248,6 @@ def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     if any(getattr(callback, "__code__", None) is code for callback in gc.callbacks):
         return False
     if file.startswith("<"):  # made from text, as a dataclass's methods are
-        name = str(namespace.get("__name__"))
-        return not name.startswith("namedtuple_") and not _is_library(name)
+        name = str(namespace.get("__name__"))  # of a user's class, too, one of the standard library's
+        return not name.startswith("namedtuple_") and name.partition(".")[0] not in _BESIDE
     return not _is_standard(file)

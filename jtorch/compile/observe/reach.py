@@ -14,7 +14,7 @@ from typing import Any
 
 from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import content_of, contents
-from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of
+from jtorch.compile.observe.kinds import Kind, is_library, is_observed, is_users, kind_of
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor
@@ -109,13 +109,9 @@ def _names(function: Any) -> Iterator[tuple[dict[str, Any], str]]:
     names = {name for code in _codes(function.__code__) for name in code.co_names}
     spaces = [function.__globals__]
     used = [function.__globals__[name] for name in names if name in function.__globals__]
-    spaces += [m.__dict__ for m in used if isinstance(m, types.ModuleType) and _is_users(m)]
+    spaces += [m.__dict__ for m in used if isinstance(m, types.ModuleType) and not is_library(m.__name__, m)]
     for space in spaces:
         yield from ((space, name) for name in names if name in space)
-
-
-def _is_users(module: types.ModuleType) -> bool:
-    return is_users(type("", (), {"__module__": module.__name__}))
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

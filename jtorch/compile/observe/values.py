@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.guards import PLAIN, same
+from jtorch.compile.observe.kinds import is_users
 from jtorch.core.devices import device
 from jtorch.eager.tensor import Size
 
@@ -33,10 +34,7 @@ def counts_by_value(value: Any) -> bool:
 
 def counts_by_text(value: Any) -> bool:
     """Whether it is what its text says; of a user's subclass, which may have more parts, it is not."""
-    return value.__class__.__module__ in _MODULES and isinstance(value, _BY_TEXT)
-
-
-_MODULES = frozenset(cls.__module__ for cls in _BY_TEXT)
+    return isinstance(value, _BY_TEXT) and not is_users(type(value))
 
 
 def alike(now: Any, before: Any) -> bool:

@@ -18,11 +18,14 @@ from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.graph.passes import Fuel, prune
 from jtorch.compile.observe.effects import Kept
+from jtorch.compile.observe.kinds import is_users
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.record.inputs import CounterInput, of
 from jtorch.compile.record.sym import Sym
 from jtorch.core.errors import CompileError, Restart
 from jtorch.eager.tensor import Tensor
+
+_BARE = ("builtins", "jtorch", "functools")  # whose objects hold nothing that was computed
 
 
 class Filled(Restart):
@@ -99,7 +102,7 @@ def _computed_in(values: list[Any]) -> Iterator[Tensor | Scalar]:
             stack += [*value.keys(), *value.values()]
         elif isinstance(value, (list, tuple, set, frozenset)):
             stack += value
-        elif type(value).__module__.partition(".")[0] not in ("builtins", "jtorch", "functools"):
+        elif is_users(cls := type(value)) or cls.__module__.partition(".")[0] not in _BARE:
             stack += vars(value).values() if hasattr(value, "__dict__") else ()
 
 
