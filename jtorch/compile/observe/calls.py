@@ -10,7 +10,6 @@ import operator
 import os
 import threading
 import types
-import typing
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -196,9 +195,13 @@ def _hand_over(
         hashes = True
     if hashes:
         see_hashed(observer, frame, *args)
+    parts = [p for value in args for p in ((value, *value) if type(value) in (list, tuple) else (value,))]
+    abstract = tuple(part for part in parts if issubclass(type(part), abc.ABCMeta))
+    for part in parts:
+        check_iterator(observer, frame, part)
+        if abstract and kind_of(type(part)) is Kind.OBJECT:  # map(isinstance, values, classes)
+            observer.registry(frame, part, abstract)
     for value in args:
-        for part in (value, *value) if type(value) in (list, tuple) else (value,):
-            check_iterator(observer, frame, part)
         _see_bound(observer, frame, value)
         see_handed(observer, frame, value)
         observer.deep(frame, value, objects)
@@ -252,6 +255,8 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _see_change(observer, stop.frame, callee, args)
     if isinstance(getattr(callee, "registry", None), types.MappingProxyType):  # functools.singledispatch
         observer.contents(stop.frame, observer.met(callee.registry))
+        for value in args[:1]:
+            observer.registry(stop.frame, value, tuple(callee.registry))
     if (module, callee.__name__) in _OF_THE_ENVIRONMENT:
         observer.meet(os.environ)
         args = [*args, os.environ]
@@ -472,17 +477,9 @@ def _attribute(stop: Stop, args: list[Any]) -> None:
 def _class_test(stop: Stop, args: list[Any]) -> None:
     if len(args) > 1:
         stop.observer.see_class(stop.frame, args[0])
-        read_registry(stop.observer, stop.frame, args[1])
+        stop.observer.registry(stop.frame, *args[:2])
         for cls in args[1] if isinstance(args[1], tuple) else (args[1],):
             check_class(args[0], cls)
-
-
-def read_registry(observer: Observer, frame: types.FrameType, cls: Any) -> None:
-    """``isinstance(value, cls)``: other classes may be registered with an abstract one later."""
-    for part in cls if isinstance(cls, tuple) else typing.get_args(cls):  # int | str, too
-        read_registry(observer, frame, part)
-    if isinstance(cls, abc.ABCMeta) and is_users(cls):
-        observer.read(AnswerRead, frame, abc.get_cache_token, None, abc.get_cache_token())
 
 
 def _identity(stop: Stop, args: list[Any]) -> None:

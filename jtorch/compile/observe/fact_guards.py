@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import operator
+from _abc import _get_dump  # type: ignore[import-not-found]
 from collections.abc import Callable
 from typing import Any
 
@@ -153,3 +155,52 @@ class MissesRead(FactsRead):
 
     def restore(self) -> None:
         self.container.cache_clear()  # what it keeps was recorded
+
+
+_subclasses_of: Callable[[Any], list[type]] = type.__subclasses__
+
+
+class RegistryRead(FactsRead):
+    """Whether a class counts as an abstract one by what was registered. It is asked again where anything was
+    registered anywhere, which imports do, too."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, container: tuple[type, abc.ABCMeta], source: Source | None = None) -> None:
+        self.token = abc.get_cache_token()
+        super().__init__(container, source)
+
+    @staticmethod
+    def facts_of(pair: tuple[type, abc.ABCMeta]) -> tuple:
+        """Without asking the classes, whose hooks may be the user's."""
+        of, cls = pair
+        bases = {id(base) for base in of.__mro__}
+        stack: list[type] = [cls]
+        seen: set[int] = set()
+        while stack:
+            each = stack.pop()
+            if id(each) in bases:
+                return (True,)
+            if id(each) not in seen and isinstance(each, abc.ABCMeta):
+                seen.add(id(each))
+                stack += _subclasses_of(each)
+                stack += [known for ref in _get_dump(each)[0] if (known := ref()) is not None]
+        return (False,)
+
+    def holds(self) -> bool:
+        token = abc.get_cache_token()
+        if token != self.token and not super().holds():
+            return False
+        self.token = token
+        return True
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        again = name("again", self)
+        return f"({name('token', abc.get_cache_token)}() == {again}.token or {again}.holds())"
+
+    def facts(self) -> tuple:
+        return type(self), *map(id, self.container), self.value
+
+    def label(self) -> str:
+        of, cls = self.container
+        return f"whether {of.__name__} is registered as a {cls.__name__}"

@@ -13,7 +13,7 @@ import collections
 import dis
 import sys
 import types
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from jtorch.compile.observe.calls import (
     check_iterator,
     read_length,
     read_membership,
-    read_registry,
     see_call,
 )
 from jtorch.compile.observe.effects import Cell, Filling, Place
@@ -448,11 +447,19 @@ def _see_keys(stop: Stop, depths: Iterable[int]) -> None:
     see_hashed(stop.observer, stop.frame, *map(stop.peek, depths))
 
 
-@on("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "GET_LEN", "MATCH_SEQUENCE", "MATCH_MAPPING")
+@on("UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "GET_LEN")
 def _open(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(1))
     read_special(stop.observer, stop.frame, stop.peek(1), "__iter__", "keys")
     stop.observer.contents(stop.frame, stop.peek(1))
+
+
+@on("MATCH_SEQUENCE", "MATCH_MAPPING")
+def _match_items(stop: Stop) -> None:
+    """``case [a, b]``, ``case {"a": a}``: of a user's class, where that is registered as such."""
+    if kind_of(type(stop.peek(1))) is Kind.OBJECT:
+        stop.observer.registry(stop.frame, stop.peek(1), (Sequence, Mapping))
+    _open(stop)
 
 
 @on("MATCH_KEYS")
@@ -466,7 +473,7 @@ def _match_class(stop: Stop) -> None:
     observer, cls, names = stop.observer, stop.peek(2), stop.peek(1)
     if isinstance(cls, type):
         observer.see_class(stop.frame, stop.peek(3))
-        read_registry(observer, stop.frame, cls)
+        observer.registry(stop.frame, stop.peek(3), cls)
         check_class(stop.peek(3), cls)
         read_attribute(observer, stop.frame, cls, "__match_args__")
         for name in (*getattr(cls, "__match_args__", ())[: stop.place.arg], *names):

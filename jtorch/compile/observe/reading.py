@@ -5,19 +5,21 @@ What is handed to code that is not watched counts as read, all of it (``deep``).
 
 from __future__ import annotations
 
+import abc
 import contextvars
 import enum
 import functools
 import logging
 import threading
 import types
+import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.observe.effects import Effects
-from jtorch.compile.observe.fact_guards import ArrayRead, MemoryRead
+from jtorch.compile.observe.fact_guards import ArrayRead, MemoryRead, RegistryRead
 from jtorch.compile.observe.guards import (
     MISSING,
     PLAIN,
@@ -46,6 +48,7 @@ from jtorch.compile.observe.kinds import (
     keeps_attributes,
     kind_of,
     lends_memory,
+    origin_of,
 )
 from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.relied import Relied
@@ -178,6 +181,17 @@ class Reading:
         for holder in (owner,) if kind is Kind.NAMESPACE else _classes_of(owner):
             if kind is Kind.NAMESPACE or is_users(holder):
                 self.read(MembersRead, frame, holder, None, contents(vars(holder)))
+
+    def registry(self, frame: types.FrameType | None, value: Any, cls: Any) -> None:
+        """Whether ``value``, or its class, is a ``cls`` was asked: other classes may be registered with an
+        abstract one later."""
+        for part in cls if isinstance(cls, tuple) else typing.get_args(cls):  # int | str, too
+            self.registry(frame, value, part)
+        cls = origin_of(cls)  # typing.Sequence
+        for of in (value, type(value)) if isinstance(cls, abc.ABCMeta) else ():
+            identity = (RegistryRead, id(of), id(cls))
+            if isinstance(of, type) and self.is_outside(of) and identity not in self.reads:
+                self.reads[identity] = RegistryRead((of, cls), source_of(frame))
 
     def beside_tensor(self, frame: types.FrameType, value: Any) -> None:
         """A tensor is about to be computed with ``value``, or made over it."""
