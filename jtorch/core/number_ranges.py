@@ -28,6 +28,8 @@ _LIMITS |= {np.dtype(f"{kind}{n}"): int(np.iinfo(f"{kind}{n}").max) for kind in 
 _FLOAT32 = np.dtype(np.float32)
 PLAIN: frozenset[Any] = frozenset((int, float))  # of these, numbers from -128 to 127 fit nearly everywhere
 
+_NUMBERS = (int, float, complex, np.number, np.bool_, ml_dtypes.bfloat16)
+
 
 def number_type(value: Any) -> type:
     """The type of a number, or of the one that what a recording handles stands for."""
@@ -96,8 +98,16 @@ def rounded_number(value: float, dtype: np.dtype) -> float:
     return math.copysign(math.inf, value) if value == value else value
 
 
-def element(value: Any, dtype: np.dtype) -> Any:
-    """``value``, a number, as NumPy takes it for an element of ``dtype``. Raises as ``check_number`` does."""
+def require_number(value: Any, place: str = "the value") -> None:
+    """Raise PyTorch's TypeError for what is no number: to NumPy None is NaN, and "1" is 1."""
+    if value.__class__ not in PLAIN and not issubclass(number_type(value), _NUMBERS):
+        raise TypeError(f"{place} must be Number, not {type(value).__name__}")
+
+
+def element(value: Any, dtype: np.dtype, place: str = "the value") -> Any:
+    """``value``, a number, as NumPy takes it for an element of ``dtype``. Raises as ``require_number`` and
+    ``check_number`` do."""
+    require_number(value, place)
     check_number(value, dtype)
     if dtype.kind == "u" and value.__class__ is int and value < 0:
         return value + 2 ** (8 * dtype.itemsize)

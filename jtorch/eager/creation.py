@@ -19,7 +19,7 @@ from jtorch.core import memory_formats as formats
 from jtorch.core import op as op_module
 from jtorch.core.dim import Dim, is_symbolic
 from jtorch.core.dtypes import get_default_dtype
-from jtorch.core.number_ranges import check_factor, check_number, check_scalar, element
+from jtorch.core.number_ranges import check_factor, check_number, check_scalar, element, require_number
 from jtorch.core.sizes import count_of
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import FUNCTIONS as RANDOM
@@ -102,7 +102,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
     fill_value = number(fill_value)
     if dtype is None:
         dtype = dt.of(dt.of_number(getattr(fill_value, "as_runtime_scalar", fill_value)))
-    return _full(shape, element(fill_value, dtype.numpy), dtype)
+    return _full(shape, element(fill_value, dtype.numpy, "full(): argument 'fill_value'"), dtype)
 
 
 @factory
@@ -267,7 +267,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> Tensor:
     Source: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
     steps = ax.integer("linspace", "steps", steps)
-    target = _float_target(dtype, start, end)
+    target = _float_target("linspace", dtype, start, end)
     if target.kind == "b":
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
     first, last = (element(number(bound), target) for bound in (start, end))
@@ -321,7 +321,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
     Source: https://docs.pytorch.org/docs/stable/generated/torch.logspace.html
     """
     steps = ax.integer("logspace", "steps", steps)
-    target = _float_target(dtype, start, end)
+    target = _float_target("logspace", dtype, start, end)
     first, last = number(start), number(end)
     if target.kind in "iub":  # the exponents' ends are of the result's kind, those between need not be
         first, last = int(first), int(last)
@@ -329,8 +329,10 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
     return tensor(np.power(float(base), exponents).astype(target))
 
 
-def _float_target(dtype: Any, *bounds: Any) -> np.dtype:
+def _float_target(name: str, dtype: Any, *bounds: Any) -> np.dtype:
     """The dtype asked for, else the default float, complex beside complex bounds."""
+    for argument, bound in zip(("start", "end"), bounds, strict=True):
+        require_number(number(bound), f"{name}(): argument '{argument}'")
     if dtype is None and any(isinstance(number(b), complex) for b in bounds):
         return get_default_dtype().to_complex().numpy
     target = dt.to_numpy(dtype or get_default_dtype())

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import op as op_module
-from jtorch.core.number_ranges import check_scalar, element
+from jtorch.core.number_ranges import check_scalar, element, require_number
 from jtorch.core.op import Op
 from jtorch.eager import creation
 from jtorch.eager.binding import APPLY
@@ -174,6 +174,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
             )
         check_written(input)
         return _copy(input, value)
+    require_number(value, "fill_(): argument 'value'")
     data = input._data
     if not data.ndim and data.dtype.kind not in "iu":
         check_scalar(value, data.dtype)

@@ -43,6 +43,8 @@ def wrap_number(value: bool | int | float | complex, target: np.dtype) -> Any:
 def as_tensor_data(value: Any, dtype: Any = None) -> np.ndarray:
     """A NumPy array of PyTorch's dtype for nested numbers: float32 and int64 by default."""
     wanted = dt.to_numpy(dtype)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "OSUMm":
+        dt.of(value.dtype)  # raises: to NumPy None is NaN, and "1" is 1
     if isinstance(value, np.ndarray):
         return np.array(value, dtype=wanted or dt.of(value.dtype).numpy)
     if isinstance(value, np.generic):

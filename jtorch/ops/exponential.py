@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.core.number_ranges import check_number
+from jtorch.core.number_ranges import check_number, require_number
 from jtorch.core.op import composite, elementwise
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
@@ -188,7 +188,10 @@ def _(xp, g, x, y, needs):
 
 def beside(xp, y, x):
     """``y`` as an array of the dtype of ``x`` where it is a number, whose logarithm would be float64."""
-    return y if hasattr(y, "dtype") else xp.full(y, shape=(), dtype=getattr(x.dtype, "numpy", x.dtype))
+    if hasattr(y, "dtype"):
+        return y
+    require_number(y)
+    return xp.full(y, shape=(), dtype=getattr(x.dtype, "numpy", x.dtype))
 
 
 def _times_log(xp, x, y, log):

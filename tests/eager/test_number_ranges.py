@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -108,6 +111,53 @@ def test_what_a_dtype_cannot_hold_is_refused_where_pytorch_does(kind: str) -> No
                 if want != got:
                     failures.append(f"{name} of {dtype} with {k!r}: {got}, want {want}")
     assert not failures, "\n".join(failures)
+
+
+# what NumPy makes an element of: None is NaN, "1" is 1
+NO_NUMBERS: tuple[Any, ...] = (None, "1", [1.0], Fraction(1, 2), np.array(1.0), np.array([None]))
+TAKING_NUMBERS = {
+    **{name: FILLS[name] for name in FILLS if name not in ("pad", "tensor")},
+    "fill": lambda L, x, k: L.fill(x, k),
+    "fill_ without dims": lambda L, x, k: x[0].fill_(k),
+    "index_fill_": lambda L, x, k: x.index_fill_(0, L.tensor([0]), k),
+    "scatter_": lambda L, x, k: x.scatter_(0, L.tensor([0]), k),
+    "copy_": lambda L, x, k: x.copy_(k),
+    "start": lambda L, x, k: L.linspace(k, 1, 3),
+    "logspace": lambda L, x, k: L.logspace(0, k, 3),
+    "pad_sequence": lambda L, x, k: L.nn.utils.rnn.pad_sequence([x, x[:1]], padding_value=k),
+    "xlogy": lambda L, x, k: L.xlogy(x, k),
+    "xlog1py": lambda L, x, k: L.special.xlog1py(x, k),
+    "searchsorted": lambda L, x, k: L.searchsorted(x, k),
+    "bucketize": lambda L, x, k: L.bucketize(k, x),
+}
+
+
+@pytest.mark.parametrize("name", TAKING_NUMBERS)
+@pytest.mark.parametrize("library", ["torch", "jtorch", "compiled"])
+def test_what_is_no_number_is_refused(library: str, name: str) -> None:
+    module = jtorch if library == "compiled" else pytest.importorskip(library)
+    for dtype in ("float32", "int64", "bool", "float16"):
+        for k in NO_NUMBERS:
+            taken = name in ("xlogy", "xlog1py")  # which take arrays for tensors, as all of arithmetic does
+            if isinstance(k, np.ndarray) and (library == "compiled" or (taken and module is jtorch)):
+                continue
+            x = module.ones(2, dtype=getattr(module, dtype))
+            call = functools.partial(TAKING_NUMBERS[name], module, x, k)
+            with pytest.raises(TypeError):
+                (jtorch.compile(call) if library == "compiled" else call)()
+            assert x.tolist() == [1, 1] and x._version == 0
+
+
+@pytest.mark.parametrize("make", ["tensor", "as_tensor", "asarray"])
+def test_arrays_of_objects_and_texts_are_refused(make: str) -> None:
+    arrays = (np.array([None]), np.array(None), np.array([1.0], dtype=object), np.array(["1"]))
+    for library in (jtorch, pytest.importorskip("torch")):
+        for array in arrays:
+            for dtype in (None, library.float32, library.int64, library.bool):
+                with pytest.raises(TypeError, match="can't convert"):
+                    getattr(library, make)(array, dtype=dtype)
+                with pytest.raises(TypeError):
+                    library.ones(2).new_tensor(array)
 
 
 def test_refusals_name_the_type() -> None:

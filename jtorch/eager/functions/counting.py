@@ -15,6 +15,7 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
+from jtorch.core.number_ranges import require_number
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
@@ -147,6 +148,7 @@ def searchsorted(
 
 
 def _full(number: Any, like: Tensor) -> Tensor:
+    require_number(number)
     kind = like.dtype.numpy if like.is_floating_point() else dt.of_number(number)
     return wrap(op_module.CONTEXT.get().xp.full(number, shape=(), dtype=kind))
 

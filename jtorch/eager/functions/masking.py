@@ -14,7 +14,14 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import bool_
-from jtorch.core.number_ranges import PLAIN, check_beside, check_number, check_scalar, number_type
+from jtorch.core.number_ranges import (
+    PLAIN,
+    check_beside,
+    check_number,
+    check_scalar,
+    number_type,
+    require_number,
+)
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import dtype_name, of_number
 from jtorch.eager.inplace import in_place_function
@@ -36,6 +43,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             )
         value = value.to(input.dtype)
     else:
+        require_number(value, "masked_fill(): argument 'value'")
         check_number(value, input._data.dtype)
         if input._data.dtype.kind == "b":
             value = bool(value)

@@ -9,7 +9,7 @@ import warnings
 from typing import Any
 
 from jtorch.core.dtypes import bool_, int64
-from jtorch.core.number_ranges import check_number, whole
+from jtorch.core.number_ranges import check_number, require_number, whole
 from jtorch.eager.public import Tensor, arange, functions, not_a_tensor, rand, zeros
 
 gelu, glu, logsigmoid, softplus = functions.gelu, functions.glu, functions.logsigmoid, functions.softplus
@@ -26,6 +26,7 @@ def _either(name: str, inplace: bool, input: Any, *args: Any) -> Tensor:
 
 def _check_numbers(input: Any, *numbers: Any) -> None:
     for number in numbers:
+        require_number(number)
         check_number(number, input.dtype.numpy)
 
 
@@ -125,9 +126,9 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above ``threshold``, else ``value``"""
+    _check_numbers(input, value, threshold)
     if input.dtype is bool_:
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
-    _check_numbers(input, value, threshold)
     if not input.is_floating_point():
         out = input.masked_fill(input <= whole(threshold), whole(value))
         return input.copy_(out) if inplace else out
