@@ -20,7 +20,7 @@ from typing import Any
 from jtorch.compile import debug
 from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.graph.faults import fault_in, told
-from jtorch.compile.inspect.facts import facts_of
+from jtorch.compile.inspect.facts import Facts, facts_of
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
 from jtorch.compile.inspect.ledger import (
     Change,
@@ -43,6 +43,7 @@ from jtorch.compile.options import Options, idle_options, parse
 from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
+from jtorch.compile.record.deferred_backward import LaterError
 from jtorch.compile.record.opened import varying
 from jtorch.compile.record.sizing import STILL, Axes, Moved, Moving, Sizings, are_marked, sizing_of
 from jtorch.compile.record.tree import flatten_call
@@ -129,6 +130,7 @@ class CompiledFunction(Asks):
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
         self._told_of_branches = False
+        self._raising: Facts | None = None  # of calls whose backward() raises
         self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
         self._recordings = 0
         self._moved = Moved()
@@ -297,6 +299,8 @@ class CompiledFunction(Asks):
         known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
         labels = labels_of(structure, self.function)
         changes = causes(known, leaves, facts, labels, self.retraces) if known else ()
+        if facts == self._raising:
+            return None
         refused = self.options.on_retrace in ("raise", "eager") and known
         if refused and any(c.before != c.after for c in changes):
             self._refuse(changes, 0.0)
@@ -310,6 +314,9 @@ class CompiledFunction(Asks):
                     sizing=self._sizing(leaves, moving), moving=moving,
                 )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
+            return None
+        except LaterError as found:
+            self._leave_to_backward(found, facts, timings)
             return None
         made.why_exact = made.why_exact or moving.why_exact
         try:
@@ -334,6 +341,12 @@ class CompiledFunction(Asks):
         plan.facts = facts
         self._moved.recorded(structure, moving, made)
         return plan, made
+
+    def _leave_to_backward(self, found: LaterError, facts: Facts, timings: Timings) -> None:
+        """Note, once, that calls with these ``facts`` run eagerly: the error belongs to their backward()."""
+        self._raising = facts
+        advice = "calls like it run eagerly, without another recording, and backward() raises that"
+        self._note((Change(found.what, "", "", advice),), "eager", timings.total, 0)
 
     def _sizing(self, leaves: list[Any], moving: Moving) -> Sizings | None:
         """What says which sizes of these arguments are symbols; None where all are numbers."""

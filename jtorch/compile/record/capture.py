@@ -30,7 +30,7 @@ from jtorch.compile.record.attempts import Known, with_replaced
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
-from jtorch.compile.record.deferred_backward import Later, way_back
+from jtorch.compile.record.deferred_backward import Later, LaterError, way_back
 from jtorch.compile.record.final_checks import (
     check_arguments,
     check_arrays,
@@ -144,8 +144,8 @@ def capture(
     and so do integers that are ``moving``.
 
     Where it makes an object for all later calls, and this one ``may_wait``, that raises ``Filling``: what
-    the first call does may be something else. So does ``ErrorText`` where an error tells elements. ``sizing``
-    says which sizes are symbols, where they can be.
+    the first call does may be something else. So do ``ErrorText`` where an error tells elements, and
+    ``LaterError`` where the way back raises. ``sizing`` says which sizes are symbols, where they can be.
     """
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
@@ -155,7 +155,12 @@ def capture(
             filled, exact=moving.digits, opened=opened, may_wait=may_wait, sizing=sizing,
             integers=moving.integers,
         )  # fmt: skip
-        made, observer = _attempted(function, leaves, structure, context, name, known)
+        try:
+            made, observer = _attempted(function, leaves, structure, context, name, known)
+        except LaterError as found:
+            if may_wait and not known.log:
+                raise
+            raise CompileError(str(found)) from found.__cause__
         outside = [e.array for e in captured(made.inputs)]
         outside += _of_flags(made)
         facts = relied_on(observer, made.plain, [*outside, *made.windows], made.by_graph)

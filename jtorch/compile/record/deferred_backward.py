@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.access import is_alias
+from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN, AttributeRead, Read, test_of
@@ -30,6 +31,15 @@ from jtorch.core.errors import CompileError, Source
 from jtorch.eager.function import FunctionNode
 from jtorch.eager.tensor import Tensor
 from jtorch.nn.module import Module
+
+
+class LaterError(CompileError):
+    """The way back raises an error, which in eager mode is that of a later backward(): the call runs as plain
+    Python. Where it cannot, as something has run that may not run twice, this is said."""
+
+    def __init__(self, tracer: Tracer, error: Exception) -> None:
+        self.what = f"the way back raises {type(error).__name__}: {error}"
+        super().__init__(f"{tracer.line()}: {self.what}. Call '{tracer.name}' uncompiled, or mend that.")
 
 
 @dataclass
@@ -87,6 +97,10 @@ def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator
         _see_functions(observer, outs)
         yield found
         asked = bool(observer.questions)
+    except Exception as error:
+        if isinstance(error, CompileError) or fault_in(error, tracer.name) is not None:
+            raise
+        raise LaterError(tracer, error) from error
     finally:
         new_reads, new_modules = observer.reads, observer.modules
         observer.reads, observer.modules = {**new_reads, **reads}, {**new_modules, **modules}
