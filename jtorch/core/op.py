@@ -374,17 +374,19 @@ class Evaluator:
 
 
 class Context:
-    """What holds for ops run now in this thread of control: an evaluator and the grad mode."""
+    """What holds for ops run now in this thread of control: an evaluator and the grad mode. ``grad`` is
+    whether ops record: not in inference mode, also where gradients were ``enabled`` inside it."""
 
-    __slots__ = ("evaluator", "grad", "inference", "mode", "table", "xp")
+    __slots__ = ("enabled", "evaluator", "grad", "inference", "mode", "table", "xp")
 
     def __init__(self, evaluator: Evaluator, grad: bool = True, inference: bool = False) -> None:
         self.evaluator = evaluator
         self.table = evaluator.table
         self.xp = evaluator.xp
-        self.grad = bool(grad)
+        self.enabled = bool(grad)
+        self.grad = self.enabled and not inference
         self.inference = inference
-        self.mode = self.grad + 2 * inference  # one number to compare
+        self.mode = self.enabled + 2 * inference  # one number to compare
 
     def replace(
         self, evaluator: Evaluator | None = None, grad: bool | None = None, inference: bool | None = None
@@ -392,7 +394,7 @@ class Context:
         """One that differs in what is given. Each ``backward()`` and ``no_grad()`` asks for one."""
         return Context(
             self.evaluator if evaluator is None else evaluator,
-            self.grad if grad is None else grad,
+            self.enabled if grad is None else grad,
             self.inference if inference is None else inference,
         )
 

@@ -23,7 +23,7 @@ from jtorch.core import op as op_module
 from jtorch.core.op import Context
 from jtorch.eager import anomaly, passes, shortcuts
 from jtorch.eager.evaluate import EAGER
-from jtorch.eager.hooks import PostAccumulate, checked
+from jtorch.eager.hooks import PostAccumulate, check_returned, checked
 from jtorch.eager.node import Node
 from jtorch.eager.passes import GRAD, LEAF, LEFT, META, TARGET, slot_of
 from jtorch.eager.tensor import Tensor, wrap
@@ -274,7 +274,7 @@ class Run:
     def after_accumulation(self, leaf: Tensor) -> None:
         for hook in list((leaf._hooks or {}).values()):
             if isinstance(hook, PostAccumulate):
-                hook.function(leaf)
+                check_returned(hook.function(leaf), leaf)
 
     def deliver(self, wanted: Sequence[Tensor], found: Sequence[Any]) -> None:
         """Add what ``play`` found to the ``grad`` of those that were wanted; hooks may ask for this pass."""

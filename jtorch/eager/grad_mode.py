@@ -99,7 +99,7 @@ class no_grad(_Mode):  # noqa: N801
 
 
 class enable_grad(_Mode):  # noqa: N801
-    """Ops record, also inside ``no_grad``."""
+    """Ops record, also inside ``no_grad``; not inside ``inference_mode``."""
 
     changes: ClassVar[dict[str, Any]] = {"grad": True}
 
@@ -146,8 +146,8 @@ class set_grad_enabled:  # noqa: N801
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops record now."""
-    return op_module.CONTEXT.get().grad
+    """Whether gradients are on: outside of inference mode ops record then."""
+    return op_module.CONTEXT.get().enabled
 
 
 def is_inference_mode_enabled() -> bool:

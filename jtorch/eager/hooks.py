@@ -58,6 +58,15 @@ def checked(hook: Callable, result: Any, before: Any) -> Any:
     return result
 
 
+def check_returned(result: Any, leaf: Any) -> None:
+    """Raise PyTorch's error for what a hook after accumulation returned: there is nothing to exchange."""
+    if result is None or result is leaf:
+        return
+    if not hasattr(result, "requires_grad"):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
 class PostAccumulate:
     """Marks a leaf's hook that gets the leaf itself, after its ``grad`` was added to."""
 

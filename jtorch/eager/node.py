@@ -274,7 +274,11 @@ class AccumulateGrad:
 
     def register_hook(self, hook: Callable) -> RemovableHandle:
         """Call ``hook((), (grad,))`` after it was added up; ``grad`` is what the leaf holds then."""
-        return self.variable.register_post_accumulate_grad_hook(lambda leaf: hook((), (leaf.grad,)))
+
+        def on_leaf(leaf: Any) -> None:
+            hook((), (leaf.grad,))
+
+        return self.variable.register_post_accumulate_grad_hook(on_leaf)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AccumulateGrad) and other.variable is self.variable

@@ -353,6 +353,27 @@ def test_modes():
     assert (x * 2).requires_grad
 
 
+def test_gradients_that_are_switched_on_in_inference_mode():
+    for library in (pytest.importorskip("torch"), jtorch):
+        w = library.ones(2, requires_grad=True)
+        made = library.enable_grad()(lambda w=w: w * 2)
+        with library.inference_mode():
+            with library.enable_grad():
+                assert library.is_grad_enabled() and library.is_inference_mode_enabled()
+                y = w * 2
+                assert not y.requires_grad and y.grad_fn is None
+                assert not (library.ones(2, requires_grad=True) * 2).requires_grad
+                w.mul_(2)  # a leaf, which nobody records
+                with library.inference_mode(False):
+                    assert (w * 2).requires_grad
+            with library.set_grad_enabled(True):
+                assert not library.cat([w, w]).requires_grad
+            assert not made().requires_grad and not library.is_grad_enabled()
+            with library.no_grad(), library.enable_grad():
+                assert not (w * 2).requires_grad
+        assert library.is_grad_enabled() and (w * 2).requires_grad
+
+
 def test_detach_shares_memory_and_version():
     x = leaf(1.0, 2.0)
     d = x.detach()

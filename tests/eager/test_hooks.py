@@ -91,9 +91,33 @@ def test_post_accumulate_hook_runs_after_grad_is_there():
 
 def test_post_accumulate_hook_may_change_the_gradient_in_place():
     x, y = leaf(1.0), leaf(1.0)
-    x.register_post_accumulate_grad_hook(lambda p: p.grad.zero_())
+
+    def clear(p):
+        p.grad.zero_()
+
+    x.register_post_accumulate_grad_hook(clear)
     (x + y).backward()
     assert (x.grad.item(), y.grad.item()) == (0.0, 1.0)
+
+
+def test_post_accumulate_hook_returns_nothing():
+    torch = pytest.importorskip("torch")
+    returned = {
+        "the leaf": lambda p: p, "its gradient": lambda p: p.grad, "another": lambda p: p.detach(),
+        "a number": lambda p: 3, "False": lambda p: False, "None": lambda p: None,
+    }  # fmt: skip
+    for name, hook in returned.items():
+        ends = []
+        for library in (torch, jtorch):
+            x = library.ones(2, requires_grad=True)
+            x.register_post_accumulate_grad_hook(hook)
+            try:
+                (x * 2).sum().backward()
+                ends.append("none")
+            except (TypeError, RuntimeError) as error:
+                ends.append(f"{type(error).__name__}: {error}")
+            assert x.grad.tolist() == [2.0, 2.0]
+        assert ends[0] == ends[1], name
 
 
 def test_hooks_need_a_gradient():

@@ -40,10 +40,10 @@ def explain(error: Exception, leaves: list[Any], name: str) -> None:
 
 def check_mode(context: Context, name: str) -> None:
     now = op_module.CONTEXT.get()
-    if (now.grad, now.inference) != (context.grad, context.inference):
+    if now.mode != context.mode:
         raise CompileError(
-            f"'{name}' leaves gradients switched {'on' if now.grad else 'off'} for what follows it, which a "
-            "recording would not: use set_grad_enabled() as a context manager, or call it outside."
+            f"'{name}' leaves gradients switched {'on' if now.enabled else 'off'} for what follows it, which "
+            "a recording would not: use set_grad_enabled() as a context manager, or call it outside."
         )
     if leave_all():
         raise CompileError(

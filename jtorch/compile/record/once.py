@@ -51,7 +51,7 @@ def run_once(
     before = op_module.CONTEXT.get()
     journal, seeding = watch.journal.get(), watch.seeding.get()
     try:  # before the change: Ctrl-C may come right after it
-        op_module.CONTEXT.set(Context(Watchful(once, tracer), before.grad, before.inference))
+        op_module.CONTEXT.set(Context(Watchful(once, tracer), before.enabled, before.inference))
         watch.journal.set(None)
         watch.seeding.set(None)
         with watch.listening() as heard:

@@ -240,3 +240,27 @@ def test_a_function_that_leaves_hooks_in_force_is_refused():
     with _HOOKS:  # which may be entered, and count
         (w * jtorch.ones(3)).sum().backward()
     assert w.grad.tolist() == [4.0] * 3
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_gradients_that_are_switched_on_in_inference_mode(wrap):
+    w = jtorch.ones(2, requires_grad=True)
+
+    @wrap
+    def f(x):
+        return x * w * 2 if jtorch.is_grad_enabled() else x * w * 3
+
+    @wrap
+    def inside(x):
+        with jtorch.inference_mode(), jtorch.enable_grad():
+            return x * w
+
+    for _ in range(2):
+        y = f(jtorch.ones(2))
+        assert y.tolist() == [2.0, 2.0] and y.requires_grad
+        with jtorch.inference_mode():
+            assert f(jtorch.ones(2)).tolist() == [3.0, 3.0]
+            with jtorch.enable_grad():
+                y = f(jtorch.ones(2))
+        assert y.tolist() == [2.0, 2.0] and not y.requires_grad
+        assert not inside(jtorch.ones(2)).requires_grad
