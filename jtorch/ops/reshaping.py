@@ -24,6 +24,8 @@ def _reshape_strides(x_shape, strides, *, shape):
     """
     if 0 in x_shape:
         return 0, contiguous_strides(shape)
+    if 1 in shape and x_shape == shape:  # axes of one element keep the strides they have
+        return 0, strides
     old = [(n, s) for n, s in zip(x_shape, strides, strict=True) if n != 1]
     found, at = [], 0
     new = [n for n in shape if n != 1]
@@ -141,8 +143,10 @@ def _expand_strides(x_shape, strides, *, shape):
 
 
 def _expand_put(xp, base, value, shape):
-    """Where no axis was stretched there are only new axes of length 1."""
+    """Where no axis was stretched there are only new axes of length 1; no elements change nothing."""
     if math.prod(base.shape) != math.prod(shape):
+        if 0 in shape:
+            return base
         raise RuntimeError(OVERLAPPING)
     return xp.reshape(value, shape=base.shape)
 

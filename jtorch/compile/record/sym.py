@@ -44,7 +44,9 @@ class Flags:
 
 
 def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    return all(n == 1 or s == e for n, s, e in zip(shape, strides, contiguous_strides(shape), strict=True))
+    """As NumPy and PyTorch have it: no strides matter of axes of one element, nor where there are none."""
+    expected = zip(shape, strides, contiguous_strides(shape), strict=True)
+    return all(n == 1 or s == e for n, s, e in expected) or 0 in shape
 
 
 _ELEMENTS = (

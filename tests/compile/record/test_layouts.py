@@ -207,6 +207,42 @@ def test_new_axes_of_one_element_step_as_in_pytorch(shape):
         assert make(jtorch).expand(shape).stride() == make(torch).expand(shape).stride()
 
 
+FEW = [(0, 6), (6, 0), (0, 1), (1, 0), (0, 0), (1, 1), (1, 6), (6, 1)]
+OF_FEW = [
+    lambda x: x, lambda x: x.t(), lambda x: x[:, ::2], lambda x: x[::2], lambda x: x[:, :1],
+    lambda x: x[1:].t(),
+    lambda x: x.t()[None], lambda x: x.t().unsqueeze(-1), lambda x: x.expand(3, *x.shape),
+    lambda x: x.expand(1, *x.shape).permute(2, 1, 0), lambda x: x.diagonal(), lambda x: x.t().narrow(0, 0, 0),
+]  # fmt: skip
+
+
+def _layout(y):
+    def viewed(*shape):
+        try:
+            return y.view(*shape).stride()
+        except RuntimeError as error:
+            return str(error)
+
+    asked = y.stride(), y.is_contiguous(), y.is_contiguous(memory_format=jtorch.channels_last)
+    shapes = (-1,), y.shape, (*y.shape, 1), (1, *y.shape), y.shape[::-1]
+    return *asked, y.contiguous() is y, [viewed(*shape) for shape in shapes]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("shape", FEW)
+def test_views_of_no_elements_and_of_one(shape, dynamic):
+    """Nobody sees the strides of an axis of one element, nor any of no elements: both count as in order."""
+    x = jtorch.zeros(shape)
+    for k, view in enumerate(OF_FEW):
+        compiled = jtorch.compile(lambda x, view=view: _layout(view(x)), dynamic=dynamic)
+        assert compiled(x) == _layout(view(x)), k
+
+
+def test_a_view_that_a_size_empties():
+    f = jtorch.compile(lambda x: 1 if x[2:].t().is_contiguous() else 2, dynamic=True)
+    assert [f(jtorch.zeros(n, 6)) for n in (5, 4, 2, 3, 2)] == [2, 2, 1, 1, 1]
+
+
 def test_a_returned_slice_cannot_be_flattened_in_place():
     def kept(x):
         return (x + 1)[:, :3]

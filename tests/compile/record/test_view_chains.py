@@ -83,6 +83,37 @@ def test_arguments_whose_elements_share_places_are_not_changed():
     assert jtorch.compile(lambda w: w.sum())(memory.as_strided((2, 3), (1, 1))).item() == 9.0
 
 
+EMPTY = [lambda x: x.expand(0, 3, 3), lambda x: x.expand(3, 0, 1, 1), lambda x: x.expand(0, 3).t()]
+WRITES = {
+    "add_": lambda b: b.add_(1),
+    "fill_": lambda b: b.fill_(2),
+    "copy_": lambda b: b.copy_(jtorch.ones(())),
+    "number": lambda b: b.__setitem__((..., slice(0, 1)), 1),
+    "index_fill_": lambda b: b.index_fill_(0, jtorch.tensor([], dtype=jtorch.int64), 1.0),
+}
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("view", EMPTY)
+def test_expanded_views_without_elements_are_written(view, graph):
+    """Nothing is, and nothing refuses it: no two of no elements lie at one place."""
+
+    for name, write in WRITES.items():
+
+        def written(x, write=write):
+            y = x * 2
+            write(view(y))
+            return y
+
+        for f in (written, jtorch.compile(written)):
+            x = jtorch.ones(1, 1, requires_grad=graph)
+            y = f(x)
+            assert y.tolist() == [[2.0]], name
+            if graph:
+                y.backward()
+                assert x.grad.tolist() == [[2.0]], name
+
+
 def test_which_layouts_are_crowded():
     crowded = (((3, 2), (1, 1)), ((2, 3), (0, 1)), ((2, 2), (2, 2)))
     apart = (((3, 2), (2, 1)), ((2, 3), (1, 2)), ((4,), (-1,)), ((1, 3), (0, 1)), ((0, 5), (0, 0)), ((), ()))
