@@ -17,8 +17,8 @@ def _nothing_along(x, axis):
 
 
 def _softmax(xp, x, axis):
-    if _nothing_along(x, axis):
-        return x
+    if _nothing_along(x, axis):  # the maximum of none is an error; the result has memory of its own, as ever
+        return xp.clone(x)
     found = direct(xp, "_softmax", "forward", x, axis, own=False)
     if found is not None:
         return found
@@ -55,7 +55,7 @@ def _(xp, g, out, axis):
 @composite(dtype="floating", fuses_small=True)
 def log_softmax(xp, x, *, axis):
     if _nothing_along(x, axis):
-        return x
+        return xp.clone(x)
     z = x - xp.max(x, axis=axis, keepdims=True)
     return z - xp.log(xp.sum(xp.exp(z), axis=axis, keepdims=True))
 

@@ -62,6 +62,18 @@ def test_a_view_is_differentiated_outside(argument):
         assert _told(jtorch.compile(f), make) == _told(f, make), name
 
 
+def test_what_is_computed_of_nothing_is_no_view():
+    """Along an axis without elements softmax computes nothing, and has a graph of its own all the same."""
+    for f in (lambda x: x.softmax(-1), lambda x: x.log_softmax(-1), lambda x: nn.functional.softmin(x, -1)):
+        for shape in ((3, 0), (0,)):
+            x = jtorch.ones(shape, requires_grad=True)
+            for g in (f, jtorch.compile(f)):
+                y = g(x)
+                assert y is not x and y._base is None and not y.is_leaf
+                y.sum().backward()
+                assert x.grad.shape == y.shape == shape
+
+
 def test_a_write_through_such_a_view_is_seen():
     first = jtorch.compile(lambda h: h[0])
     x = jtorch.ones(2, 3, requires_grad=True)
