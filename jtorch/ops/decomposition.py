@@ -46,6 +46,11 @@ def _differences(xp, v):
     return xp.where(_is_diagonal(xp, tuple(difference.shape)), 1.0, difference)
 
 
+def _ratio(xp, a, b):
+    """``a / b``, and 0 for 0 / 0: no gradient comes of vectors that nobody used, equal values or not."""
+    return a / xp.where(xp.logical_and(xp.eq(a, 0.0), xp.eq(b, 0.0)), 1.0, b)
+
+
 def _diagonal(xp, v):
     shape = (*v.shape, v.shape[-1])
     return xp.where(_is_diagonal(xp, shape), xp.expand(_rows(xp, v), shape=shape), 0.0)
@@ -70,7 +75,7 @@ def eigh(xp, x):
 def _eigh_gradient(xp, gw, gv, w, v):
     inner = _diagonal(xp, gw) if gw is not None else None
     if gv is not None:
-        turn = xp.matmul(swap(xp, v), gv) / _differences(xp, w)
+        turn = _ratio(xp, xp.matmul(swap(xp, v), gv), _differences(xp, w))
         turn = xp.where(_is_diagonal(xp, tuple(turn.shape)), 0.0, turn)
         inner = turn if inner is None else inner + turn
     return xp.matmul(xp.matmul(v, inner), swap(xp, v))
@@ -121,17 +126,17 @@ def _svd_gradient(xp, gu, gs, gvh, u, s, vh):
     gaps = _differences(xp, s * s) if gu is not None or gvh is not None else None
     if gu is not None:
         turn = xp.matmul(ut, gu)
-        inner = inner + (turn - swap(xp, turn)) / gaps * _rows(xp, s)
+        inner = inner + _ratio(xp, turn - swap(xp, turn), gaps) * _rows(xp, s)
     if gvh is not None:
         turn = xp.matmul(vh, swap(xp, gvh))
-        inner = inner + _columns(xp, s) * ((turn - swap(xp, turn)) / gaps)
+        inner = inner + _columns(xp, s) * _ratio(xp, turn - swap(xp, turn), gaps)
     result = xp.matmul(xp.matmul(u, inner), vh)
     if gu is not None and u.shape[-2] > u.shape[-1]:  # what U leaves out
         outside = gu - xp.matmul(u, xp.matmul(ut, gu))
-        result = result + xp.matmul(outside / _rows(xp, s), vh)
+        result = result + xp.matmul(_ratio(xp, outside, _rows(xp, s)), vh)
     if gvh is not None and vh.shape[-1] > vh.shape[-2]:
         outside = gvh - xp.matmul(xp.matmul(gvh, v), vh)
-        result = result + xp.matmul(u, outside / _columns(xp, s))
+        result = result + xp.matmul(u, _ratio(xp, outside, _columns(xp, s)))
     return result
 
 

@@ -75,6 +75,9 @@ CALLS = {
     "eigh vectors": (lambda L, x: _projector(L.linalg.eigh((x + x.mT) / 2)[1][..., :2]), [POSITIVE]),
     "svdvals": (lambda L, x: L.linalg.svdvals(x), [TALL]),
     "svdvals equal": (lambda L, x: L.linalg.svdvals(x).sum(), [np.eye(3)]),
+    "eigh equal values": (lambda L, x: L.linalg.eigh(x)[0].pow(2).sum(), [2 * np.eye(3)]),
+    "svd equal values": (lambda L, x: L.linalg.svd(x)[1].sum(), [2 * np.eye(3)]),
+    "svd zeros": (lambda L, x: L.linalg.svd(x, full_matrices=False)[1].sum(), [np.zeros((3, 2))]),
     "svd": (lambda L, x: L.linalg.svd(x, full_matrices=False).S, [WIDE]),
     "svd left": (lambda L, x: _projector(L.linalg.svd(x, full_matrices=False).U[..., :1]), [TALL]),
     "svd right": (lambda L, x: _projector(L.linalg.svd(x, full_matrices=False).Vh.mT[..., :1]), [WIDE]),
@@ -105,6 +108,8 @@ CALLS = {
     "lstsq wide": (lambda L, a, b: L.linalg.lstsq(a, b)[0], [WIDE, _r(2, 2, 1)]),
     "matrix_exp": (lambda L, x: L.linalg.matrix_exp(x), [BATCH / 3]),
     "matrix_exp method": (lambda L, x: x.matrix_exp(), [REGULAR / 3]),
+    "matrix_power 0": (lambda L, x: L.linalg.matrix_power(x, 0), [BATCH]),
+    "matrix_power -2": (lambda L, x: L.linalg.matrix_power(x, -2), [BATCH]),
     "tensorinv": (lambda L, x: L.linalg.tensorinv(x, ind=1), [_r(6, 2, 3)]),
     "tensorsolve": (lambda L, x, y: L.linalg.tensorsolve(x, y), [_r(2, 3, 6), _r(2, 3)]),
     "diagonal": (lambda L, x: L.linalg.diagonal(x, offset=1), [TALL]),
@@ -123,6 +128,14 @@ CALLS = {
     f"matrix_norm {p} dims": (
         lambda L, x, p=p: L.linalg.matrix_norm(x, p, (0, -1), keepdim=True), [TALL]
     ) for p in ORDERS[1:]
+} | {
+    f"matrix_norm {p} of {shape}": (
+        lambda L, x, p=p: (
+            L.linalg.norm(x.detach(), p, (-2, -1)), L.linalg.matrix_norm(x.detach(), p, (1, 0), True),
+        ),
+        [np.zeros(shape)],
+    )  # of some of them PyTorch 2.13 loses the graph
+    for p in ("fro", "nuc", math.inf, 1, 2) for shape in ((0, 3), (3, 0), (0, 0))
 } | {
     f"cond {p}": (lambda L, x, p=p: L.linalg.cond(x if p in (None, 2, -2) else x.detach(), p), [BATCH])
     for p in ORDERS  # in the other orders PyTorch 2.13 has no gradient: it writes over what it saved
@@ -230,6 +243,19 @@ def test_inputs_without_a_gradient_get_none():
 def test_composed_gradients(function):
     assert gradcheck(function, [_leaf(TALL[0])])
     assert gradgradcheck(function, [_leaf(TALL[0])])
+
+
+def test_equal_values_of_which_the_vectors_are_not_used():
+    """Nor are they where they are another result of a compiled function, of which no gradient comes."""
+    leaf = _leaf(2 * np.eye(3))
+    for function in (jtorch.linalg.eigh, jtorch.linalg.svd):
+        compiled = jtorch.compile(lambda x, function=function: tuple(function(x)))
+        values = next(part for part in compiled(leaf) if part.ndim == 1)
+        (found,) = jtorch.autograd.grad(values.pow(2).sum(), leaf)
+        np.testing.assert_allclose(found.numpy(), 4 * np.eye(3))
+    (found,) = jtorch.autograd.grad(jtorch.linalg.eigh(leaf)[0].pow(2).sum(), leaf, create_graph=True)
+    (second,) = jtorch.autograd.grad(found.diagonal().sum(), leaf)
+    np.testing.assert_allclose(second.numpy(), 2 * np.eye(3))
 
 
 def test_general_eigenvalues_are_refused():

@@ -222,7 +222,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     if n < 0:
         input, n = inv(input), -n
     if n == 0:
-        return _identity(input)
+        return APPLY["clone"](input).copy_(_identity(input))  # which keeps the graph; its gradient is 0
     out: Tensor | None = None
     square = input
     while True:

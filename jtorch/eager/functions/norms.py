@@ -69,8 +69,13 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = vector_norm(A, 1, inner, True)
-    found = sums.amax(outer, True) if ord > 0 else sums.amin(outer, True)
+    found = _largest(sums, outer, True) if ord > 0 else sums.amin(outer, True)
     return found if keepdim else APPLY["squeeze"](found, axes=tuple(sorted((rows, columns))))
+
+
+def _largest(values: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """The largest of numbers >= 0 along ``dim``: 0 where there are none."""
+    return values.amax(dim, keepdim) if values.shape[dim] else values.sum(dim, keepdim)
 
 
 def _spectral(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Tensor:
@@ -78,7 +83,7 @@ def _spectral(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Te
     if ord == "nuc":
         found = values.sum(-1)
     else:
-        found = values.amax(-1) if ord > 0 else values.amin(-1)
+        found = _largest(values, -1, False) if ord > 0 else values.amin(-1)
     return APPLY["unsqueeze"](found, axes=tuple(sorted((rows, columns)))) if keepdim else found
 
 
