@@ -242,9 +242,10 @@ def _(xp, g, x, out):
 
 
 def _over_x(xp, out, x):
-    """i1(x) / x, which is 1/2 at 0; the divisor is kept from 0 so that its gradient is no NaN."""
-    zero = xp.eq(x, 0.0)
-    return xp.where(zero, 0.5, out / xp.where(zero, 1.0, x))
+    """i1(x) / x, which is 1/2 near 0, where i1(x) itself may be too small for a number; the divisor is kept
+    from 0 so that its gradient is no NaN."""
+    near = xp.lt(xp.abs(x), 1e-30)
+    return xp.where(near, 0.5, out / xp.where(near, 1.0, x))
 
 
 def _without_gradient(name):

@@ -153,8 +153,7 @@ def hypot(xp, x, y):
 
 @hypot.vjp
 def _(xp, g, x, y, out, needs):
-    over = g / out
-    return over * x if needs[0] else None, over * y if needs[1] else None
+    return g * (x / out) if needs[0] else None, g * (y / out) if needs[1] else None
 
 
 @composite(dtype="float", in_place=True)
@@ -167,7 +166,7 @@ def sinc(xp, x):
 @sinc.vjp
 def _(xp, g, x):
     angle = x * math.pi
-    slope = (angle * xp.cos(angle) - xp.sin(angle)) / (angle * x)
+    slope = (xp.cos(angle) - xp.sin(angle) / angle) / x  # of a tiny number the square would be 0
     return xp.where(xp.eq(x, 0.0), 0.0, g * slope)
 
 

@@ -202,6 +202,21 @@ def test_logit_with_a_tensor_as_eps():
     assert jtorch.allclose(jtorch.compile(lambda x, eps: x.logit(eps=eps))(x, eps), x.logit(eps=0.2))
 
 
+TINY = [1e-45, 1e-40, 1e-30, 1e-25, 1e-20, 1e-10, 0.0]
+
+
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_gradients_at_tiny_numbers_divide_by_no_square_of_them(mode):
+    x = jtorch.tensor([*TINY, *(-v for v in TINY)])
+    special = jtorch.special
+    for f, slope in ((jtorch.sinc, 0.0), (special.i1, 0.5), (special.i1e, 0.5)):
+        found = mode(lambda x, f=f: jtorch.func.grad(lambda u: f(u).sum())(x))(x)
+        assert found.tolist() == pytest.approx([slope] * len(x), abs=1e-6), f
+    nonzero = x[x != 0]
+    found = mode(lambda x: jtorch.func.grad(lambda u: jtorch.hypot(u, 0 * x).sum())(x))(nonzero)
+    assert found.tolist() == nonzero.sign().tolist()
+
+
 @pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
 def test_gradients_at_nan_are_pytorchs(mode):
     """Of clamp NaN gets none, nor does a bound beside it; of relu it gets g, of a Huber loss NaN."""
