@@ -112,7 +112,8 @@ def _adaptive_max(rank: int, input: Tensor, output_size: Sizes, return_indices: 
         flat = arange(math.prod(sizes)).reshape(sizes)
         where = functions.gather(_boxes(flat, rank, wanted).expand(seen.shape), -1, best)
         index = where.reshape(*lead, *wanted)
-    values = functions.gather(input.reshape(*lead, -1), -1, index.reshape(*lead, -1)).reshape(index.shape)
+    elements, places = input.reshape(*lead, math.prod(sizes)), index.reshape(*lead, math.prod(wanted))
+    values = functions.gather(elements, -1, places).reshape(index.shape)
     return (values, index) if return_indices else values
 
 

@@ -82,7 +82,7 @@ def grid_sample(
         mode == "nearest" and grid.requires_grad
     ):  # which gets zeros: no small step changes the nearest element
         never = zeros(out.shape, dtype=bool_)
-        out = functions.where(never, grid[..., 0].reshape(len(grid), 1, -1), out)
+        out = functions.where(never, grid[..., 0].reshape(len(grid), 1, out.shape[2]), out)
     return out.reshape(*input.shape[:2], *grid.shape[1:-1])
 
 
@@ -119,11 +119,11 @@ def _corner(flat: Tensor, places: list[Any], sizes: tuple[int, ...], corner: Any
         inside = fits if inside is None else inside & fits
         index = index * n + at.clamp(0, n - 1).long()
     n, c = flat.shape[:2]
-    places_flat = index.reshape(n, 1, -1)
-    read = functions.gather(flat, 2, places_flat.expand(n, c, places_flat.shape[2]))
+    in_line = (n, 1, math.prod(index.shape[1:]))
+    read = functions.gather(flat, 2, index.reshape(in_line).expand(n, c, in_line[2]))
     if weight is not None:
-        read = read * weight.reshape(n, 1, -1)
-    return ops.where(inside.reshape(n, 1, -1), read, 0.0)
+        read = read * weight.reshape(in_line)
+    return ops.where(inside.reshape(in_line), read, 0.0)
 
 
 def _check_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:

@@ -76,6 +76,13 @@ OTHERS = {
         for aligned in (False, True)
     },
     "grid of a volume": (lambda F, x, g: F.grid_sample(x, g, align_corners=False), [VOLUME, GRID3]),
+    "grid no batch": (
+        lambda F, x, g: F.grid_sample(x, g, align_corners=False), [(0, 2, 4, 4), np.zeros((0, 2, 2, 2))],
+    ),
+    "grid nearest no batch": (
+        lambda F, x, g: F.grid_sample(x, g.detach(), "nearest", align_corners=False),
+        [(0, 2, 4, 4), np.zeros((0, 2, 2, 2))],
+    ),
 }  # fmt: skip
 ERRORS = {
     "reflect too far": (lambda F, x: F.pad(x, (5, 1), "reflect"), [LINE]),

@@ -56,6 +56,17 @@ CALLS = {
     "adaptive max 2d even": (lambda F, x: F.adaptive_max_pool2d(x, (7, 2)), [IMAGE]),
     "adaptive max 2d alone": (lambda F, x: F.adaptive_max_pool2d(x, 2, True), [IMAGE[1:]]),
     "adaptive max 3d": (lambda F, x: F.adaptive_max_pool3d(x, 3, True), [VOLUME]),
+    "adaptive max 1d no batch": (lambda F, x: F.adaptive_max_pool1d(x, 2, True), [(0, 2, 4)]),
+    "adaptive max 2d no batch": (lambda F, x: F.adaptive_max_pool2d(x, 2, True), [(0, 2, 4, 4)]),
+    "adaptive max 3d no batch": (lambda F, x: F.adaptive_max_pool3d(x, 2, True), [(0, 2, 4, 4, 4)]),
+    "unpool 1d no batch": (
+        lambda F, x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2),
+        [(0, 2, 4)],
+    ),
+    "unpool 2d no batch": (
+        lambda F, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+        [(0, 2, 4, 4)],
+    ),
     "unpool 1d": (lambda F, x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), [LINE]),
     "unpool 2d": (
         lambda F, x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=x.shape),
