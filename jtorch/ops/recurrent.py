@@ -167,16 +167,16 @@ def rnn_layer(xp, x, weight, h, *, sizes, reverse, relu):
     for start, n, count in _blocks(xp, sizes, reverse):
         state = _resized(xp, state, n, h, gone)
         rows = _some(xp, x, start, n, count)
-        outs += _block(xp, count, _rnn_steps, rows, weight, state, n, count, reverse, relu)
+        outs += _block(xp, count, _rnn_steps, rows, weight, state, count, reverse, relu)
         state = outs[-1]
     return _joined(xp, outs, reverse), _whole(xp, state, gone)
 
 
-def _rnn_steps(xp, x, weight, state, n, count, reverse, relu):
+def _rnn_steps(xp, x, weight, state, count, reverse, relu):
     """The states after each of the steps."""
     transposed = swap(xp, weight)
     outs: list = []
-    for start, stop in _in_turn(n, count, reverse):
+    for start, stop in _in_turn(state.shape[0], count, reverse):
         z = _part(xp, x, start, stop) + xp.matmul(state, transposed)
         state = xp.relu(z) if relu else xp.tanh(z)
         outs.append(state)
@@ -193,17 +193,17 @@ def _(xp, g, out0, weight, h, needs, sizes, reverse, relu):
     for start, n, count in _blocks(xp, sizes, not reverse):
         dh = _resized(xp, dh, n, g[1], gone)
         rows = (_some(xp, a, start, n, count) for a in (g[0], slope))
-        *found, dh = _block(xp, count, _rnn_back, *rows, weight, dh, n, count, not reverse)
+        *found, dh = _block(xp, count, _rnn_back, *rows, weight, dh, count, not reverse)
         parts += found
     dx = _joined(xp, parts, not reverse)
     dw = xp.matmul(swap(xp, dx), _previous(xp, out0, h, sizes, reverse)) if needs[1] else None
     return dx, dw, _whole(xp, dh, gone) if needs[2] else None
 
 
-def _rnn_back(xp, given, slope, weight, dh, n, count, reverse):
+def _rnn_back(xp, given, slope, weight, dh, count, reverse):
     """(the gradients of what the activation saw, step by step; that of the state before)"""
     parts: list = []
-    for start, stop in _in_turn(n, count, reverse):
+    for start, stop in _in_turn(dh.shape[0], count, reverse):
         dz = (dh + _part(xp, given, start, stop)) * _part(xp, slope, start, stop)
         parts.append(dz)
         dh = xp.matmul(dz, weight)
@@ -228,7 +228,7 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
         state = _resized(xp, state, n, h, h_gone)
         cell = _resized(xp, cell, n, c, c_gone)
         rows = _some(xp, x, start, n, count)
-        found = _block(xp, count, _lstm_steps, rows, weight, projection, state, cell, n, count, reverse)
+        found = _block(xp, count, _lstm_steps, rows, weight, projection, state, cell, count, reverse)
         for k, parts in enumerate(kept):
             parts += found[k::6]
         state, cell = kept[0][-1], kept[5][-1]
@@ -237,12 +237,12 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
     return (joined[0], *last, *joined[1:])
 
 
-def _lstm_steps(xp, x, weight, projection, state, cell, n, count, reverse):
+def _lstm_steps(xp, x, weight, projection, state, cell, count, reverse):
     """(output, i, f, g, o, cell) of each step, one after the other"""
     transposed = swap(xp, weight)
     shrink = None if projection is None else swap(xp, projection)
     found: list = []
-    for start, stop in _in_turn(n, count, reverse):
+    for start, stop in _in_turn(state.shape[0], count, reverse):
         product = xp.matmul(state, transposed)
         i, f, g, o, cell, state = formula(xp, _lstm_cell, product, _part(xp, x, start, stop), cell)
         if shrink is not None:
@@ -286,9 +286,7 @@ def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs
     for start, n, count in _blocks(xp, sizes, not reverse):
         dh, dc = _resized(xp, dh, n, g[1], h_gone), _resized(xp, dc, n, g[2], c_gone)
         rows = (_some(xp, a, start, n, count) for a in (slopes, g[0], to_cell, out4, g[7], given))
-        *found, dh, dc = _block(
-            xp, count, _lstm_back, *rows, weight, projection, dh, dc, n, count, not reverse
-        )
+        *found, dh, dc = _block(xp, count, _lstm_back, *rows, weight, projection, dh, dc, count, not reverse)
         parts += found if projection is None else found[::2]
         outs += [] if projection is None else found[1::2]
     dx = _joined(xp, parts, not reverse)
@@ -299,13 +297,11 @@ def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs
     return dx, dw, dp, _whole(xp, dh, h_gone), _whole(xp, dc, c_gone)
 
 
-def _lstm_back(
-    xp, slopes, dout, to_cell, forget, dcells, given, weight, projection, dh, dc, n, count, reverse
-):
+def _lstm_back(xp, slopes, dout, to_cell, forget, dcells, given, weight, projection, dh, dc, count, reverse):
     """(the gradients of what the gates saw and, with a projection, of the output, step by step; those of the
     states before)"""
     found: list = []
-    for start, stop in _in_turn(n, count, reverse):
+    for start, stop in _in_turn(dh.shape[0], count, reverse):
         dh = dh + _part(xp, dout, start, stop)
         output = dh
         if projection is not None:
@@ -338,7 +334,7 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     for start, n, count in _blocks(xp, sizes, reverse):
         state = _resized(xp, state, n, h, gone)
         found = _block(
-            xp, count, _gru_steps, _some(xp, x, start, n, count), weight, bias, state, n, count, reverse
+            xp, count, _gru_steps, _some(xp, x, start, n, count), weight, bias, state, count, reverse
         )
         for k, parts in enumerate(kept):
             parts += found[k::5]
@@ -347,11 +343,11 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     return (outs, _whole(xp, state, gone), *gates)
 
 
-def _gru_steps(xp, x, weight, bias, state, n, count, reverse):
+def _gru_steps(xp, x, weight, bias, state, count, reverse):
     """(state, r, u, n, what r multiplies) of each step, one after the other"""
     transposed = swap(xp, weight)
     found: list = []
-    for start, stop in _in_turn(n, count, reverse):
+    for start, stop in _in_turn(state.shape[0], count, reverse):
         z = xp.matmul(state, transposed)
         r, u, new, q, state = formula(xp, _gru_cell, z, bias, _part(xp, x, start, stop), state)
         found += state, r, u, new, q
@@ -402,7 +398,7 @@ def _(xp, g, out0, out2, out3, out4, out5, weight, bias, h, needs, sizes, revers
     for start, n, count in _blocks(xp, sizes, not reverse):
         dh = _resized(xp, dh, n, g[1], gone)
         rows = (_some(xp, a, start, n, count) for a in (slopes, g[0], out3, given))
-        *found, dh = _block(xp, count, _gru_back, *rows, weight, dh, n, count, not reverse)
+        *found, dh = _block(xp, count, _gru_back, *rows, weight, dh, count, not reverse)
         parts += found[::2]
         totals += found[1::2]
     dz = _joined(xp, parts, not reverse)
@@ -413,10 +409,10 @@ def _(xp, g, out0, out2, out3, out4, out5, weight, bias, h, needs, sizes, revers
     return dx, dw, db, _whole(xp, dh, gone)
 
 
-def _gru_back(xp, slopes, dout, update, given, weight, dh, n, count, reverse):
+def _gru_back(xp, slopes, dout, update, given, weight, dh, count, reverse):
     """(the gradients of the product and of the state, step by step; that of the state before)"""
     found: list = []
-    for start, stop in _in_turn(n, count, reverse):
+    for start, stop in _in_turn(dh.shape[0], count, reverse):
         dh = dh + _part(xp, dout, start, stop)
         dz = xp.cat(dh, dh, dh, axis=1) * _part(xp, slopes, start, stop)
         if given is not None:

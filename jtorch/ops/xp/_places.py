@@ -29,7 +29,7 @@ def along(x: Array, index: Array, axis: int) -> Array:
     check_places(index, x.shape[axis], axis)
     ndim = index.ndim
     if ndim == 1:
-        return x[index]
+        return x.take(index)
     shape = [1] * ndim
     places = []
     for k, n in enumerate(index.shape):

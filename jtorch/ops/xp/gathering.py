@@ -19,6 +19,8 @@ Shape = tuple[int, ...]
 def index(x: Array, *indices: Array, axes: Shape) -> Array:
     """``x`` at integer ``indices`` of one common shape, which replaces the adjacent ``axes``."""
     _check_all(indices, x.shape, axes)  # NumPy would count negative ones from the end
+    if len(indices) == 1 and x.flags.c_contiguous:  # else it would be copied
+        return x.take(indices[0], axes[0])
     return x[(slice(None),) * axes[0] + indices]
 
 
