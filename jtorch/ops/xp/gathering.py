@@ -129,4 +129,4 @@ def median_place(x: Array, *, axis: int, of_numbers: bool) -> Array:
         place = np.maximum((numbers - 1) // 2, 0)
     else:  # NaN come last: the first of them, if there is one
         place = np.where(numbers < n, numbers, (n - 1) // 2)
-    return np.take_along_axis(order, place, axis)
+    return np.asarray(np.take_along_axis(order, place, axis), order="C")
