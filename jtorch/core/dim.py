@@ -65,10 +65,6 @@ def _with_other(f: Callable, n: Any, other: Any, swap: bool = False) -> Any:
     return NotImplemented
 
 
-def _sign_bounds(terms: Terms, env: Environment) -> tuple[Bound, Bound]:
-    return bounds(without_common(terms, env.atoms), env.atoms)
-
-
 def _make(env: Environment, terms: Terms) -> Any:
     """A number where no atom is in ``terms``."""
     return terms.get((), 0) if is_constant(terms) else Dim(env, terms)
@@ -373,7 +369,8 @@ def _extreme(name: str, f: Callable, a: Any, b: Any) -> Any:
         return f(a, b)
     x, y = (_terms_of(v) or {} for v in (a, b))
     apart = added(x, y, -1)
-    first_is_less = decided("<=", *(_sign_bounds(apart, env) if apart else (0, 0)))
+    limits = bounds(without_common(apart, env.atoms), env.atoms) if apart else (0, 0)
+    first_is_less = decided("<=", *limits)
     if first_is_less is not None:
         return a if first_is_less == (name == "min") else b
     lows, highs = zip(*(bounds(terms, env.atoms) for terms in (x, y)), strict=True)

@@ -225,7 +225,7 @@ def record_of(rows: np.ndarray, patches: np.ndarray, argument_count: int, releas
 
 def offsets_in_record(patches: int) -> tuple[int, int]:
     """Where patches and rows begin in a record of so many patches, in words."""
-    return _HEADER_WORDS, _HEADER_WORDS + 3 * patches
+    return _HEADER_WORDS, _HEADER_WORDS + PATCH_WORDS * patches
 
 
 def _python_entry(record: np.ndarray) -> Callable[..., int]:

@@ -23,7 +23,7 @@ from jtorch.native import cache, cache_files
 Array = np.ndarray
 Pair = tuple[int, int]
 
-_WORTHWHILE = 256  # elements: of 1,024 by 3 x 3 NumPy takes 9 times as long, and less than compiling a kernel
+_WORTHWHILE = 256  # elements: for fewer it is not worth compiling one
 _DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
