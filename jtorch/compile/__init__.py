@@ -21,11 +21,10 @@ class _CallableModule(types.ModuleType):
 
 
 def kernels_of_formulas() -> Any:
-    """What eager mode asks, see ``eager/formulas.py``: ``call_of`` and ``run``. None where there are no
-    kernels."""
+    """What eager mode asks, see ``eager/formulas.py``; None where there are no kernels."""
     from jtorch.compile.run import bodies
 
-    return bodies if bodies.is_offered() else None
+    return bodies.call_of if bodies.is_offered() else None
 
 
 sys.modules[__name__].__class__ = _CallableModule

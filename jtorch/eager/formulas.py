@@ -36,8 +36,8 @@ _NEW: Any = object()
 def call_of(function: Callable, values: tuple, statics: dict[str, Any], shapes: tuple[int, ...]) -> Any:
     """What gives ``function(xp, *values, **statics)`` of such ``values``, or NotImplemented; None where NumPy
     is to compute it. ``shapes`` counts which of the values are some."""
-    kernels = _formulas.kernels()
-    return None if kernels is None else kernels.call_of(function, values, statics, shapes)
+    find = _formulas.call_of()
+    return None if find is None else find(function, values, statics, shapes)
 
 
 def body(op: Op, at_once: Callable) -> Callable:
@@ -126,7 +126,7 @@ def _made(*lines: str, **names: Any) -> Any:
     exec(compile(text, "<jtorch formulas>", "exec"), globals(), namespace)
     calls: dict[Any, Call | None] = {}
     _known.append(calls)
-    return namespace["made"](**names, calls=calls, NEW=_NEW, given=_given, fixed=_fixed)
+    return namespace["made"](**names, calls=calls, NEW=_NEW, given=_formulas.alike, fixed=_fixed)
 
 
 _known: list[dict[Any, Call | None]] = []  # of all ops and gradients
@@ -138,20 +138,8 @@ def forget() -> None:
         calls.clear()
 
 
-def _given(value: Any) -> Any:
-    """What arguments of calls have in common that are computed alike: of numbers their class alone."""
-    kind = value.__class__
-    if kind is ndarray:
-        return value.shape, value.dtype
-    if kind is float or value is None:
-        return kind
-    if kind is tuple or kind is list:
-        return (tuple, *[_given(v) for v in value])
-    return kind, value
-
-
 def _fixed(value: Any) -> Any:
-    """The same for what kernels are made for: of numbers their digits, 0.0 is not -0.0, nor 1 True."""
+    """As ``alike``, of what kernels are made for: of numbers their digits, 0.0 is not -0.0, nor 1 True."""
     kind = value.__class__
     if kind is float:
         return value.hex()

@@ -78,40 +78,6 @@ def is_offered() -> bool:
     return config.jitted() and layout_is_known() and cache_files.open_folder(warn=False) is not None
 
 
-def run(function: Callable, values: tuple) -> Any:
-    """``function(xp, *values)`` by kernels; NotImplemented where there are none for it."""
-    try:
-        key = (function, *map(_alike, values))
-    except TypeError:  # an argument that no formula expects: it is for NumPy to take or to refuse
-        return NotImplemented
-    call = _calls.get(key, _NEW)
-    if call is _NEW:
-        if len(_calls) >= _MOST_CALLS:
-            _calls.clear()
-        call = _calls[key] = call_of(function, values, {})
-    return NotImplemented if call is None else call(values)
-
-
-_NEW: Any = object()
-_calls: dict[Any, Call | None] = {}
-_MOST_CALLS = 2048
-
-
-def _alike(value: Any) -> Any:
-    """What arguments have in common that kernels don't tell apart. Raises TypeError for what is no part of a
-    formula."""
-    kind = value.__class__
-    if kind is tuple or kind is list:
-        return (tuple, *map(_alike, value))
-    if kind is np.ndarray:
-        return value.shape, value.dtype
-    if kind is float:
-        return float
-    if kind not in _CONSTANTS and not isinstance(value, np.dtype):
-        raise TypeError(f"a formula of {kind.__name__}")
-    return kind, value
-
-
 def call_of(
     function: Callable, values: tuple, statics: dict[str, Any], shapes: Sequence[int] = ()
 ) -> Call | None:
