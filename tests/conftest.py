@@ -12,6 +12,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault(_name, "1")
 
 import collections
+import sys
 
 import pytest
 
@@ -43,6 +44,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 shortcuts.prepare()  # the first op of all may compile them, into the cache folder of a test
+
+
+@pytest.fixture(autouse=True)
+def no_error_left():
+    """No test leaves an exception that the interpreter takes for one which is being handled."""
+    yield
+    assert sys.exception() is None, "the context of whatever is raised from now on"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The links of the chain of equal results: one traced function, computed in every way there is.
 
-    eager -> interpreted as traced -> optimised -> with copies -> generated source as plain Python -> Numba
+    eager -> eager by NumPy alone -> interpreted as traced -> optimised -> with copies
+    -> generated source as plain Python -> Numba
 
 ``links(function, leaves)`` gives the results of each; ``assert_chain`` compares neighbours and names the link
 that breaks. Outputs and scratch memory are filled with garbage before a run, so that what a kernel
@@ -9,6 +10,8 @@ does not write, or reads before it was written, shows.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -30,6 +33,7 @@ from jtorch.compile.run.unjitted import Unjitted
 from jtorch.compile.target import Binding, Target
 from jtorch.core import op as op_module
 from jtorch.core.generator import default_generator
+from jtorch.eager import formulas
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor, leaf
 
@@ -149,15 +153,10 @@ def links(
     if made.error is not None:
         raise made.error
     assert all(isinstance(r, (Output, Part)) for r in made.results), made.results
-    given, arguments = copies(leaves), arguments_of(made)
-    position = default_generator.position()
-    found = values_of(function(*given))
-    default_generator.move_to(position)
-    atoms = [made.graph.outputs[k] for k in _decisions(made)]
-    found += [np.ones(a.shape, a.dtype) for a in atoms]  # type: ignore[union-attr]
-    found += [np.array(given[e.argument]._data) for e in made.effects.writes]
-    found += [np.array(given[k].grad._data) for k in _new_grads(made)]
-    yield "eager", found
+    arguments = arguments_of(made)
+    yield "eager", _eager(made, function, leaves)
+    with by_numpy():
+        yield "by NumPy", _eager(made, function, leaves)
     graph = made.graph
     check(graph)
     yield "interpreted", _shown(made, interpret(graph, arguments))
@@ -173,6 +172,32 @@ def links(
     yield "unjitted", _shown(made, execute(plan, PYTHON, arguments))
     if jit:
         yield "numba", _shown(made, execute(plan, CPU, arguments))
+
+
+def _eager(made: Capture, function: Callable, leaves: Sequence[Any]) -> list[np.ndarray]:
+    """What a call of ``function`` gives and leaves behind."""
+    given = copies(leaves)
+    position = default_generator.position()
+    found = values_of(function(*given))
+    default_generator.move_to(position)
+    atoms = [made.graph.outputs[k] for k in _decisions(made)]
+    found += [np.ones(a.shape, a.dtype) for a in atoms]  # type: ignore[union-attr]
+    found += [np.array(given[e.argument]._data) for e in made.effects.writes]
+    return found + [np.array(given[k].grad._data) for k in _new_grads(made)]
+
+
+@contextlib.contextmanager
+def by_numpy() -> Iterator[None]:
+    """Eager mode sends no formula to kernels here."""
+    names = ("LEAST_SMALL", "LEAST", "LEAST_SIMPLE")
+    before = [getattr(formulas, name) for name in names]
+    for name in names:
+        setattr(formulas, name, sys.maxsize)
+    try:
+        yield
+    finally:
+        for name, least in zip(names, before, strict=True):
+            setattr(formulas, name, least)
 
 
 EXACT = {"interpreted", "optimised", "copied"}  # the same NumPy calls in the same order

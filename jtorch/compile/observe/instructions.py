@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import collections
 import dis
+import functools
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -570,10 +571,14 @@ def _intrinsic(stop: Stop) -> None:
 # -- errors --------------------------------------------------------------------------------------------------
 
 
-@on("PUSH_EXC_INFO")
+@on("PUSH_EXC_INFO", leaves=True)
 def _catch(stop: Stop) -> None:
-    """An exception came to one of the function's handlers: an ``except``, a ``finally``, a ``with``."""
-    check_error(stop.observer, stop.peek(1))
+    """An exception came to one of the function's handlers: an ``except``, a ``finally``, a ``with``.
+
+    It is looked at one instruction later: what is raised at this one makes the interpreter take the exception
+    for one that is being handled, ever after.
+    """
+    stop.pending = functools.partial(check_error, stop.observer)
 
 
 # -- calls ---------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from jtorch.eager import formulas
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
 from jtorch.ops.xp import _formulas
-from tests.compile.chain import assert_link
+from tests.compile.chain import assert_link, by_numpy
 from tests.each import each
 from tests.machine_code import needs_kernels
 from tests.ops.samples import samples
@@ -63,17 +63,6 @@ def asked(monkeypatch, request):
     formulas.forget()
 
 
-def _by_numpy(function):
-    before = formulas.call_of
-    formulas.call_of = lambda *_: None
-    formulas.forget()
-    try:
-        return function()
-    finally:
-        formulas.call_of = before
-        formulas.forget()
-
-
 def _fusing(cases):
     def marked(case):
         marks = [*case.marks, *([] if case.values[1] == 0 else [pytest.mark.slow])]
@@ -97,7 +86,8 @@ def _assert_alike(name, expected, found):
 @each("name, k", _fusing(CASES))
 def test_forward(name, k, dtype, asked):
     sample = samples(name)[k].cast(np.dtype(dtype))
-    expected = _by_numpy(lambda: _outputs(name, sample))
+    with by_numpy():
+        expected = _outputs(name, sample)
     _assert_alike(name, expected, _outputs(name, sample))
 
 
@@ -114,9 +104,9 @@ def test_backward(name, k, dtype, asked):
         found = jtorch.autograd.grad(outs, wanted, seeds, allow_unused=True)
         return [g for g in found if g is not None]
 
-    assert_link(f"{name} by NumPy -> by kernels", [g._data for g in _by_numpy(gradients)], [
-        g._data for g in gradients()
-    ])  # fmt: skip
+    with by_numpy():
+        expected = gradients()
+    assert_link(f"{name} by NumPy -> by kernels", [g._data for g in expected], [g._data for g in gradients()])
 
 
 def test_kernels_compute_what_is_declared_to_fuse(asked):
@@ -157,7 +147,8 @@ def test_elements(n, counted):
     y.backward(jtorch.cos(x.detach()))
     assert counted == [BY_NAME["gelu"].body, BY_NAME["gelu"].vjp_function]
     wide = x.detach().double().requires_grad_()
-    expected = _by_numpy(lambda: jtorch.nn.functional.gelu(wide))
+    with by_numpy():
+        expected = jtorch.nn.functional.gelu(wide)
     expected.backward(jtorch.cos(x.detach()).double())
     np.testing.assert_allclose(y.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(x.grad.numpy(), wide.grad.numpy(), rtol=1e-5, atol=1e-6)
@@ -220,8 +211,9 @@ def test_rows_of_any_number(rows, counted):
     assert len(counted) == 4
     found = [t.numpy() for t in (y.detach(), x.grad, w.grad)]
     x.grad = w.grad = None
-    y = _by_numpy(lambda: jtorch.softmax(jtorch.nn.functional.layer_norm(x, (64,), w), 1))
-    _by_numpy(lambda: y.backward(_numbers(rows, 64, seed=3)))
+    with by_numpy():
+        y = jtorch.softmax(jtorch.nn.functional.layer_norm(x, (64,), w), 1)
+        y.backward(_numbers(rows, 64, seed=3))
     for a, b in zip(found, [t.numpy() for t in (y.detach(), x.grad, w.grad)], strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
 
