@@ -17,6 +17,7 @@ here changes that.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from pathlib import Path
 
@@ -63,6 +64,12 @@ def _in_force(number: int) -> int:
     """What the BLAS makes of it: the BLAS is asked, and loaded, only where there may be a difference."""
     most = higher.most_threads() if number > FEW and higher.most_threads is not None else None
     return number if most is None else min(number, most)
+
+
+@functools.cache
+def at_first() -> int:
+    """The number before anybody set one: the same all along in a process."""
+    return default_count()
 
 
 def default_count() -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import config
+from jtorch.core import config, threads
 from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.op import ContractionAxes
 from jtorch.core.pieces import LEAST_TIME, Piece, product_pieces, product_time
@@ -134,22 +134,20 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
     matrices, kind = blas_matrices(product), KINDS[dtype]
     batch, rows, columns, inner = product.sizes
     pooled = bool(workers.pool())
-    pieces = product_pieces(batch, rows, columns, inner)
     whole = [Piece("batch", (0, batch))]
     large = 2 * rows * columns * inner >= _OWN_FLOPS
     square = rows >= _OWN_ROWS and columns >= _OWN_COLUMNS and inner >= _OWN_INNER
     first = _first_of_direct(product, dtype.itemsize)
     if first is not None:
-        product = product.exchanged() if first else product
-        pieces = product_pieces(*product.sizes)
-        return _own(product, dtype, Way.DIRECT, pieces if pooled else whole, first)
+        return _own(product.exchanged() if first else product, dtype, Way.DIRECT, first)
     # heads of attention lie between others: 70 us packed one by one (128 x 16 x 16 x 16), 14 as small ones;
     # where BLAS can walk them it takes as long, and adds some of them up in several sums
     if matrices is None and not large and packed.fits_small(product, dtype.itemsize):
-        return _own(product, dtype, Way.SMALL, pieces if pooled else whole)
+        return _own(product, dtype, Way.SMALL)
     if matrices is None or (pooled and blas.is_private() and large and square):
-        return _own(product, dtype, Way.PACKED, pieces if pooled else whole)
+        return _own(product, dtype, Way.PACKED)
     if pooled and blas.is_private():
+        pieces = product_pieces(batch, rows, columns, inner)
         return Call(product, dtype, blas.gemm_kernel(kind), blas.ARGUMENT_WORDS, pieces, None, matrices)
     kernel, threaded = blas.product_kernel(kind, 2 * rows * columns * inner)  # SciPy's has its own threads
     n_words = blas.ARGUMENT_WORDS + len(threaded)
@@ -187,8 +185,10 @@ def usual_words(product: Product, matrices: BlasMatrices, dtype: np.dtype) -> li
     ]  # fmt: skip
 
 
-def _own(product: Product, dtype: np.dtype, way: Way, pieces: list[Piece], first: int = 0) -> Call:
+def _own(product: Product, dtype: np.dtype, way: Way, first: int = 0) -> Call:
     """A product that a kernel of our own computes."""
+    number = threads.at_first() if workers.pool() else 0
+    pieces = product_pieces(*product.sizes, number) if number else [Piece("batch", (0, product.sizes[0]))]
     shared = np.array(packed.describe(product, dtype.itemsize, first), np.int64)
     return Call(product, dtype, packed.kernel(KINDS[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
 

@@ -181,6 +181,45 @@ def test_what_has_no_kernel():
     assert contraction.contract(axes, x[:, :0], x[:0]) is None
 
 
+FOR_MANY_THREADS = {  # axes of x and y, shapes
+    Way.PACKED: (matmul_axes(2, 2), [((130, 500), (500, 517)), ((517, 300), (300, 131))]),
+    Way.SMALL: (
+        dot_general_axes(4, 4, ((0, 2), (0, 2)), ((3,), (3,)), (0, 1, 2, 3)),
+        [((32, 16, 4, 16), (32, 16, 4, 16)), ((9, 33, 5, 20), (9, 31, 5, 20))],
+    ),
+    Way.DIRECT: (  # images and what comes back for them; of the first the windows are one factor
+        dot_general_axes(6, 4, ((), ()), ((0, 2, 3), (0, 2, 3)), (3, 0, 1, 2)),
+        [((9, 5, 20, 17), (9, 32, 18, 15)), ((4, 30, 26, 26), (4, 128, 24, 24))],
+    ),
+}
+
+
+@needs_contract
+@pytest.mark.parametrize("way", FOR_MANY_THREADS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pieces_for_many_threads_change_no_bit(way, dtype, monkeypatch):
+    """Each element of our own kernels is the same sum wherever it is cut."""
+    rng = np.random.default_rng(0)
+    axes, shapes = FOR_MANY_THREADS[way]
+    finer = []
+    for both in shapes:
+        x, y = (rng.standard_normal(shape).astype(dtype) for shape in both)
+        if way is Way.DIRECT:
+            x = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+        found, pieces = [], []
+        for many in (1, 8, 16, 64):
+            monkeypatch.setattr(threads, "at_first", lambda many=many: many)
+            contraction._plan.cache_clear()
+            found.append(contraction.contract(axes, x, y))
+            call = contraction._plan(axes, x.dtype, x.shape, x.strides, y.shape, y.strides).call
+            pieces.append(len(call.pieces))
+            assert call.way is way
+        assert all((other == found[0]).all() for other in found[1:])
+        finer.append(pieces[-1] > pieces[0])
+    contraction._plan.cache_clear()
+    assert any(finer) or way is Way.SMALL
+
+
 @needs_contract
 def test_python_threads_are_in_one_product_at_once(number):
     threads.set_count(2)

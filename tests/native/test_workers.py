@@ -176,3 +176,51 @@ def test_a_process_ends_while_workers_sleep_or_spin():
     )
     for pause in ("0", "0.05"):
         subprocess.run([sys.executable, "-c", program, pause], check=True, timeout=120)
+
+
+@pytest.fixture
+def words():
+    """Those of the pool by name; nothing is known of what earlier rounds saved or cost."""
+    before = threads.count()
+    found = {name: workers._POOL[at : at + 1] for name, at in workers._PLACES.items()}
+    for name in ("SKIPPED", "PENALTY", "BALANCE"):
+        found[name][0] = 0
+    yield found
+    threads.set_count(before)
+    for name in ("SKIPPED", "PENALTY", "BALANCE"):
+        found[name][0] = 0
+
+
+def test_who_is_allowed_is_woken_after_the_number_fell(words):
+    """All sleep at one place: to wake one alone may wake one that is not allowed to work any more."""
+    threads.set_count(8)
+    _Round(8, turns=100_000).executor.run()
+    assert words["STARTED"][0] >= 7
+    time.sleep(0.05)  # all are asleep
+    threads.set_count(2)
+    words["SKIPPED"][0] = 0
+    _Round(2, turns=100_000).executor.run()
+    time.sleep(0.05)
+    assert words["SLEEPERS"][0] == 1  # the others wait for the number to rise
+
+
+def test_what_workers_save_is_set_off_against_what_they_cost(words):
+    """One that comes late keeps nobody from the next round, but where they cost more than they save."""
+    even, late = _Round(2, turns=1_000), _Round(2, turns=1_000)
+    late.blocks[1, 2] = 1_200_000  # the caller waits for the second piece
+    threads.set_count(2)
+    words["BALANCE"][0] = 10**9  # nanoseconds
+    late.executor.run()
+    assert words["SKIPPED"][0] == words["PENALTY"][0] == 0 < words["BALANCE"][0] < 10**9
+    words["BALANCE"][0] = -(10**9)
+    for before in (0, 16):
+        even.executor.run()
+        assert words["SKIPPED"][0] == words["PENALTY"][0] == (2 * before or 16)
+        assert words["BALANCE"][0] == 0
+        for _ in range(words["SKIPPED"][0]):
+            even.executor.run()
+        assert words["SKIPPED"][0] == 0
+        words["BALANCE"][0] = -(10**9)
+    words["BALANCE"][0] = 10**9
+    even.executor.run()
+    assert words["PENALTY"][0] == 16  # half

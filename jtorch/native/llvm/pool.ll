@@ -227,6 +227,7 @@ post:
   %allowed_before = load atomic i32, ptr %allowed_at monotonic, align 8
   store atomic i32 %allowed, ptr %allowed_at release, align 8
   %more_allowed = icmp sgt i32 %allowed, %allowed_before
+  %fewer_allowed = icmp slt i32 %allowed, %allowed_before
   br i1 %more_allowed, label %call_back, label %begin_round
 
 call_back:
@@ -270,8 +271,9 @@ begin_round:
   br i1 %asleep, label %wake, label %work
 
 wake:
+  %called_up = select i1 %fewer_allowed, i64 MOST, i64 %wanted ; who is not allowed any more goes to sleep apart
   %woken = call i64 (i64, ...) %syscall(
-    i64 FUTEX, ptr %round_at, i64 129, i64 %wanted, ptr null, ptr null, i64 0)
+    i64 FUTEX, ptr %round_at, i64 129, i64 %called_up, ptr null, ptr null, i64 0)
   br label %work
 
 work:
@@ -303,10 +305,24 @@ paused:
 
 over:
   %ended = call i64 @jtorch_now(ptr %pool)
+  ; what the others saved the caller, at the speed of its own pieces, less what it waited for them
   %own = sub i64 %worked, %begin
   %waited = sub i64 %ended, %worked
-  %bearable = add i64 %own, 100000
-  %stalled = icmp sgt i64 %waited, %bearable
+  %claimed = load atomic i64, ptr %claim_at monotonic, align 8
+  %claimed_both = and i64 %claimed, 4294967295
+  %own_pieces = lshr i64 %claimed_both, 16
+  %others = sub i64 %count, %own_pieces
+  %some = call i64 @llvm.smax.i64(i64 %own_pieces, i64 1)
+  %of_piece = sdiv i64 %own, %some
+  %saved = mul i64 %of_piece, %others
+  %gain = sub i64 %saved, %waited
+  %balance_at = getelementptr i64, ptr %pool, i64 BALANCE
+  %balance = load i64, ptr %balance_at
+  %sixteenth = ashr i64 %balance, 4
+  %faded = sub i64 %balance, %sixteenth
+  %new_balance = add i64 %faded, %gain
+  %stalled = icmp slt i64 %new_balance, -100000
+  %kept = select i1 %stalled, i64 0, i64 %new_balance
   %penalty = load i64, ptr %penalty_at
   %double = shl i64 %penalty, 1
   %more = call i64 @llvm.smax.i64(i64 %double, i64 16)
@@ -314,6 +330,7 @@ over:
   %lowered = lshr i64 %penalty, 1
   %new_penalty = select i1 %stalled, i64 %raised, i64 %lowered
   %new_skipped = select i1 %stalled, i64 %raised, i64 0
+  store i64 %kept, ptr %balance_at
   store i64 %new_penalty, ptr %penalty_at
   store i64 %new_skipped, ptr %skipped_at
   %status = load atomic i64, ptr %status_at monotonic, align 8

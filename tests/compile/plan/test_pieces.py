@@ -33,6 +33,12 @@ def test_a_large_product_is_cut(batch, rows, columns, inner, axis):
     assert operations > GRAIN * 1e5 / 2  # about GRAIN microseconds, or more
 
 
+def test_more_threads_than_a_few_get_finer_pieces():
+    counts = [len(product_pieces(1, 128, 512, 784, threads)) for threads in (1, 2, 4, 8, 16, 64)]
+    assert counts == [4, 4, 4, 8, 16, 16]  # of 32 columns or more, which fill the registers
+    assert len(product_pieces(1, 64, 64, 64, 64)) == 1
+
+
 @pytest.mark.parametrize("sizes", [(1, 64, 64, 64), (1, 0, 5, 5), (0, 4, 4, 4), (8, 8, 8, 8), (1, 1, 1, 0)])
 def test_a_small_product_is_not(sizes):
     (piece,) = product_pieces(*sizes)
