@@ -93,6 +93,7 @@ class Capture:
     places: dict[int, int] = field(default_factory=dict)  # id of an argument as it was traced -> its place
     traced: dict[int, Tensor] = field(default_factory=dict)  # place -> the argument as it was traced
     toggled: dict[int, bool] = field(default_factory=dict)  # arguments whose requires_grad it sets
+    own: frozenset[int] = frozenset()  # ids of the tensors it made itself whose requires_grad it sets
     detached: frozenset[int] = frozenset()  # those among them that it takes off the tape
     sizing: Sizing | None = None  # which sizes of arguments are symbols
     why_exact: str = ""  # why none could be, where some should
@@ -306,6 +307,7 @@ def _capture(
         for k, t in made.traced.items()
         if t._requires_grad is not leaves[k]._requires_grad
     }
+    made.own = frozenset(id(t) for t in made.journal.owners("requires_grad") if tracer.made(t))
     off = {id(t) for t in made.journal.owners(watch.DETACHED)}
     made.detached = frozenset(k for k in made.toggled if id(made.traced[k]) in off)
     return made

@@ -207,9 +207,12 @@ def _viewed(out: Tensor) -> Tensor | None:
 
 
 def grads_of_made(tracer: Tracer, values: list[Any]) -> list[tuple[Tensor, Tensor]]:
-    """(tensor, its grad) for those of ``values`` that the function made, and for such gradients in turn."""
+    """(tensor, its grad) for those of ``values`` that the function made, and for such gradients in turn; and
+    for leaves of which nothing but the gradient is among ``values``, where a later ``backward()`` adds to it.
+    """
     found: dict[int, tuple[Tensor, Tensor]] = {}
-    stack = [t for t in reversed(values) if isinstance(t, Tensor)]
+    tensors = [t for t in values if isinstance(t, Tensor)]
+    stack = [*reversed(tensors), *_leaves_of_shown_gradients(tracer, tensors)]
     while stack:
         tensor = stack.pop()
         grad = tracer.grads.get(id(tensor), (None, None, None))[2]
@@ -217,6 +220,20 @@ def grads_of_made(tracer: Tracer, values: list[Any]) -> list[tuple[Tensor, Tenso
             found[id(tensor)] = tensor, grad
             stack.append(grad)
     return list(found.values())
+
+
+def _leaves_of_shown_gradients(tracer: Tracer, tensors: list[Tensor]) -> list[Tensor]:
+    """The leaves under ``tensors`` that the function made, and of whose gradients these show the memory."""
+    pairs = ((tensor, grad) for tensor, _, grad in tracer.grads.values() if grad is not None)
+    made = {id(t): (t, grad) for t, grad in pairs if tracer.made(t) and isinstance(grad._data, Sym)}
+    shown = {id(t._data.storage) for t in tensors if isinstance(t._data, Sym)}
+    mine = {k: t for k, (t, grad) in made.items() if id(grad._data.storage) in shown}  # type: ignore[attr-defined]
+    if not mine:
+        return []
+    alive = {t._node for t in tensors if t._node is not None and not is_freed(t._node)}
+    nodes = {node for top in alive for node in nodes_under(top)}
+    edges = {id(edge[0]) for node in nodes for edge in node.edges if edge is not None}
+    return [t for k, t in mine.items() if k in edges]
 
 
 def with_plain_keys(structure: Any) -> Any:

@@ -235,7 +235,7 @@ class CompiledPlan:
         """Note in ``once`` whether ``capture``, a recording of this plan, has left modules in modes, or
         tensors with a ``requires_grad``, that it did not find: recorded again, it may be another program.
         """
-        made = {id(result.value) for result in capture.results}
+        made = {id(result.value) for result in capture.results} | capture.own
         flags, moved = capture.journal.finish(made | capture.places.keys())
         if not moved:
             self.settled = flags

@@ -43,6 +43,16 @@ def a_leaf_over_the_memory_of_an_argument():
 
 
 @case
+def a_gradient_alone():
+    def f(x):
+        a = x.detach().requires_grad_()
+        (a**2).sum().backward()
+        return a.grad
+
+    return f, lambda made: made
+
+
+@case
 def a_parameter_and_its_gradient():
     weight = nn.Parameter(t(1, 2))
     weight.grad = t(0, 0)
@@ -103,6 +113,37 @@ def a_leaf_that_others_go_back_to():
         w, loss = made
         loss.backward()
         return w.grad
+
+    return f, look
+
+
+@case
+def gradients_to_which_a_later_pass_adds():
+    def f(x):
+        w, v, unused = (x.detach().requires_grad_() for _ in range(3))
+        (w.sin() * v * unused).sum().backward()
+        return (w * 2 + v.exp()).sum(), w.grad, v.grad[1:], unused.grad
+
+    def look(made):
+        made[0].backward()
+        return made[1:]
+
+    return f, look
+
+
+@case
+def a_kept_gradient_to_which_a_later_pass_adds():
+    kept = []
+
+    def f(x):
+        w = nn.Parameter(x.detach().clone())
+        w.sin().sum().backward()
+        kept.append(w.grad)
+        return (w * 2).sum()
+
+    def look(made):
+        made.backward()
+        return kept
 
     return f, look
 
