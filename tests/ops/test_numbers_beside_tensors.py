@@ -56,3 +56,20 @@ def test_pytorch_says_the_same(name):
     with pytest.raises(TypeError) as ours:
         getattr(jtorch, name)(x, 2)
     assert str(ours.value) == str(theirs.value)
+
+
+LOSSES = (
+    "kl_div", "poisson_nll_loss", "hinge_embedding_loss", "soft_margin_loss", "multi_margin_loss",
+    "multilabel_margin_loss",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_number_is_no_target_of_a_loss(name):
+    loss, x = getattr(jtorch.nn.functional, name), tensor_for(name)
+    for function in (loss, jtorch.compile(lambda a, b: loss(a, b))):
+        with pytest.raises(
+            TypeError, match=rf"{name}\(\): argument 'target' \(position 2\) must be Tensor, not"
+        ):
+            function(x, 0)

@@ -164,6 +164,7 @@ ERRORS = {
     "sides": (lambda x, i: jtorch.searchsorted(x[0], x, side="left", right=True), RuntimeError, "opposites"),
     "bucketize": (lambda x, i: jtorch.bucketize(x, x), RuntimeError, "must be 1 dimension"),
     "histc": (lambda x, i: i.histc(), NotImplementedError, '"histogram_cpu" not implemented for \'Long\''),
+    "histogram": (lambda x, i: x.histogram(-1), RuntimeError, "bins must be > 0, but got -1 for dimension 0"),
     "mode": (lambda x, i: x[:, :0].mode(), IndexError, "Expected reduction dim 1 to have non-zero size"),
     "sort dim": (lambda x, i: x.sort(2), IndexError, "Dimension out of range"),
 }  # fmt: skip

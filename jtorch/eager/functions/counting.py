@@ -43,8 +43,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many elements lie in each of ``bins`` equal parts of [min, max], or of their own range."""
-    if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    _check_bins(bins)
     if max < min:
         raise RuntimeError("torch.histc: max must be larger than min")
     if not input.is_floating_point():
@@ -57,6 +56,11 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     place = APPLY["where"](inside, place, 0).long()
     counts = APPLY["index_add"](inside.to(dt.float64), place, axes=(0,), shape=(bins,))
     return counts.to(input.dtype)
+
+
+def _check_bins(bins: int) -> None:
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
 
 
 def _check_finite(what: str, low: Any, high: Any) -> None:
@@ -104,6 +108,7 @@ def _ones(x: Tensor) -> Tensor:
 
 
 def _edges(x: Tensor, bins: int, range: Any) -> Tensor:
+    _check_bins(bins)
     first, last = range or (0, 0)
     if first > last:
         raise RuntimeError(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.number_ranges import is_number, number_type
-from jtorch.eager.public import Tensor, functions, ones_like, ops
+from jtorch.eager.public import Tensor, check_tensors, functions, ones_like, ops
 from jtorch.nn.functional._reduction import chosen, reduced
 
 
@@ -159,6 +159,7 @@ def kl_div(
             "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
             stacklevel=2,
         )
+    check_tensors("kl_div", input=input, target=target)
     mean_of_batch = reduction == "batchmean"
     reduction = chosen("sum" if mean_of_batch else reduction, size_average, reduce)
     total = functions.kl_div(input, target, reduction, log_target)
@@ -179,6 +180,7 @@ def poisson_nll_loss(
 
     ``full`` adds Stirling's approximation of log(target!) where target > 1.
     """
+    check_tensors("poisson_nll_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
     if log_input:
         losses = input.exp() - target * input

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.number_ranges import check_number
-from jtorch.eager.public import Tensor, arange, functions, zeros_like
+from jtorch.eager.public import Tensor, arange, check_tensors, functions, zeros_like
 from jtorch.nn.functional._reduction import chosen, reduced
 
 
@@ -21,6 +21,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target input)) for targets of -1 and 1."""
+    check_tensors("soft_margin_loss", input=input, target=target)
     return functions.soft_margin_loss(input, target, chosen(reduction, size_average, reduce))
 
 
@@ -52,6 +53,7 @@ def hinge_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """The input where target is 1, max(0, margin - input) where it is -1."""
+    check_tensors("hinge_embedding_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
     check_number(margin, input.dtype.numpy)
     apart = functions.where(target != 1, (margin - input).clamp(min=0), zeros_like(input))
@@ -124,6 +126,7 @@ def multi_margin_loss(
 
     ``input`` is (C,) or (N, C) and ``target`` int64 of () or (N,); ``weight`` is one number a class.
     """
+    check_tensors("multi_margin_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
     check_number(margin, input.dtype.numpy)
     if p not in (1, 2):
@@ -169,6 +172,7 @@ def multilabel_margin_loss(
 
     ``input`` is (C,) or (N, C); each row of ``target``, int64 of its shape, lists classes up to the first -1.
     """
+    check_tensors("multilabel_margin_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
     rows = _rows_of(input)
     if tuple(target.shape) != tuple(input.shape):
