@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from jtorch.eager.public import Tensor, functions, integer, ops
 from jtorch.nn.functional._reduction import chosen
 from jtorch.ops.composite import check_classes
@@ -125,12 +127,15 @@ def _reduce(losses: Tensor, weights: Tensor, reduction: str, shape: tuple[int, .
     return losses.sum() / weights.sum()
 
 
-def _chosen(log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """(targets with the ignored ones as class 0, each row's weight: 0 where ignored)"""
-    counts = ops.ne(target, ignore_index)
-    safe = ops.where(counts, target, 0)
-    rows = ops.cast(counts, dtype=log_p.dtype.numpy)
-    return safe, rows if weight is None else rows * weight[safe]
+def _safe(target: Tensor, ignore_index: int) -> Tensor:
+    """The targets with the ignored ones as class 0; int64: as an index uint8 is a mask."""
+    return ops.cast(ops.where(ops.ne(target, ignore_index), target, 0), dtype=np.dtype(np.int64))
+
+
+def _weights(log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> Tensor:
+    """Each row's weight: 0 where ignored."""
+    rows = ops.cast(ops.ne(target, ignore_index), dtype=log_p.dtype.numpy)
+    return rows if weight is None else rows * weight[_safe(target, ignore_index)]
 
 
 def _weighted_nll(
@@ -141,10 +146,10 @@ def _weighted_nll(
     reduction: str,
     shape: Any,
 ) -> Tensor:
-    safe, weights = _chosen(log_p, target, weight, ignore_index)
-    losses = functions.nll_loss(log_p, safe, -1, "none") * weights
+    losses = functions.nll_loss(log_p, _safe(target, ignore_index), ignore_index, "none")
+    weights = _weights(log_p, target, weight, ignore_index)  # after what says which target is none
     # off the tape where ignored: where all are, the gradient of their mean is NaN
-    counted = ops.where(ops.ne(target, ignore_index), losses, 0.0)
+    counted = ops.where(ops.ne(target, ignore_index), losses * weights, 0.0)
     return _reduce(counted, weights, reduction, shape)
 
 
@@ -156,7 +161,7 @@ def _smooth(
     reduction: str,
     shape: Any,
 ) -> Tensor:
-    _, weights = _chosen(log_p, target, weight, ignore_index)
+    weights = _weights(log_p, target, weight, ignore_index)
     spread = -(log_p if weight is None else log_p * weight).sum(1)
     counted = ops.where(ops.ne(target, ignore_index), spread, 0.0)
     return _reduce(counted, weights, reduction, shape)

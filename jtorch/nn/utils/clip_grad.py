@@ -27,11 +27,15 @@ def _norm(tensor: Tensor, norm_type: float) -> Tensor:
         return x.abs().min()
     if norm_type == 2.0:
         return (x * x).sum().sqrt()
+    if norm_type == 0.0:
+        return (x != 0).sum().to(x.dtype)
     return x.abs().pow(norm_type).sum().pow(1.0 / norm_type)
 
 
 def _over_processes(parts: list[Any], norm_type: float) -> Tensor:
     """The norm of tensors that the same processes share, each of which has its rows of them."""
+    if norm_type == 0.0:
+        raise NotImplementedError("the norm of order 0 of sharded gradients")
     sharding, dtype = parts[0].sharding, widened(zeros((), dtype=parts[0].dtype)).dtype
     norms = [_norm(part.to_local(), norm_type) for part in parts if part.numel()]
     if abs(norm_type) == math.inf:

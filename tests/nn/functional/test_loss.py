@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -224,6 +225,34 @@ ERRORS = [
     ),
     (lambda F, x: F.binary_cross_entropy_with_logits(x.ones(2), x.ones(3)), "must be the same as input size"),
 ]
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "nll_loss"])
+def test_targets_beside_weights(torch, name):
+    """Of classes that there are not, of 8 bits (as an index those are a mask), and ignored ones."""
+    calls = [
+        (target, dtype, ignored)
+        for target in ([0, -1, 1], [0, 3, 1], [0, 2, 1], [1, 1, 0], [0, -100, 2])
+        for dtype in ("int64", "uint8")
+        for ignored in (-100, 0, 1, -1)
+        if dtype == "int64" or min(target) >= 0
+    ]
+
+    def told(library, functions, call):
+        target, dtype, ignored = call
+        x, w = library.arange(9.0).reshape(3, 3) / 3, library.tensor([0.5, 0.2, 0.7])
+        target = library.tensor(target, dtype=getattr(library, dtype))
+        try:
+            found = getattr(functions, name)(x, target, w, ignore_index=ignored, reduction="none")
+        except (IndexError, RuntimeError) as error:
+            return type(error).__name__
+        return [round(v, 5) for v in found.tolist()]
+
+    for call in calls:
+        expected = told(torch, torch.nn.functional, call)
+        assert told(jtorch, F, call) == expected, call
+        compiled = jtorch.compile(lambda *a, **o: getattr(F, name)(*a, **o))
+        assert told(jtorch, types.SimpleNamespace(**{name: compiled}), call) == expected, call
 
 
 def test_one_example_may_have_its_class_in_a_row():

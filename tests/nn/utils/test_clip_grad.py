@@ -22,7 +22,7 @@ def parameters(lib, gradients=GRADIENTS):
     return out
 
 
-@pytest.mark.parametrize("norm_type", [2.0, 1.0, 3.0, math.inf])
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, 3.0, 0.0, math.inf])
 @pytest.mark.parametrize("max_norm", [1.0, 1000.0])
 def test_clip_grad_norm_equals_pytorch(torch, norm_type, max_norm):
     ours, theirs = parameters(jtorch), parameters(torch)
