@@ -8,6 +8,7 @@ by a stride.
 
 from __future__ import annotations
 
+import functools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -231,7 +232,7 @@ class Emitter(ABC):
         text = template.format(**names, convert=_conversion(kind, value.dtype))
         if value.dtype.kind == kind.kind == "b" and op.dtype == "promote":  # True + True is 2 here
             text = f"({text}) != 0"
-        return f"{value.dtype.name}({text})" if value.dtype.name in _SMALL_INTS else text
+        return f"{_cast_name(value.dtype)}({text})" if _cast_name(value.dtype) in _SMALL_INTS else text
 
     def _checked(self, value: Compute, names: dict[str, str]) -> dict[str, str]:
         """Report where the check of an op fails, and go on with a harmless operand."""
@@ -405,6 +406,7 @@ class Emitter(ABC):
         return f"{dtype.name}({value!r})"
 
 
+@functools.cache
 def _cast_name(dtype: np.dtype) -> str:
     return "bool" if dtype.kind == "b" else dtype.name
 

@@ -7,6 +7,7 @@ per loop axis.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ class Affine:
 Coordinates = tuple[Affine, ...]  # one per axis of a variable
 
 
+@functools.cache
 def identity(ndim: int) -> Coordinates:
     """The coordinates of an array whose axes are the loop axes."""
     return tuple(Affine(0, tuple(int(k == n) for n in range(ndim))) for k in range(ndim))

@@ -122,9 +122,18 @@ class Reader:
         self.places = {e: k for k, e in enumerate(graph.eqns)}
         self._read: dict[Eqn, tuple[frozenset[Var], frozenset[Var]]] = {}
         self._needed: dict[Eqn, tuple[Var, ...]] = {}
+        self._memory: dict[Eqn, frozenset[Var]] = {}
+        self._repeated: dict[Eqn, bool] = {}
 
     def find(self, var: Var) -> Eqn | None:
         return self.made_by.get(var)
+
+    def is_repeated(self, eqn: Eqn) -> bool:
+        """As the function, which is asked of an equation a hundred times."""
+        found = self._repeated.get(eqn)
+        if found is None:
+            found = self._repeated[eqn] = is_repeated(eqn)
+        return found
 
     def elements(self, eqn: Eqn, place: Coordinates, n: int) -> Iterator[tuple[Var, Coordinates]]:
         """The variables of which ``eqn`` reads one element for the position ``place`` of ``n``
@@ -136,7 +145,7 @@ class Reader:
         while stack:
             root, at = to_root(*stack.pop(), n, self.find)
             maker = self.find(root)
-            if maker is None or is_alias(maker) or not is_repeated(maker):
+            if maker is None or is_alias(maker) or not self.is_repeated(maker):
                 yield root, at
             elif root not in seen:  # repeated: what counts is what it reads itself
                 seen.add(root)
@@ -149,8 +158,11 @@ class Reader:
 
     def memory_of(self, eqn: Eqn) -> frozenset[Var]:
         """Every variable that ``eqn`` reads when it has a kernel of its own."""
-        direct, memory = self._reads(eqn)
-        return direct | memory
+        found = self._memory.get(eqn)
+        if found is None:
+            direct, memory = self._reads(eqn)
+            found = self._memory[eqn] = direct | memory
+        return found
 
     def grouped_inputs(self, eqn: Eqn) -> tuple[Var, ...]:
         """The results of other kernels that ``eqn`` depends on, numbers and patterns seen through; graph
@@ -167,7 +179,7 @@ class Reader:
         while stack:
             var = stack.pop()
             maker = self.find(var)
-            if maker is None or not is_repeated(maker):
+            if maker is None or not self.is_repeated(maker):
                 found.add(var)
             elif var not in seen:
                 seen.add(var)
@@ -201,7 +213,7 @@ class Reader:
             maker = self.find(root)
             if maker is not None and is_alias(maker):
                 memory.add(self.memory_root(root))
-            elif maker is None or not is_repeated(maker):
+            elif maker is None or not self.is_repeated(maker):
                 direct.add(root)
             elif root not in seen:
                 seen.add(root)

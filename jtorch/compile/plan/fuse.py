@@ -59,6 +59,11 @@ class Group:
     before: set[Group] = field(default_factory=set)  # and those that must run after it
     first: int = 0  # the place in the graph of its first equation
     reach: int = 0  # and of the last one in it and in all that must run before it
+    made: set[Var] = field(default_factory=set)  # what its equations compute
+    read: set[Var] = field(default_factory=set)  # and what they read, each with a kernel of its own
+    needs: set[Var] = field(default_factory=set)  # what they depend on, numbers seen through
+    late: set[Var] = field(default_factory=set)  # of a column kernel: its sums, and what waits for them
+    stacks: bool = False  # what stands below each other, and is no result
 
     @property
     def sums_in_memory(self) -> bool:
@@ -102,6 +107,7 @@ def fuse(graph: Graph, fuel: Fuel) -> Fused:
     return Fused(graph, steps, frozenset(stored), fuser.reader.made_by)
 
 
+_NOBODY: set[Eqn] = set()
 _NEAREST = 8  # groups with which one that reads the same memory is tried
 
 
@@ -124,7 +130,7 @@ class Fuser:
         self.kept = self.outputs | self.reader.behind_numbers(numbers)  # kernels that store a number read it
 
     def run(self) -> None:
-        eqns = [e for e in self.graph.eqns if not is_alias(e) and not is_repeated(e)]
+        eqns = [e for e in self.graph.eqns if not is_alias(e) and not self.reader.is_repeated(e)]
         for eqn in eqns:
             for var in self.reader.grouped_inputs(eqn):
                 self.users.setdefault(var, set()).add(eqn)
@@ -136,6 +142,12 @@ class Fuser:
         """A new group for ``eqn``, merged with those that make what it reads."""
         group = _single(eqn) if runs_in_loops(eqn) else Group([eqn], (), style=Style.CALL)
         group.first = group.reach = self.places[eqn]
+        group.made.update(eqn.outputs)
+        group.read.update(self.reader.memory_of(eqn))
+        group.needs.update(self.reader.grouped_inputs(eqn))
+        if eqn.op.kind is Kind.REDUCTION:
+            group.late.update(eqn.outputs)
+        group.stacks = is_stack(eqn) and self.outputs.isdisjoint(eqn.outputs)
         self.groups[group] = None
         self.group_of[eqn] = group
         made_by = self.reader.made_by
@@ -161,13 +173,19 @@ class Fuser:
 
     def try_merge(self, a: Group, b: Group) -> bool:
         """Put ``b`` into ``a`` if that is right and pays."""
-        if a is b or not can_fuse(a, b, self) or not profit(a, b, self) or not self.fuel.burn():
+        if a is b or len(a.eqns) + len(b.eqns) > MAX_EQNS:
+            return False
+        if not can_fuse(a, b, self) or not profit(a, b, self) or not self.fuel.burn():
             return False
         merged = _merged_space(a, b)
         assert merged is not None
+        a.late = _late_of(a, b, merged[0], self.reader) or set()
         a.domain, a.reduced, a.style = merged
         a.eqns = sorted(a.eqns + b.eqns, key=self.places.__getitem__)
         a.first = min(a.first, b.first)
+        a.made |= b.made
+        a.read |= b.read
+        a.needs |= b.needs
         for eqn in b.eqns:
             self.group_of[eqn] = a
         del self.groups[b]
@@ -218,8 +236,8 @@ class Fuser:
 
     def needed_outside(self, eqns: set[Eqn]) -> set[Var]:
         """The results of ``eqns`` that others need."""
-        made = {v for e in eqns for v in e.outputs}
-        return {v for v in made if v in self.kept or not self.users.get(v, set()) <= eqns}
+        made = (v for e in eqns for v in e.outputs)
+        return {v for v in made if v in self.kept or not self.users.get(v, _NOBODY) <= eqns}
 
     def leads_to(self, a: Group, b: Group, skip_direct: bool) -> bool:
         """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``."""
@@ -279,11 +297,11 @@ def obstacle(a: Group, b: Group, fuser: Fuser) -> str | None:
     if fuser.leads_to(b, a, False) or fuser.leads_to(a, b, True):
         return "a third step must run between them"
     domain, reduced, style = merged
-    inside = {v for e in (*a.eqns, *b.eqns) for v in e.outputs}
-    if style == Style.COLUMN and not _sums_are_last(a, b, domain, fuser.reader):
+    inside = a.made | b.made
+    if style == Style.COLUMN and _late_of(a, b, domain, fuser.reader) is None:
         return "sums over leading axes are known only after the loop"
     if style == Style.SCATTER and not fuser.needed_outside({*a.eqns, *b.eqns}).isdisjoint(
-        v for e in a.eqns for v in e.outputs
+        a.made
     ):  # a scatter kernel stores nothing but its sums
         return "others need a value that a scattering kernel would not store"
     places = ((e, place_of(e, domain, reduced)) for e in b.eqns)
@@ -292,18 +310,20 @@ def obstacle(a: Group, b: Group, fuser: Fuser) -> str | None:
     return None
 
 
-def _sums_are_last(a: Group, b: Group, domain: tuple[int, ...], reader: Reader) -> bool:
-    """Whether nothing over the whole domain depends on a sum: a column kernel knows its sums only after
-    its one pass."""
+def _late_of(a: Group, b: Group, domain: tuple[int, ...], reader: Reader) -> set[Var] | None:
+    """The sums of a column kernel that computes both, and what waits for them: it knows its sums only after
+    its one pass. None where something over the whole domain would have to wait, too."""
+    if a.late.isdisjoint(b.needs) and b.late.isdisjoint(a.needs):
+        return a.late | b.late
     late: set[Var] = set()
     for eqn in sorted((*a.eqns, *b.eqns), key=reader.places.__getitem__):
         sums = eqn.op.kind is Kind.REDUCTION
         waits = not late.isdisjoint(reader.grouped_inputs(eqn))
         if waits and (sums or eqn.outputs[0].shape == domain):
-            return False
+            return None
         if waits or sums:
             late.update(eqn.outputs)
-    return True
+    return late
 
 
 def reads_in_place(
@@ -334,14 +354,14 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
             return "the sums are results, in memory anyway"
-    eqns = {*a.eqns, *b.eqns}
-    if any(is_stack(e) and fuser.outputs.isdisjoint(e.outputs) for e in eqns):
+    if a.stacks or b.stacks:
         return "what stands below each other is computed in its place, or copied there"
-    if len(eqns) > MAX_EQNS:
+    if len(a.eqns) + len(b.eqns) > MAX_EQNS:
         return f"the kernel would have more than {MAX_EQNS} equations"
-    made = {v for e in eqns for v in e.outputs}
-    read = {v for e in eqns for v in fuser.reader.memory_of(e)} - made
-    if len(read) + len(fuser.needed_outside(eqns)) > MAX_ARRAYS:
+    read = len((a.read | b.read) - a.made - b.made)
+    if read + len(a.made) + len(b.made) <= MAX_ARRAYS:
+        return None
+    if read + len(fuser.needed_outside({*a.eqns, *b.eqns})) > MAX_ARRAYS:
         return f"the kernel would need more than {MAX_ARRAYS} arrays"
     return None
 

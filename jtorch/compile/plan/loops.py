@@ -7,6 +7,7 @@ what depends on a row's reduction is computed in a later pass over that row.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -207,6 +208,16 @@ class Nest:
     def pass_values(self, stage: int) -> list[Value]:
         """The values that pass ``stage`` needs, parts before wholes. A costly one that an earlier pass
         stored is there without its parts: it is read back."""
+        found = self._of_pass.get(stage)
+        if found is None:
+            found = self._of_pass[stage] = self._values_of(stage)
+        return found
+
+    @functools.cached_property
+    def _of_pass(self) -> dict[int, list[Value]]:
+        return {}
+
+    def _values_of(self, stage: int) -> list[Value]:
         reductions, stores = self.sinks_of(stage)
         wanted = [v for r in reductions for v in r.inner()] + [s.value for s in stores]
         seen: set[Value] = set()
@@ -221,15 +232,18 @@ class Nest:
             return None
         return next((s for s in self.stores if s.value is value and s.level == 2), None)
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> tuple[Value, ...]:
         """Every value of the nest, parts before wholes."""
+        return self._values
+
+    @functools.cached_property
+    def _values(self) -> tuple[Value, ...]:
         seen: set[Value] = set()
         sinks = [v for r in self.reductions for v in r.inner()] + [s.value for s in self.stores]
         for s in self.scatters:
             sinks += [s.value, *(v for _, v in s.terms)]
         sinks += self.reductions
-        for sink in sinks:
-            yield from _walk(sink, seen)
+        return tuple(v for sink in sinks for v in _walk(sink, seen))
 
 
 def _walk(

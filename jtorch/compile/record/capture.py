@@ -86,6 +86,7 @@ class Capture:
     own_leaves: dict[int, int] = field(default_factory=dict)  # those it made: which result each is, or -1
     cotangents: list[Var] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient
+    sources: list[frozenset[int]] = field(default_factory=list)  # and from which results, by number
     n_late: int = 0  # the last outputs: those gradients, then what only a backward outside can check
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
     tape: Tape | None = None  # how those hang together
@@ -366,7 +367,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
             found = differentiate_whole(tracer, outs, results)
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
     graph, effects = quietly(close)(tracer, atoms)
-    _, cotangents, gradients = found or ((), (), ())
+    _, cotangents, gradients, _ = found or ((), (), (), ())
     late: list[Var] = []
     if unread := unread_checks(graph.replace(outputs=(*graph.outputs, *filter(None, gradients)))):
         reached = reached_from(graph, unread, cotangents)
@@ -378,8 +379,9 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants
     made.sets_grads, made.changes = bool(grads), changes
     if found is not None:
-        made.leaves, made.cotangents, _ = found
+        made.leaves, made.cotangents, _, sources = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]
+        made.sources = [sources[k] for k in made.wanted]
         places = {id(out): k for k, out in reversed([*enumerate(outs)])}
         made.own_leaves = {k: places.get(id(t), -1) for k, t in enumerate(made.leaves) if tracer.made(t)}
         made.graph = graph.replace(

@@ -107,7 +107,7 @@ def differentiate_whole(tracer: Tracer, outs: list[Any], results: Sequence[Any])
     for k in alive:
         start = len(tracer.eqns)
         try:
-            _, cotangents, _ = _differentiate(tracer, [outs[k]])
+            _, cotangents, *_ = _differentiate(tracer, [outs[k]])
             tracer.eqns[start:] = _without(cotangents, tracer.eqns[start:])
         except RuntimeError as error:
             results[k].requires_grad, results[k].broken = False, str(error)
@@ -132,8 +132,10 @@ _BROKEN = ("has been modified by an inplace operation", BACKWARD_TWICE)
 
 def _differentiate(
     tracer: Tracer, outputs: list[Tensor]
-) -> tuple[list[Tensor], list[Var], list[Atom | None]]:
-    """Record the backward pass of ``outputs`` for a ``backward()`` that comes from outside."""
+) -> tuple[list[Tensor], list[Var], list[Atom | None], list[frozenset[int]]]:
+    """Record the backward pass of ``outputs`` for a ``backward()`` that comes from outside: the leaves under
+    them, the gradients that it begins with and those of the leaves, and which outputs each of these is from,
+    also where it is zero whatever theirs are."""
     leaves = _leaves_under(outputs)
     cotangents = []
     for out in outputs:
@@ -144,6 +146,8 @@ def _differentiate(
     seeds = [wrap(tracer.fresh(v)) for v in cotangents]
     run = engine.Run(False, True)
     tracer.several_results = len(outputs) > 1
+    flowing: dict[Any, tuple[bool, ...]] = {}
+    tracer.flowing = flowing
     hooks = [t._hooks for t in leaves]
     start = len(tracer.eqns)
     try:
@@ -154,9 +158,28 @@ def _differentiate(
         tracer.eqns[start:] = _without(cotangents, tracer.eqns[start:])
         raise
     finally:
+        tracer.flowing = None
         for t, h in zip(leaves, hooks, strict=True):
             t._hooks = h
-    return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found]
+    fed = [_fed_by(out, flowing) for out in outputs]
+    sources = [frozenset(k for k, some in enumerate(fed) if id(t) in some) for t in leaves]
+    return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found], sources
+
+
+def _fed_by(out: Tensor, flowing: dict[Any, tuple[bool, ...]]) -> set[int]:
+    """The ids of the leaves that a pass from ``out`` gives a gradient, where each node hands on what
+    ``flowing`` says."""
+    found: set[int] = set()
+    stack: list[Any] = [out._node or out]
+    while stack:
+        target = stack.pop()
+        if id(target) in found:
+            continue
+        found.add(id(target))
+        if isinstance(target, Node):
+            pairs = zip(target.edges, flowing.get(target, ()), strict=False)
+            stack += [edge[0] for edge, flows in pairs if edge is not None and flows]
+    return found
 
 
 def _without(cotangents: list[Var], eqns: list[Eqn]) -> list[Eqn]:

@@ -83,6 +83,7 @@ class Tracer(Memory):
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``
+        self.flowing: dict[Any, tuple[bool, ...]] | None = None  # by node: which inputs get a gradient
         self.several_results = False  # whether a later backward() may come from some of them alone
         self.ran_again: list[Callable] = []  # what checkpoints ran then
         self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
@@ -123,8 +124,12 @@ class Tracer(Memory):
             found = node.backward(xp, g)
             if self.several_results:
                 check_uses_gradient(self, node, g, found, self.eqns[start:])
-            return found
-        return quietly(node.vjp)(xp, g, *map(self.lift, node.check_saved()))
+        else:
+            found = quietly(node.vjp)(xp, g, *map(self.lift, node.check_saved()))
+        if self.flowing is not None:
+            parts = found if isinstance(found, tuple) else (found,)
+            self.flowing[node] = tuple(part is not None for part in parts)
+        return found
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""

@@ -24,7 +24,7 @@ from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.inputs import ArrayInput, of
 from jtorch.compile.record.returned import ViewOnTape
 from jtorch.compile.record.sizing import Sizing
-from jtorch.compile.record.tape import INNER, reached_from
+from jtorch.compile.record.tape import INNER
 from jtorch.compile.run.caller import in_order
 from jtorch.compile.run.targets import INTERPRETER, of_sizes
 from jtorch.compile.target import Binding, Target
@@ -129,8 +129,6 @@ class Backward:
         self.tape, self.later = capture.tape, capture.later
         views = ((k, r) for k, r in enumerate(capture.results) if isinstance(r, ViewOnTape))
         self.inner_views = [k for k, r in views if r.inner]
-        gradients = capture.graph.outputs[-capture.n_late :][: len(capture.wanted)]
-        self.reached = reached_from(capture.graph, gradients, capture.cotangents)
         self.split = self._cut(capture)
         self.n_saved = len(self.split.saved)
         self.types = [_type(a) for a in self.split.backward.outputs]
@@ -219,8 +217,8 @@ class Backward:
                 raise replay.failure(status).error()
         found: list[Any] = [None] * len(self.capture.leaves)
         # what follows the gradients in ``outs`` was computed for its checks alone
-        for k, out, by in zip(self.capture.wanted, outs, self.reached, strict=False):
-            if by - absent or not by:
+        for k, out, sources in zip(self.capture.wanted, outs, self.capture.sources, strict=False):
+            if sources - absent:
                 found[k] = out
         return tuple(found)
 

@@ -521,3 +521,44 @@ def test_a_result_whose_graph_is_broken_is_confirmed_after_a_change():
             out.sum().backward()
         p.requires_grad_(not p.requires_grad)
     assert len(f.retraces) <= 1, f.retraces
+
+
+def _overwritten(x):
+    made = x * 2
+    made.zero_()
+    made[:] = 3.0
+    return made.sum(), (x * x).sum()
+
+
+class _OfTheFirstAlone(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x + y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+FED_BY_ZEROS = {
+    "zeroed": lambda x: (x.clone().zero_(), x - 1),
+    "overwritten": _overwritten,
+    "no slope": lambda x: (x.sign(), x.floor() * 2, x.clamp(5, 6), x - 1),
+    "a part of it": lambda x: (x[:1] * 2, x[1:] * 3),
+    "not fed": lambda x: (_OfTheFirstAlone.apply(x.detach() + (x.detach() * 2).requires_grad_(), x), x - 1),
+    "the leaf itself": lambda x: (x, x * 3),
+}
+
+
+@pytest.mark.parametrize("name", FED_BY_ZEROS)
+def test_one_of_several_results_gives_a_gradient_where_the_tape_leads(name):
+    """Also one that is zero whatever its own is, as where all it was computed from is overwritten."""
+    function = FED_BY_ZEROS[name]
+    for mode in ("default", "interpret"):
+        seen = []
+        for f in (function, jtorch.compile(function, mode=mode)):
+            for k in range(len(function(jtorch.ones(2)))):
+                x = jtorch.tensor([1.0, 2.0], requires_grad=True)
+                f(x)[k].sum().backward()
+                seen.append((k, None if x.grad is None else x.grad.tolist()))
+        assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
