@@ -117,6 +117,9 @@ def _(xp, g, x_shape, target, reduction, ignore_index):
 
 @composite(dtype="as_is", grad_name="NllLossBackward0", methods=(), fuses_small=True)
 def cross_entropy(xp, x, target, *, reduction, ignore_index):
+    if not x.shape[1]:  # of no classes none is the largest, and only no rows have targets
+        picked, counts = _pick(xp, x, target, ignore_index)
+        return _reduce_rows(xp, -picked, counts, reduction)
     largest = xp.max(x, axis=(1,), keepdims=True)
     log_sum = xp.log(xp.sum(xp.exp(x - largest), axis=(1,), keepdims=False))
     picked, counts = _pick(xp, x, target, ignore_index)  # of x, which is in memory, as x - largest is not
@@ -135,6 +138,8 @@ def _class_face(name):
     def face(input, target, ignore_index=-100, reduction="mean"):
         """One row of scores per example and its class; see ``nn/functional/class_losses.py``."""
         check_classes(name, input, target, reduction)
+        if target.dtype.name == "uint8":  # beside which ignore_index may be no number of its dtype
+            target = target.long()
         return (input, target), {"reduction": reduction, "ignore_index": ignore_index}
 
     return face

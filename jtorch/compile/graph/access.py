@@ -23,13 +23,6 @@ class Affine:
     offset: int
     strides: tuple[int, ...]
 
-    def scaled(self, factor: int) -> Affine:
-        return Affine(self.offset * factor, tuple(s * factor for s in self.strides))
-
-    def plus(self, other: Affine) -> Affine:
-        pairs = zip(self.strides, other.strides, strict=True)
-        return Affine(self.offset + other.offset, tuple(a + b for a, b in pairs))
-
 
 Coordinates = tuple[Affine, ...]  # one per axis of a variable
 
@@ -42,10 +35,14 @@ def identity(ndim: int) -> Coordinates:
 
 def linear(coordinates: Coordinates, strides: tuple[int, ...], n_axes: int) -> Affine:
     """The address, in elements, of ``coordinates`` in memory with ``strides``."""
-    total = Affine(0, (0,) * n_axes)
+    offset: int = 0
+    along = [0] * n_axes
     for c, s in zip(coordinates, strides, strict=True):
-        total = total.plus(c.scaled(s))
-    return total
+        offset += c.offset * s
+        for k, step in enumerate(c.strides):
+            if step.__class__ is not int or step:  # symbols are not asked
+                along[k] += step * s
+    return Affine(offset, tuple(along))
 
 
 def moved(eqn: Eqn, coordinates: Coordinates, n_axes: int) -> Coordinates | None:

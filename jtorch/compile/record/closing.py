@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,8 +54,10 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
         written.advances = int(tracer.grads[id(written.tensor)][1]._cell[0])
     outputs += [entry.sym.storage.current for entry in effects.writes]
     outputs += [entry.sym.storage.current for entry in effects.grad_writes]
-    for tensor, at_entry, now in tracer.grads.values():
-        if now is at_entry or tracer.made(tensor):
+    outside = [(t, before, now) for t, before, now in tracer.grads.values() if not tracer.made(t)]
+    owned = collections.Counter(id(_storage_of(now)) for _, _, now in outside if now is not None)
+    for tensor, at_entry, now in outside:
+        if now is at_entry:
             continue
         if now is not None and _stays(tracer, now):
             effects.shared_grads.append(SharedGrad(tensor, now))
@@ -63,7 +66,7 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
             effects.shared_grads.append(SharedGrad(tensor, now, tracer.shown_grads[id(now)]))
             continue
         if now is not None:
-            _check_own(tracer, now, [g for t, _, g in tracer.grads.values() if not tracer.made(t)])
+            _check_own(tracer, now, owned)
         atom = None if now is None else tracer.read(tracer.lift(now._data))
         effects.grads.append((tensor, atom))
         if atom is not None:
@@ -74,10 +77,14 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
     return graph, effects
 
 
-def _check_own(tracer: Tracer, grad: Any, grads: list[Any]) -> None:
-    """Raise where memory that the function made is the gradient of two tensors."""
-    storage = tracer.lift(grad._data).storage
-    if sum(g is not None and getattr(g._data, "storage", None) is storage for g in grads) > 1:
+def _storage_of(grad: Any) -> Any:
+    return getattr(grad._data, "storage", None)
+
+
+def _check_own(tracer: Tracer, grad: Any, owned: Mapping[int, int]) -> None:
+    """Raise where memory that the function made is the gradient of two tensors; ``owned`` counts gradients by
+    the ids of their storages."""
+    if owned[id(tracer.lift(grad._data).storage)] > 1:
         raise CompileError(
             f"'{tracer.name}' makes one tensor of shape {tuple(grad.shape)} the gradient of two, of which "
             "a replay would make two tensors. Give each a .clone() of its own."

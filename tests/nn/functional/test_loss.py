@@ -255,6 +255,19 @@ def test_targets_beside_weights(torch, name):
         assert told(jtorch, types.SimpleNamespace(**{name: compiled}), call) == expected, call
 
 
+@pytest.mark.parametrize("name", ["cross_entropy", "nll_loss"])
+def test_targets_of_8_bits_and_no_rows(torch, name):
+    for wrap in (lambda f: f, jtorch.compile):
+        ours = wrap(lambda x, t: getattr(F, name)(x, t))
+        scores, target = np.arange(9.0).reshape(3, 3) / 3, np.array([0, 1, 1], np.uint8)
+        expected = getattr(torch.nn.functional, name)(torch.tensor(scores), torch.tensor(target))
+        assert ours(jtorch.tensor(scores), jtorch.tensor(target)).item() == pytest.approx(expected.item())
+        for shape in ((0, 0), (0, 3)):
+            found = ours(jtorch.zeros(shape, requires_grad=True), jtorch.zeros(0, dtype=jtorch.int64))
+            assert math.isnan(found.item())
+            found.backward()
+
+
 def test_one_example_may_have_its_class_in_a_row():
     for reduction in ("mean", "none"):  # PyTorch gives the number, too, but raises in its backward
         loss = F.cross_entropy(jtorch.zeros(3), jtorch.tensor([2]), reduction=reduction)
