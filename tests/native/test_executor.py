@@ -281,3 +281,10 @@ def test_a_hundred_thousand_calls_leak_neither_memory_nor_files_nor_references(k
     after = pages(), len(list(Path("/proc/self/fd").iterdir())), sys.getrefcount(array)
     assert after[1:] == before[1:]
     assert (after[0] - before[0]) * 4096 < 1_000_000
+
+
+def test_who_is_dropped_after_this_module_was_taken_down_still_knows_how_often_it_ran(monkeypatch):
+    made = Executor(np.zeros((0, 5), np.int64), keepalive=[])
+    assert made.run() == 0
+    monkeypatch.setattr(executor_module, "_ENDED", None)  # as CPython does at exit
+    assert made.ended == 1

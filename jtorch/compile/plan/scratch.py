@@ -6,6 +6,7 @@ what it reads for the last time does: that memory is in the cache already, and n
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Container, Sequence
 
 from jtorch.compile.graph.ir import Var
@@ -13,6 +14,7 @@ from jtorch.compile.plan.in_place import written_over
 from jtorch.compile.plan.joins import memory_of, placed
 from jtorch.compile.plan.plan import Part, Run, Task
 
+_Taken = tuple[int, int, int, int]  # offset, end, born, dies
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -24,12 +26,11 @@ def lay_out(
     size, both in bytes. ``over`` is what ``overwriting`` gave."""
     born, dies, shares = needed(order, elsewhere, parts, over, runs)
     begins: dict[Var, int] = {}
-    taken: list[tuple[int, int, int, int]] = []  # (offset, end, born, dies)
+    taken: list[_Taken] = []  # in order
     for var in sorted(born, key=lambda v: (-v.type.nbytes, born[v])):
-        clashes = sorted(t for t in taken if t[2] <= dies[var] and born[var] <= t[3])
         size = padded(var.type.nbytes)
-        begins[var] = _first_gap(clashes, size)
-        taken.append((begins[var], begins[var] + size, born[var], dies[var]))
+        begins[var] = _first_gap(taken, size, born[var], dies[var])
+        bisect.insort(taken, (begins[var], begins[var] + size, born[var], dies[var]))
     for there in (shares, over):
         for var, other in there.items():
             begins[var] = begins[other]
@@ -125,10 +126,13 @@ def padded(nbytes: int) -> int:
     return max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
 
 
-def _first_gap(clashes: list[tuple[int, int, int, int]], size: int) -> int:
+def _first_gap(taken: Sequence[_Taken], size: int, born: int, dies: int) -> int:
+    """Where the first ``size`` bytes begin that nothing has taken from turn ``born`` to ``dies``."""
     offset = 0
-    for start, end, _, _ in clashes:
-        if start - offset >= size:
-            break
-        offset = max(offset, end)
+    for start, end, first, last in taken:
+        if first <= dies and born <= last:
+            if start - offset >= size:
+                break
+            if end > offset:
+                offset = end
     return offset
