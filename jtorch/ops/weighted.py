@@ -82,7 +82,7 @@ def _(input, tensor1, tensor2, *early, value=1):
 def _(input, tensor1, tensor2, *early, value=1):
     if early:
         tensor1, tensor2, value = factor_first("addcdiv", "value", 3, tensor1, tensor2, *early)
-    if not any_floating(input, tensor1, tensor2):
+    if not any_floating(tensor1, tensor2):
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will "
             "perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be "

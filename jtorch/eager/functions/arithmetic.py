@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jtorch.core import dtypes as dt
 from jtorch.core.early import factor_first
 from jtorch.core.number_ranges import PLAIN, check_beside, check_number, number_type
@@ -16,7 +18,7 @@ from jtorch.core.op import BY_NAME
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.inplace import in_place, in_place_function
-from jtorch.eager.messages import check_tensors, long_name
+from jtorch.eager.messages import check_bools, check_tensors, long_name
 from jtorch.eager.sixteen_bits import HALVES, in_float32, is_half, through_float32
 from jtorch.eager.tensor import Tensor
 
@@ -49,8 +51,12 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def _with_factor(function: Callable, first: Any, second: Any, alpha: Any) -> Tensor:
-    """``function(first, alpha second)``; of 16 bits the sum alone is rounded."""
-    alpha = _checked(function, first, second, alpha)
+    """``function(first, alpha second)``, all in the common dtype; of 16 bits the sum alone is rounded."""
+    if not _fits_floats(first, second, alpha):
+        target = _common(first, second)
+        alpha = _checked(function, (first, second), alpha, target)
+        if isinstance(second, Tensor) and second._data.dtype is not target:
+            second = second.to(dt.of(target))
     if not any(isinstance(t, Tensor) and t._data.dtype in HALVES for t in (first, second)):
         # of two of Python's bools the product is an int
         return function(
@@ -63,15 +69,24 @@ def _with_factor(function: Callable, first: Any, second: Any, alpha: Any) -> Ten
     return through_float32(BY_NAME[function.__name__], apply, (first, second), {})
 
 
-def _checked(function: Callable, first: Any, second: Any, alpha: Any) -> Any:
-    """``alpha`` as a number of the dtype of the result, or PyTorch's error."""
+def _fits_floats(first: Any, second: Any, alpha: Any) -> bool:
+    """Whether it is a small number beside floats of one dtype, as nearly always."""
     if first.__class__ is Tensor is second.__class__ and alpha.__class__ in PLAIN and -128 <= alpha <= 127:
         dtype = first._data.dtype
-        if dtype is second._data.dtype and dtype.kind == "f":
-            return alpha
-    tensors = [t for t in (first, second) if isinstance(t, Tensor)]
-    numbers = [getattr(n, "as_runtime_scalar", n) for n in (first, second) if not isinstance(n, Tensor)]
-    target = dt.promote([(t._data.dtype, t._data.ndim) for t in tensors], numbers)
+        return dtype is second._data.dtype and dtype.kind == "f"
+    return False
+
+
+def _common(*operands: Any) -> np.dtype:
+    tensors = [t for t in operands if isinstance(t, Tensor)]
+    numbers = [getattr(n, "as_runtime_scalar", n) for n in operands if not isinstance(n, Tensor)]
+    return dt.promote([(t._data.dtype, t._data.ndim) for t in tensors], numbers)
+
+
+def _checked(function: Callable, operands: tuple[Any, Any], alpha: Any, target: np.dtype) -> Any:
+    """``alpha`` as a number of the dtype of the result, or PyTorch's error."""
+    raw = tuple(t._data if isinstance(t, Tensor) else t for t in operands)
+    check_bools(BY_NAME[function.__name__], raw, target)
     kind = number_type(alpha)
     if kind is bool and target.kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")

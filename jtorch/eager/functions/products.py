@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jtorch.core.dtypes import bool_
+from jtorch.core import dtypes as dt
 from jtorch.core.number_ranges import check_number, number_type
 from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY, public_function
@@ -167,17 +167,20 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     for name, t in (("vec1", vec1), ("vec2", vec2)):
         if t.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {t.ndim}-D")
-    if not any(t.is_floating_point() or t.is_complex() for t in (input, vec1, vec2)):
+    tensors = (input, vec1, vec2)
+    target = dt.of(dt.promote((t._data.dtype, t._data.ndim) for t in tensors))
+    if not (target.is_floating_point or target.is_complex):
         for name, factor in (("beta", beta), ("alpha", alpha)):
             if number_type(factor) is float:
                 raise RuntimeError(
                     f"For integral input tensors, argument {name} must not be a floating point number."
                 )
     for name, factor in (("beta", beta), ("alpha", alpha)):
-        if number_type(factor) is bool and input.dtype is not bool_:
+        if number_type(factor) is bool and target is not dt.bool_:
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    input, vec1, vec2 = (t.to(target) for t in tensors)
     _check_factors(input, beta, alpha)
-    if input.dtype is vec1.dtype is vec2.dtype is bool_:
+    if target is dt.bool_:
         beta, alpha = bool(beta), bool(alpha)
     return _added(outer, input, vec1, vec2, beta, alpha)
 

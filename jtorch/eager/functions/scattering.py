@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.dtypes import int32, int64
-from jtorch.core.number_ranges import check_number, check_real, number_type, whole
+from jtorch.core.number_ranges import check_number, check_real, element, whole
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import (
     as_long,
@@ -185,7 +185,7 @@ def _factor(alpha: Any, input: Tensor) -> Any:
     check_number(alpha, dtype)
     if dtype.kind != "c":
         check_real(alpha, dtype)
-    return whole(alpha) if number_type(alpha) is float and dtype.kind in "iu" else alpha
+    return element(whole(alpha), dtype) if dtype.kind in "iu" else alpha
 
 
 def _without(tensor: Tensor, axis: int) -> tuple[int, ...]:
