@@ -196,6 +196,34 @@ FORMS = {
 }  # fmt: skip
 
 
+INTEGER_LIMITS = {
+    "uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1), "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1), "bool": (0, 1),
+}  # fmt: skip
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", INTEGER_LIMITS)
+def test_integers_far_apart_are_not_close(dtype):
+    least, most = INTEGER_LIMITS[dtype]
+    left, right = [least, least, most, 0, 1], [0, most, least, 1, 0]
+    for options in ({}, {"atol": 3}, {"rtol": 1e-12, "atol": 1e-12}, {"rtol": 0.3}):
+        theirs, ours = (
+            library.isclose(
+                *(library.tensor(v, dtype=getattr(library, dtype)) for v in (left, right)), **options
+            )
+            for library in (torch, jtorch)
+        )
+        assert ours.tolist() == theirs.tolist()
+
+
+def test_integers_far_apart_are_not_close_in_compiled_code():
+    step = jtorch.compile(lambda x, y: jtorch.isclose(x, y))
+    x, y = jtorch.tensor([-128, 5], dtype=jtorch.int8), jtorch.tensor([0, 5], dtype=jtorch.int8)
+    assert step(x, y).tolist() == [False, True]
+    assert not jtorch.allclose(x, y)
+
+
 @needs_torch
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name):

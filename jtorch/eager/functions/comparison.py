@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jtorch.core.dtypes import get_default_dtype
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
@@ -26,8 +27,8 @@ def isclose(
         close = APPLY["logical_or"](close, both)
     if rtol == 0 and atol == 0:
         return close
-    if input._data.dtype.kind == "b":
-        input, other = input.long(), other.long()
+    if input._data.dtype.kind in "biu":  # whose difference may wrap around
+        input, other = input.to(get_default_dtype()), other.to(get_default_dtype())
     distance = (input - other).abs()
     near = APPLY["logical_and"](APPLY["isfinite"](distance), distance <= (other * rtol).abs() + atol)
     return APPLY["logical_or"](close, near)
