@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -225,3 +228,40 @@ def test_a_value_filled_in_twice_at_a_place_gets_its_gradient_once() -> None:
     assert jtorch.zeros(3).index_fill_(0, jtorch.tensor(1, dtype=jtorch.int32), 4).tolist() == [0, 4, 0]
     with pytest.raises(IndexError):
         jtorch.zeros(2).index_fill(0, jtorch.tensor([2]), 1)
+
+
+DTYPES = (
+    "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
+)  # fmt: skip
+
+
+def _members(library, dtype, values):
+    kept = values if "float" in dtype else [int(v) for v in values if v == v]
+    return library.tensor(kept).to(getattr(library, dtype))
+
+
+@needs_torch
+@pytest.mark.parametrize("many", [1, 2, 20])
+def test_membership_is_asked_in_the_common_dtype(many):
+    values, among = [1, 3.5, math.nan, 16777217, 16777216, -5, 2049, 2048], [2048, 16777216, 3.3, math.nan, 1]
+    for a, b in itertools.product(DTYPES, repeat=2):
+        theirs, ours = (
+            library.isin(_members(library, a, values), _members(library, b, (among * 20)[:many])).tolist()
+            for library in (torch, jtorch)
+        )
+        assert ours == theirs, (a, b)
+    for one, dtype in itertools.product((0.1, 2049, 16777217), DTYPES):
+        theirs, ours = (
+            library.isin(one, _members(library, dtype, (values + [0.1]) * many)).tolist()
+            for library in (torch, jtorch)
+        )
+        assert ours == theirs, (one, dtype)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_membership_in_float32(compiled):
+    def step(x, y):
+        return jtorch.isin(x, y)
+
+    function = jtorch.compile(step) if compiled else step
+    assert function(jtorch.tensor([16777217, 3]), jtorch.tensor([16777216.0])).tolist() == [True, False]

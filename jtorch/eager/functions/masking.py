@@ -165,8 +165,16 @@ def isin(
         elements = of_number(elements)
     if not isinstance(test_elements, Tensor):
         test_elements = of_number(test_elements)
-    found = APPLY["isin"](elements, test_elements)
+    common = _compared_in(elements, test_elements)
+    found = APPLY["isin"](elements.to(common), test_elements.to(common))
     return APPLY["logical_not"](found) if invert else found
+
+
+def _compared_in(one: Tensor, many: Tensor) -> dt.dtype:
+    """The dtype that both have in common. From ten on PyTorch sorts them together: one without dims counts in
+    full then."""
+    in_full = one.dtype is not many.dtype and not one.ndim and many.numel() >= 10
+    return dt.of(dt.promote([(one._data.dtype, in_full or one.ndim), (many._data.dtype, many.ndim)]))
 
 
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:

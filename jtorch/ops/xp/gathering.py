@@ -70,6 +70,8 @@ def index_combine(x: Array, value: Array, *indices: Array, axes: Shape, reduce: 
 
 
 def isin(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "V":  # NumPy does not sort the NaN of bfloat16
+        x, y = x.astype(np.float32), y.astype(np.float32)
     return np.isin(x, y)
 
 
