@@ -192,3 +192,22 @@ def test_quantiles_keep_the_order_of_the_other_dims(name: str, dim: int, keepdim
     np.testing.assert_allclose(found.numpy(), np.quantile(x, q, axis=dim, keepdims=keepdim), rtol=1e-12)
     one = getattr(jtorch, name)(jtorch.tensor(x), 0.5, dim, keepdim)
     np.testing.assert_allclose(one.numpy(), np.quantile(x, 0.5, axis=dim, keepdims=keepdim), rtol=1e-12)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["unique", "unique_consecutive"])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3), (), (2, 3)])
+def test_unique_where_nothing_is(name, shape):
+    for dim in (None, 0, 1, -1):
+        for more in ({}, {"return_inverse": True}, {"return_counts": True}):
+            theirs, ours = (_unique(library, name, shape, dim=dim, **more) for library in (torch, jtorch))
+            assert ours == theirs
+
+
+def _unique(library, name, shape, **options):
+    try:
+        found = getattr(library, name)(library.zeros(shape), **options)
+    except (RuntimeError, IndexError) as error:
+        return type(error), str(error)
+    many = found if isinstance(found, tuple) else (found,)
+    return [(tuple(t.shape), str(t.dtype).rpartition(".")[2], t.tolist()) for t in many]

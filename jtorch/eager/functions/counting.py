@@ -176,7 +176,7 @@ def unique(
     Every NaN is different from all others.
     """
     array = _concrete(input, "unique()")
-    axis = None if dim is None else ax.one(dim, input.ndim)
+    axis = None if dim is None else _axis_of_slices(dim, input)
     values, inverse, counts = np.unique(
         array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
     )
@@ -189,9 +189,9 @@ def unique_consecutive(
 ) -> Any:
     """``input`` without elements (slices along ``dim``) that equal the one before."""
     array = _concrete(input, "unique_consecutive()")
-    axis = 0 if dim is None else ax.one(dim, input.ndim)
+    axis = 0 if dim is None else _axis_of_slices(dim, input)
     line = array.reshape(-1) if dim is None else np.moveaxis(array, axis, 0)
-    rows = line.reshape(line.shape[0], -1)
+    rows = line.reshape(len(line), math.prod(line.shape[1:]))
     starts = np.ones(len(rows), np.bool_)
     starts[1:] = (rows[1:] != rows[:-1]).any(1)
     inverse = np.cumsum(starts) - 1
@@ -199,6 +199,21 @@ def unique_consecutive(
     values = np.moveaxis(line[starts], 0, axis)
     inverse = inverse.reshape(array.shape) if dim is None else inverse
     return _chosen(values, inverse, counts, return_inverse, return_counts)
+
+
+def _axis_of_slices(dim: int, input: Tensor) -> int:
+    """The axis of ``dim``. Raises PyTorch's errors where there are no slices, or nothing is in them."""
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    axis = ax.one(dim, input.ndim)
+    empty = [k for k, n in enumerate(input.shape) if n == 0]
+    if len(empty) > 1:
+        raise RuntimeError("Number of zero sized dimensions is more than one, so unique cannot be applied ")
+    if empty and empty != [axis]:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+        )
+    return axis
 
 
 def _chosen(values: Any, inverse: Any, counts: Any, with_inverse: bool, with_counts: bool) -> Any:
