@@ -224,8 +224,8 @@ def _variance_vjp(xp, g, x, axis, keepdims, correction):
 
 
 def _over(degrees):
-    """1 / degrees of freedom; with none left the variance is infinite, or NaN where nothing varies."""
-    return 1.0 / degrees if degrees > 0 else math.nan if degrees != degrees else math.inf
+    """1 / degrees of freedom, also of fewer than none, as in PyTorch; NaN of no elements."""
+    return 1.0 / degrees if degrees else math.inf
 
 
 @composite(dtype="floating", fuses_small=True)
@@ -283,15 +283,17 @@ def _spread_face(name):
                 raise NotImplementedError(f"{name}() of complex tensors is not there yet")
             raise RuntimeError("std and var only support floating point and complex dtypes")
         arrays, statics = _axis_face(input, dim, keepdim)
-        _warn_without_degrees(name, input, statics["axis"], correction)
+        n = math.prod(input.shape[a] for a in statics["axis"])
+        _warn_without_degrees(name, input, n, correction)
+        if dim is None and n < correction:
+            correction = n  # without dims PyTorch's gradient is infinite then
         statics["correction"] = dt.plain(correction)
         return arrays, statics
 
     return face
 
 
-def _warn_without_degrees(name, input, axis, correction):
-    n = math.prod(input.shape[a] for a in axis)
+def _warn_without_degrees(name, input, n, correction):
     if n <= correction and input.numel():
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "

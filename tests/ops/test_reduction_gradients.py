@@ -1,4 +1,5 @@
-"""Gradients of reductions that pick elements: a NaN that arrives is of those alone, as in PyTorch."""
+"""Gradients of reductions: of those that pick elements a NaN stays with these; of spreads without degrees of
+freedom."""
 
 from __future__ import annotations
 
@@ -32,3 +33,28 @@ def test_it_stays_with_what_was_picked(name, wrap, g):
 
     expected = gradient(torch, PICKS[name])
     assert np.array_equal(gradient(jtorch, wrap(PICKS[name])), expected, equal_nan=True)
+
+
+SPREADS = {
+    "var": lambda L, x, c: L.var(x, 0, correction=c),
+    "std": lambda L, x, c: x.std(0, correction=c),
+    "both": lambda L, x, c: L.var_mean(x, -1, correction=c)[0],
+    "of all": lambda L, x, c: x.std(correction=c),
+}
+
+
+@pytest.mark.filterwarnings(r"ignore:.*degrees of freedom is <= 0:UserWarning")
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", SPREADS)
+def test_fewer_than_no_degrees_of_freedom(name, wrap):
+    torch = pytest.importorskip("torch")
+
+    def gradient(module, values, c, wrap):
+        x = module.tensor(values, requires_grad=True)
+        wrap(lambda x: SPREADS[name](module, x, c))(x).sum().backward()
+        return np.array(x.grad.tolist())
+
+    for values in ([1.0, 2.0], [2.0, 2.0], [[1.0, 2.0], [3.0, 5.0]]):
+        for c in (2, 2.5, 3):
+            expected = gradient(torch, values, c, lambda f: f)
+            np.testing.assert_allclose(gradient(jtorch, values, c, wrap), expected, 1e-6)
