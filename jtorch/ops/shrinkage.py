@@ -54,6 +54,8 @@ def _(xp, g, x, bound):
 def _(input, lambd=0.5):
     if not (lambd.__class__ in PLAIN and -128 <= lambd <= 127):
         check_number(lambd, input.dtype.numpy)
+    if lambd.__class__ in PLAIN and input.dtype.itemsize == 2 and input.dtype.is_floating_point:
+        lambd = float(input.dtype.numpy.type(lambd))  # what PyTorch compares with: 0.3 is not beyond 0.3
     return (input, lambd), {}
 
 

@@ -162,7 +162,6 @@ NOT_EQUAL = {  # (unit in the last place, how many) and why
     "x ** n": "PyTorch's x ** 3 of bfloat16 rounds x * x",
     "pow_(n)": "PyTorch's x ** 3 of bfloat16 rounds x * x",
     "float_power(x, n)": "it is float64: powers of two libraries",
-    "hardshrink(x, n)": "PyTorch rounds the bound: what equals it then is cut",
     "huber_loss(x, z, n)": "PyTorch rounds after each of its steps where x is bfloat16",
 }
 

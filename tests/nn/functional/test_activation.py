@@ -281,3 +281,15 @@ def test_hardtanh_bounds():
         nn.Hardtanh(1, 0)
     with pytest.raises(ValueError, match="Softmax2d: expected input to be 3D or 4D, got 2D instead"):
         nn.Softmax2d()(jtorch.ones(2, 2))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("bound", [0.1, 0.3, 0.7, 1.1, 2.3])
+def test_hardshrink_of_16_bits_compares_with_the_rounded_bound(torch, bound, wrap):
+    def outcome(library, wrap):
+        x = library.tensor([bound, -bound, 2 * bound, 0.0]).half().requires_grad_()
+        out = wrap(lambda x: library.nn.functional.hardshrink(x, bound))(x)
+        out.sum().backward()
+        return out.tolist(), x.grad.tolist()
+
+    assert outcome(jtorch, wrap) == outcome(torch, lambda f: f)
