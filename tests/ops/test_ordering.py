@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -211,3 +213,34 @@ def _unique(library, name, shape, **options):
         return type(error), str(error)
     many = found if isinstance(found, tuple) else (found,)
     return [(tuple(t.shape), str(t.dtype).rpartition(".")[2], t.tolist()) for t in many]
+
+
+SEQUENCES = (
+    [1.0, 2.0, math.nan], [1.0, math.nan, 3.0], [math.nan, 1.0, 2.0], [math.nan] * 2, [1.0, 2.0, 3.0], [],
+    [-math.inf, math.nan, math.inf], [1.0, math.nan, math.nan, 5.0, 6.0, 7.0, 8.0], [math.nan] * 5 + [1.0],
+)  # fmt: skip
+WANTED = [math.nan, 0.0, 1.0, 1.5, 2.0, 3.0, 5.0, math.inf, -math.inf, 7.0]
+
+
+@needs_torch
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_nan_is_searched_in_the_steps_of_pytorch(dtype, right):
+    for sequence in SEQUENCES:
+        theirs, ours = (_places(library, sequence, dtype, right) for library in (torch, jtorch))
+        assert ours == theirs, sequence
+
+
+def _places(library, sequence, dtype, right):
+    row, wanted = (library.tensor(v, dtype=getattr(library, dtype)) for v in (sequence, WANTED))
+    rows = library.stack([row, row.flip(0)]), library.stack([wanted, wanted])
+    found = (
+        library.searchsorted(row, wanted, right=right), library.searchsorted(*rows, right=right),
+        library.bucketize(wanted, row, right=right),
+    )  # fmt: skip
+    return [t.tolist() for t in found]
+
+
+def test_nan_is_searched_so_in_compiled_code():
+    step = jtorch.compile(lambda s, x: jtorch.bucketize(x, s))
+    assert step(jtorch.tensor(SEQUENCES[0]), jtorch.tensor(WANTED)).tolist() == [3, 0, 0, 1, 1, 3, 3, 3, 0, 3]

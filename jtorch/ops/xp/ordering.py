@@ -12,12 +12,30 @@ Array = np.ndarray
 
 def searchsorted(sequence: Array, values: Array, *, right: bool) -> Array:
     """Where ``values`` fit into ``sequence``, sorted along its last axis; a vector serves all rows."""
+    place = _bisected if _has_nan(sequence) or _has_nan(values) else np.searchsorted
     side: Any = "right" if right else "left"
     if sequence.ndim == 1:
-        return np.asarray(np.searchsorted(sequence, values, side))
-    rows, wanted = sequence.reshape(-1, sequence.shape[-1]), values.reshape(math.prod(values.shape[:-1]), -1)
-    found = [np.searchsorted(row, value, side) for row, value in zip(rows, wanted, strict=True)]
+        return np.asarray(place(sequence, values, side))
+    n = math.prod(values.shape[:-1])
+    rows, wanted = sequence.reshape(n, sequence.shape[-1]), values.reshape(n, values.shape[-1])
+    found = [place(row, value, side) for row, value in zip(rows, wanted, strict=True)]
     return np.array(found, np.int64).reshape(values.shape)
+
+
+def _has_nan(x: Array) -> bool:
+    return x.dtype.kind in "fV" and bool(np.isnan(x).any())
+
+
+def _bisected(row: Array, values: Array, side: str) -> Array:
+    """The search in PyTorch's steps: what cannot be compared with a value counts as before it."""
+    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, len(row), np.int64)
+    for _ in range(len(row).bit_length()):
+        middle = (low + high) // 2
+        element = row[np.minimum(middle, len(row) - 1)]
+        before = ~(element > values if side == "right" else element >= values)
+        open_ = low < high
+        low, high = np.where(open_ & before, middle + 1, low), np.where(open_ & ~before, middle, high)
+    return low
 
 
 def histogram_counts(x: Array, edges: Array, weight: Array) -> Array:
