@@ -58,3 +58,16 @@ def test_fewer_than_no_degrees_of_freedom(name, wrap):
         for c in (2, 2.5, 3):
             expected = gradient(torch, values, c, lambda f: f)
             np.testing.assert_allclose(gradient(jtorch, values, c, wrap), expected, 1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("p", [0.5, 2, math.inf])
+def test_renorm_leaves_the_gradient_of_rows_that_are_not_too_long(p, wrap):
+    torch = pytest.importorskip("torch")
+
+    def gradient(module, wrap):
+        x = module.tensor([[math.nan, 1.0], [3.0, 4.0], [0.0, 0.0], [0.1, 0.2]], requires_grad=True)
+        wrap(lambda x: module.renorm(x, p, 0, 1.0))(x).sum().backward()
+        return np.array(x.grad.tolist())
+
+    np.testing.assert_allclose(gradient(jtorch, wrap), gradient(torch, lambda f: f), 1e-5, 1e-6)

@@ -106,8 +106,12 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     axis = ax.one(dim, input.ndim)
     if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
-    norms = vector_norm(widened(input), p, tuple(k for k in range(input.ndim) if k != axis), True)
-    return input * (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0).to(input.dtype)
+    others, wide = tuple(k for k in range(input.ndim) if k != axis), widened(input)
+    too_long = vector_norm(wide.detach(), p, others, True) > maxnorm
+    norms = vector_norm(
+        wide.where(too_long, 1.0), p, others, True
+    )  # no gradient from the others: of NaN, NaN
+    return input * (maxnorm / (norms + 1e-7)).where(too_long, 1.0).to(input.dtype)
 
 
 FUNCTIONS: dict[str, Callable] = {f.__name__: f for f in (cov, corrcoef, dist, cdist, pdist, renorm)}
