@@ -13,6 +13,7 @@ from jtorch.core.op import composite, opaque
 from jtorch.ops.contraction import swap
 
 _INT = np.dtype(np.int64)
+_INT32 = np.dtype(np.int32)
 
 
 def dtype_of(x):
@@ -51,8 +52,33 @@ def inv(xp, x):
 
 @inv.vjp
 def _(xp, g, out):
+    return _inv_vjp(xp, g, out)
+
+
+def _inv_vjp(xp, g, out):
     turned = swap(xp, out)
     return -xp.matmul(xp.matmul(turned, g), turned)
+
+
+def _with_info(name):
+    """A result and, for each matrix, LAPACK's info: 0 where all went well. A failure is no error."""
+    return opaque(
+        shape=lambda *shapes: (shapes[-1], shapes[0][:-2]),
+        n_outputs=2,
+        dtype=lambda dtypes, statics: (dtypes[0], _INT32),
+        public=None,
+        grad_name=name,
+    )
+
+
+@_with_info("LinalgInvExBackward0")
+def inv_ex(xp, x):
+    return xp.inv_ex(x)
+
+
+@inv_ex.vjp
+def _(xp, g, out0):
+    return _inv_vjp(xp, g[0], out0)
 
 
 @opaque(shape=lambda x, y: y, public=None, may_raise=True, grad_name="LinalgSolveExBackward0")
@@ -64,6 +90,17 @@ def solve(xp, x, y):
 def _(xp, g, x, out, needs):
     gy = xp.solve(swap(xp, x), g)
     return -xp.matmul(gy, swap(xp, out)) if needs[0] else None, gy
+
+
+@_with_info("LinalgSolveExBackward0")
+def solve_ex(xp, x, y):
+    return xp.solve_ex(x, y)
+
+
+@solve_ex.vjp
+def _(xp, g, x, out0, needs):
+    gy, _ = xp.solve_ex(swap(xp, x), g[0])
+    return -xp.matmul(gy, swap(xp, out0)) if needs[0] else None, gy
 
 
 @opaque(shape=lambda x, y, lower, unit: y, public=None, grad_name="LinalgSolveTriangularBackward0")
@@ -89,12 +126,26 @@ def cholesky(xp, x):
 
 @cholesky.vjp
 def _(xp, g, out):
+    return _cholesky_vjp(xp, g, out)
+
+
+def _cholesky_vjp(xp, g, out):
     inner = xp.matmul(swap(xp, out), g)
     inner = 0.5 * (below(xp, inner, 0) + below(xp, inner, -1))
     inner = 0.5 * (inner + swap(xp, inner))  # the input is symmetric, and so is its gradient
     turned = swap(xp, out)
     left = xp.triangular_solve(turned, inner, lower=False, unit=False)
     return swap(xp, xp.triangular_solve(turned, swap(xp, left), lower=False, unit=False))
+
+
+@_with_info("LinalgCholeskyExBackward0")
+def cholesky_ex(xp, x):
+    return xp.cholesky_ex(x)
+
+
+@cholesky_ex.vjp
+def _(xp, g, out0):
+    return _cholesky_vjp(xp, g[0], out0)
 
 
 @composite(public=None, grad_name="CholeskySolveBackward0", fuses=False)
@@ -190,15 +241,17 @@ def _(xp, g, x):
 
 
 @opaque(
-    shape=lambda x: (x, (*x[:-2], min(x[-2:]))),
+    shape=lambda x, checked: (x, (*x[:-2], min(x[-2:]))),
     n_outputs=2,
-    dtype=lambda dtypes, statics: (dtypes[0], np.dtype(np.int32)),
+    dtype=lambda dtypes, statics: (dtypes[0], _INT32),
     public=None,
+    may_raise=True,
     grad_name="LinalgLuFactorExBackward0",
 )
-def lu_factor(xp, x):
-    """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1)"""
-    return xp.lu_factor(x)
+def lu_factor(xp, x, *, checked):
+    """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1);
+    ``checked`` for zeros on the diagonal of U"""
+    return xp.lu_factor(x, checked=checked)
 
 
 @lu_factor.vjp

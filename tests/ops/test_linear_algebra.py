@@ -307,3 +307,72 @@ def test_the_gradient_of_a_hermitian_pseudo_inverse() -> None:
     jtorch.linalg.pinv(x, hermitian=True).backward(jtorch.tensor(g))
     torch.linalg.pinv(t, hermitian=True).backward(torch.tensor(g))
     np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=1e-10)
+
+
+SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
+FAULTY = {
+    "singular": SINGULAR, "indefinite": [[1.0, 2.0], [2.0, 1.0]], "zero": [[0.0, 0.0], [0.0, 0.0]],
+    "batch": [[[2.0, 1.0], [1.0, 3.0]], [[0.0, 0.0], [0.0, 0.0]], SINGULAR],
+    "nan": [[1.0, math.nan], [math.nan, 2.0]],
+    "fine": [[2.0, 1.0], [1.0, 3.0]], "larger": [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
+}  # fmt: skip
+WITH_INFO = {
+    "cholesky_ex": lambda L, x, **k: L.linalg.cholesky_ex(x, **k),
+    "cholesky_ex upper": lambda L, x, **k: L.linalg.cholesky_ex(x, upper=True, **k),
+    "inv_ex": lambda L, x, **k: L.linalg.inv_ex(x, **k),
+    "solve_ex": lambda L, x, **k: L.linalg.solve_ex(x, L.ones_like(x), **k),
+    "solve_ex of vectors": lambda L, x, **k: L.linalg.solve_ex(x, L.ones_like(x[..., 0]), **k),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("faulty", FAULTY)
+@pytest.mark.parametrize("name", WITH_INFO)
+def test_a_fault_is_told_as_info(name, faulty):
+    function = WITH_INFO[name]
+    x, y = jtorch.tensor(FAULTY[faulty]), torch.tensor(FAULTY[faulty])
+    theirs = function(torch, y)
+    for ours in (function(jtorch, x), jtorch.compile(lambda x: function(jtorch, x))(x)):
+        np.testing.assert_allclose(ours[0].numpy(), theirs[0].numpy(), 1e-5)
+        assert (ours[1].tolist(), ours[1].dtype) == (theirs[1].tolist(), jtorch.int32)
+
+
+@needs_torch
+@pytest.mark.parametrize("faulty", FAULTY)
+@pytest.mark.parametrize("name", WITH_INFO)
+def test_a_fault_is_an_error_where_errors_are_checked(name, faulty):
+    def outcome(library):
+        try:
+            return WITH_INFO[name](library, library.tensor(FAULTY[faulty]), check_errors=True)[1].tolist()
+        except library.linalg.LinAlgError as error:
+            return str(error)
+
+    assert outcome(jtorch) == outcome(torch)
+
+
+@pytest.mark.parametrize("name", ["cholesky_ex", "inv_ex", "solve_ex"])
+def test_the_gradient_beside_info_is_that_without(name):
+    x = jtorch.tensor([[2.0, 0.5], [0.5, 3.0]], requires_grad=True)
+    plain = {
+        "cholesky_ex": jtorch.linalg.cholesky, "inv_ex": jtorch.linalg.inv,
+        "solve_ex": lambda x: jtorch.linalg.solve(x, jtorch.ones_like(x)),
+    }[name]  # fmt: skip
+    (want,) = jtorch.autograd.grad(plain(x).square().sum(), x)
+    found, info = WITH_INFO[name](jtorch, x)
+    (got,) = jtorch.autograd.grad(found.square().sum(), x)
+    assert not info.requires_grad
+    np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-6)
+
+
+@needs_torch
+@pytest.mark.parametrize("faulty", ["singular", "zero", "batch", "larger"])
+def test_lu_factor_refuses_a_singular_matrix(faulty):
+    with pytest.raises(RuntimeError) as theirs:
+        torch.linalg.lu_factor(torch.tensor(FAULTY[faulty]))
+    x = jtorch.tensor(FAULTY[faulty])
+    for function in (jtorch.linalg.lu_factor, jtorch.compile(lambda x: jtorch.linalg.lu_factor(x))):
+        with pytest.raises(RuntimeError) as ours:
+            function(x)
+        assert str(theirs.value) in str(ours.value)
+    P, L, U = jtorch.linalg.lu(x)
+    assert (P @ L @ U).tolist() == x.tolist()

@@ -66,14 +66,23 @@ def inverse(input: Tensor) -> Tensor:
     return inv(input)
 
 
-def _info(A: Tensor, value: int) -> Tensor:
+def _checked(name: str, function: Callable, A: Tensor, *others: Tensor, **options: bool) -> tuple:
+    """(the result of ``function``, info of zeros); its error is told as that of ``name``."""
+    try:
+        found = function(A, *others, **options)
+    except LinAlgError as error:
+        raise LinAlgError(str(error).replace(name.removesuffix("_ex"), name, 1)) from None
     xp = op_module.CONTEXT.get().xp
-    return wrap(xp.full(value, shape=tuple(A.shape[:-2]), dtype=int32.numpy))
+    return found, wrap(xp.full(0, shape=tuple(A.shape[:-2]), dtype=int32.numpy))
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """(inverse, info): info is 0 where all went well; a singular matrix is an error all the same."""
-    return return_types.linalg_inv_ex(inv(A), _info(A, 0))
+    """(inverse, info): info is 0 where all went well, else which pivot is zero, from 1 on. A singular matrix
+    is an error only with ``check_errors``."""
+    if check_errors:
+        return return_types.linalg_inv_ex(*_checked("linalg.inv_ex", inv, A))
+    check_matrices("linalg.inv", A)
+    return return_types.linalg_inv_ex(*APPLY["inv_ex"](A))
 
 
 def det(input: Tensor) -> Tensor:
@@ -100,6 +109,12 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
     Raises LinAlgError for a singular matrix.
     """
+    A, X, vectors = _equations(A, B, left)
+    return _as_given(APPLY["solve"](A, X), left, vectors)
+
+
+def _equations(A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor, bool]:
+    """(A, X, whether B holds vectors) as ``APPLY["solve"]`` takes them."""
     check_matrices("linalg.solve", A, dtype=None)
     if A.dtype is not B.dtype:
         raise RuntimeError(
@@ -113,11 +128,14 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
             "this case linalg.solve is equivalent to B / A.squeeze(-1)"
         )
     X = B.unsqueeze(-1) if vectors else B
-    if not left:
-        return solve(A.mT, X.mT).mT
-    A, X = _batched("linalg.solve", A, X)
-    out = APPLY["solve"](A, X)
-    return out.squeeze(-1) if vectors else out
+    return *_batched("linalg.solve", *((A, X) if left else (A.mT, X.mT))), vectors
+
+
+def _as_given(solution: Tensor, left: bool, vectors: bool) -> Tensor:
+    """The solution in the form that B had."""
+    if vectors:
+        return solution.squeeze(-1)
+    return solution if left else solution.mT
 
 
 def _batched(name: str, A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,8 +152,12 @@ def _batched(name: str, A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """(result, info): info is 0 where all went well; a singular matrix is an error all the same."""
-    return return_types.linalg_solve_ex(solve(A, B, left=left), _info(A, 0))
+    """(result, info), see ``inv_ex``."""
+    if check_errors:
+        return return_types.linalg_solve_ex(*_checked("linalg.solve_ex", solve, A, B, left=left))
+    A, X, vectors = _equations(A, B, left)
+    found, info = APPLY["solve_ex"](A, X)
+    return return_types.linalg_solve_ex(_as_given(found, left, vectors), info)
 
 
 def solve_triangular(
@@ -164,10 +186,14 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
     Raises LinAlgError where A is not positive-definite.
     """
-    kernel = "cholesky_cpu" if A.is_floating_point() else None
-    check_matrices("linalg.cholesky", A, dtype=kernel)
-    L = APPLY["cholesky"](A.mT if upper else A)
+    L = APPLY["cholesky"](_lower(A, upper))
     return L.mT if upper else L
+
+
+def _lower(A: Tensor, upper: bool) -> Tensor:
+    """``A`` with what is to be read of it in its lower triangles."""
+    check_matrices("linalg.cholesky", A, dtype="cholesky_cpu" if A.is_floating_point() else None)
+    return A.mT if upper else A
 
 
 def cholesky_old(input: Tensor, upper: bool = False) -> Tensor:
@@ -180,8 +206,12 @@ def cholesky_old(input: Tensor, upper: bool = False) -> Tensor:
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """(L, info): info is 0 where all went well; A that is not positive-definite is an error all the same."""
-    return return_types.linalg_cholesky_ex(cholesky(A, upper=upper), _info(A, 0))
+    """(L, info): info is 0 where all went well, else the order of a leading minor that is not positive: L
+    is unfinished there. It is an error only with ``check_errors``."""
+    if check_errors:
+        return return_types.linalg_cholesky_ex(*_checked("linalg.cholesky_ex", cholesky, A, upper=upper))
+    L, info = APPLY["cholesky_ex"](_lower(A, upper))
+    return return_types.linalg_cholesky_ex(L.mT if upper else L, info)
 
 
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
@@ -215,7 +245,12 @@ def _identity(like: Tensor) -> Tensor:
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
-    """(L and U in one matrix, the rows exchanged at each step, from 1 on)"""
+    """(L and U in one matrix, the rows exchanged at each step, from 1 on). Raises RuntimeError for a singular
+    matrix."""
+    return return_types.linalg_lu_factor(*_factors(A, pivot, checked=True))
+
+
+def _factors(A: Tensor, pivot: bool, checked: bool) -> tuple[Tensor, Tensor]:
     if A.ndim < 2:
         raise RuntimeError(
             f"torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
@@ -223,12 +258,13 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     check_floats("torch.lu_factor", A, "lu_cpu")
     if not pivot:
         raise NotImplementedError("linalg.lu_factor: pivot=False is there in PyTorch on CUDA only")
-    return return_types.linalg_lu_factor(*APPLY["lu_factor"](A))
+    found: tuple[Tensor, Tensor] = APPLY["lu_factor"](A, checked=checked)
+    return found
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with A = P L U."""
-    LU, pivots = lu_factor(A, pivot=pivot)
+    LU, pivots = _factors(A, pivot, checked=False)
     m, n = A.shape[-2:]
     k = min(m, n)
     L = LU[..., :, :k].tril(-1)

@@ -63,19 +63,47 @@ def inv_transposed(x: Array) -> Array:
     try:
         return np.ascontiguousarray(np.swapaxes(_linalg.inv(x), -2, -1))
     except _linalg.LinAlgError:
-        return _solved_transposed(x)
+        return _solved(x, _units(x), trans=1)[0]
 
 
 @_in_scipys_lapack
-def _solved_transposed(x: Array) -> Array:
+def _solved(x: Array, y: Array, trans: int = 0) -> tuple[Array, Array]:
+    """(``x`` or its transpose solved for ``y``, the first zero pivot of each matrix from 1, 0 for none)"""
     from scipy.linalg import lapack
 
     factor, solve = lapack.get_lapack_funcs(("getrf", "getrs"), (x,))
-    out, unit = np.empty_like(x), np.eye(x.shape[-1], dtype=x.dtype)
+    out, info = np.empty(y.shape, x.dtype), np.empty(x.shape[:-2], np.int32)
     for place in np.ndindex(x.shape[:-2]):
-        factors, pivots, _ = factor(x[place])
-        out[place], _ = solve(factors, pivots, unit, trans=1)
-    return out
+        factors, pivots, info[place] = factor(x[place])
+        out[place], _ = solve(factors, pivots, y[place], trans=trans)
+    return out, info
+
+
+def _units(x: Array) -> Array:
+    return np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
+
+
+def _fine(x: Array) -> Array:
+    """LAPACK's info where nothing failed."""
+    return np.zeros(x.shape[:-2], np.int32)
+
+
+@_in_lapack
+def inv_ex(x: Array) -> tuple[Array, Array]:
+    """(inverses, info): of a singular matrix what dividing by its zero pivot makes of it."""
+    try:
+        return _linalg.inv(x), _fine(x)
+    except _linalg.LinAlgError:
+        return _solved(x, _units(x))
+
+
+@_in_lapack
+def solve_ex(x: Array, y: Array) -> tuple[Array, Array]:
+    """The same of ``solve``."""
+    try:
+        return _linalg.solve(x, y), _fine(x)
+    except _linalg.LinAlgError:
+        return _solved(x, y)
 
 
 @_in_lapack
@@ -90,23 +118,42 @@ def solve(x: Array, y: Array) -> Array:
         ) from None
 
 
-@_in_lapack
 def cholesky(x: Array) -> Array:
     """The lower factor; only the lower triangle of ``x`` is read."""
+    out, info = cholesky_ex(x)
+    if info.any():
+        place = tuple(np.argwhere(info)[0])
+        raise _LinAlgError(
+            f"linalg.cholesky: {_in_batch(x, place)}The factorization could not be completed because the "
+            f"input is not positive-definite (the leading minor of order {info[place]} is not "
+            "positive-definite)."
+        )
+    return out
+
+
+@_in_lapack
+def cholesky_ex(x: Array) -> tuple[Array, Array]:
+    """(lower factors, info): the order of the first leading minor that is not positive, from where on the
+    factor is unfinished; 0 where there is none."""
+    if np.isfinite(x).all():
+        try:
+            return _linalg.cholesky(x), _fine(x)
+        except _linalg.LinAlgError:
+            pass
+    return _unfinished(x)
+
+
+@_in_scipys_lapack
+def _unfinished(x: Array) -> tuple[Array, Array]:
     from scipy.linalg import lapack
 
-    if not np.isfinite(x).all():  # NumPy would give NaNs without a word
-        place, k = _first(x, lambda a: 0 if np.isfinite(a).all() else 1)
-    else:
-        try:
-            return _linalg.cholesky(x)
-        except _linalg.LinAlgError:
-            kind = "s" if x.dtype == np.float32 else "d"
-            place, k = _first(x, lambda a: getattr(lapack, f"{kind}potrf")(a, lower=1)[1])
-    raise _LinAlgError(
-        f"linalg.cholesky: {_in_batch(x, place)}The factorization could not be completed because the input "
-        f"is not positive-definite (the leading minor of order {k} is not positive-definite)."
-    )
+    factor = lapack.get_lapack_funcs("potrf", (x,))
+    out, info = np.empty(x.shape, x.dtype), _fine(x)
+    for place in np.ndindex(x.shape[:-2]):
+        out[place], end = factor(x[place], lower=1)
+        broken = np.flatnonzero(np.isnan(out[place].diagonal()))  # which not every LAPACK says
+        info[place] = min([k for k in (end, *(broken[:1] + 1)) if k], default=0)
+    return out, info
 
 
 @_in_scipys_lapack
@@ -182,16 +229,23 @@ def matrix_exp(x: Array) -> Array:
 
 
 @_in_scipys_lapack
-def lu_factor(x: Array) -> tuple[Array, Array]:
-    """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1)."""
+def lu_factor(x: Array, *, checked: bool) -> tuple[Array, Array]:
+    """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1);
+    ``checked`` for zeros on the diagonal of U."""
     from scipy.linalg import lapack
 
     factor = lapack.sgetrf if x.dtype == np.float32 else lapack.dgetrf
     out, pivots = np.array(x, order="C"), np.empty((*x.shape[:-2], min(x.shape[-2:])), np.int32)
     if out.size:
         for place in np.ndindex(x.shape[:-2]):
-            out[place], pivots[place], _ = factor(x[place])
+            out[place], pivots[place], zero = factor(x[place])
             pivots[place] += 1
+            if zero and checked:
+                raise RuntimeError(
+                    f"torch.linalg.lu_factor: {_in_batch(x, place)}U[{zero},{zero}] is zero and using it on "
+                    "lu_solve would result in a division by zero. If you still want to perform the "
+                    "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+                )
     return out, pivots
 
 

@@ -27,12 +27,12 @@ def _spread(draw, *shape):
     return (left * np.arange(k, 0, -1.0)) @ right.swapaxes(-2, -1)
 
 
-@entry("inv", "inv_transposed", "det", "adjugate", "slogdet", "matrix_exp")
+@entry("inv", "inv_ex", "inv_transposed", "det", "adjugate", "slogdet", "matrix_exp")
 def _(draw):
     return [Sample((_regular(draw, *s),)) for s in [(3, 3), (2, 2, 2), (1, 1), (2, 1, 3, 3)]]
 
 
-@entry("solve")
+@entry("solve", "solve_ex")
 def _(draw):
     return [
         Sample((_regular(draw, 3, 3), draw.floats(3, 2))),
@@ -57,7 +57,7 @@ def _(draw):
     ]
 
 
-@entry("cholesky")
+@entry("cholesky", "cholesky_ex")
 def _(draw):
     return [Sample((_positive(draw, *s),), symmetric=True) for s in [(3, 3), (2, 2, 2)]]
 
@@ -102,7 +102,10 @@ def _(draw):
 
 @entry("lu_factor")
 def _(draw):
-    return [Sample((_regular(draw, *s)[..., ::-1, :].copy(),)) for s in [(3, 3), (2, 2, 2)]]
+    return [
+        Sample((_regular(draw, *s)[..., ::-1, :].copy(),), {"checked": checked})
+        for s, checked in [((3, 3), True), ((2, 2, 2), False)]
+    ]
 
 
 @entry("row_order")
