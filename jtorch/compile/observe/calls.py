@@ -27,6 +27,7 @@ from jtorch.compile.observe.attributes import (
 )  # fmt: skip
 from jtorch.compile.observe.cached import CACHE, see_cached, see_handed
 from jtorch.compile.observe.changes import is_changing
+from jtorch.compile.observe.container_items import write_item
 from jtorch.compile.observe.fact_guards import AliveRead, CacheRead
 from jtorch.compile.observe.guards import (
     MISSING,
@@ -247,9 +248,12 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
             args = args[1:]
         _hand_over(observer, stop.frame, args, objects=False)
         return
-    changes = module == "_operator" and callee.__name__ in ("setitem", "delitem")
-    if changes and id(args[0]) in observer.outside:
-        observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
+    if module == "_operator" and callee.__name__ in ("setitem", "delitem"):
+        if kind_of(type(args[0])) is Kind.CONTAINER:
+            _write_item(stop, args[0], args[1:])
+            return
+        if id(args[0]) in observer.outside:
+            observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
     if (module, callee.__name__) in _ANSWERS and not args:
         observer.read(AnswerRead, stop.frame, callee, None, callee())
     _see_change(observer, stop.frame, callee, args)
@@ -361,6 +365,16 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
     stop.pending = observer.made
 
 
+_ITEMS = ("__setitem__", "__delitem__")
+
+
+def _write_item(stop: Stop, owner: Any, rest: list[Any]) -> None:
+    """``owner[key] = value`` as a call, or ``del owner[key]``."""
+    if isinstance(rest[0], slice) and len(rest) > 1:
+        check_iterator(stop.observer, stop.frame, rest[1])
+    write_item(stop, owner, rest[0], rest[1] if len(rest) > 1 else MISSING)
+
+
 def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     """A method written in C."""
     observer, name = stop.observer, callee.__name__
@@ -369,6 +383,9 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))
+    if name in _ITEMS and kind is Kind.CONTAINER and rest:
+        _write_item(stop, owner, rest)
+        return
     if name in _CHANGING or name in _TELLING or name == "setdefault":
         observer.change_given(stop.frame, owner)
     if name == "__next__":

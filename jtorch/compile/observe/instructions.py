@@ -35,18 +35,22 @@ from jtorch.compile.observe.calls import (
     read_membership,
     see_call,
 )
+from jtorch.compile.observe.container_items import (
+    from_the_front,
+    item_of,
+    item_place,
+    see_index,
+    write_item,
+)
 from jtorch.compile.observe.effects import Cell, Filling, Place
 from jtorch.compile.observe.frames import NULL, function_of
-from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, LengthRead, content_of
+from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, content_of
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
-from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
-from jtorch.core import watch
 from jtorch.core.dim import is_symbolic
-from jtorch.eager.tensor import Tensor, is_held_outside
 
 # What reads and writes nothing but locals, constants, and what the frame itself made.
 HARMLESS = frozenset({
@@ -260,7 +264,7 @@ def _load_item(stop: Stop) -> None:
         n = len(container)
         stop.pending = lambda value: observer.made(value) if len(container) > n else None
     kind = kind_of(type(container))
-    _see_index(stop, key)
+    see_index(stop, key)
     if kind is Kind.TENSOR:  # by indices that may lie in lists or arrays
         observer.deep(stop.frame, key, objects=False)
     elif kind is Kind.ARRAY:
@@ -274,8 +278,8 @@ def _load_item(stop: Stop) -> None:
         if isinstance(container, dict) and hashes_in_python(key):
             observer.contents(stop.frame, container)
             return
-        value = _item(container, key)
-        front, effects = _from_the_front(container, key), observer.effects
+        value = item_of(container, key)
+        front, effects = from_the_front(container, key), observer.effects
         if front is not key and (id(container) in effects.changed or (id(container), front) in effects.known):
             key = front  # by which what is written is known
         if value is MISSING and isinstance(container, collections.defaultdict):
@@ -291,41 +295,21 @@ def _load_item(stop: Stop) -> None:
         observer.contents(stop.frame, container)
 
 
-def _see_index(stop: Stop, key: Any) -> None:
-    """A list, a tuple, a text or a range may be asked by arrays of one number, or by slices of them."""
-    for part in (key.start, key.stop, key.step) if type(key) is slice else (key,):
-        if kind_of(type(part)) is Kind.ARRAY:
-            stop.observer.array(stop.frame, part)
-
-
 def _made_entry(stop: Stop, container: Any, key: Any) -> Any:
     """A defaultdict is asked for what it lacks. An optimizer's state gets an entry once, for all calls: what
     its step puts there is there before a recording; of others it is an error."""
-    place = _place(container, key, MISSING, {})
+    place = item_place(container, key, MISSING, {})
     if place is not None and container.default_factory is dict:
         raise Filling(place, {})
     stop.observer.write(stop.frame, container, key, MISSING, container)
-    return _item(container, key)
-
-
-def _item(container: Any, key: Any) -> Any:
-    if isinstance(container, dict):
-        return dict.get(container, key, MISSING)
-    if isinstance(container, (list, bytearray)) and hasattr(type(key), "__index__"):
-        return container[key] if -len(container) <= key < len(container) else MISSING
-    return MISSING
-
-
-def _from_the_front(container: Any, key: Any) -> Any:
-    """An index of a list, of which those from the end are other names."""
-    return key + len(container) if isinstance(container, list) and isinstance(key, int) and key < 0 else key
+    return item_of(container, key)
 
 
 @on("BINARY_SLICE")
 def _load_slice(stop: Stop) -> None:
     container = stop.peek(3)
     kind = kind_of(type(container))
-    _see_index(stop, slice(stop.peek(2), stop.peek(1)))
+    see_index(stop, slice(stop.peek(2), stop.peek(1)))
     if kind is Kind.ARRAY:
         stop.observer.array(stop.frame, container)
     elif kind is Kind.OBJECT:
@@ -337,68 +321,20 @@ def _load_slice(stop: Stop) -> None:
 @on("STORE_SLICE")
 def _store_slice(stop: Stop) -> None:
     check_iterator(stop.observer, stop.frame, stop.peek(4))
-    _see_index(stop, slice(stop.peek(2), stop.peek(1)))
-    _write_item(stop, stop.peek(3), MISSING, stop.peek(4))
+    see_index(stop, slice(stop.peek(2), stop.peek(1)))
+    write_item(stop, stop.peek(3), MISSING, stop.peek(4))
 
 
 @on("STORE_SUBSCR")
 def _store_item(stop: Stop) -> None:
-    _write_item(stop, stop.peek(2), stop.peek(1), stop.peek(3))
+    if isinstance(stop.peek(1), slice):
+        check_iterator(stop.observer, stop.frame, stop.peek(3))
+    write_item(stop, stop.peek(2), stop.peek(1), stop.peek(3))
 
 
 @on("DELETE_SUBSCR")
 def _delete_item(stop: Stop) -> None:
-    _write_item(stop, stop.peek(2), stop.peek(1), MISSING)
-
-
-def _write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
-    if isinstance(key, slice):
-        check_iterator(stop.observer, stop.frame, value)
-    _see_index(stop, key)
-    kind = kind_of(type(container))
-    stop.observer.change_given(stop.frame, container)
-    if kind is not Kind.TENSOR and isinstance(key, (Tensor, tuple)):
-        known = container if isinstance(container, dict) else iter(())
-        see_hashed(stop.observer, stop.frame, key, known)
-    if kind is Kind.MODULE and stop.observer.is_outside(container):
-        stop.observer.noted.note(container, source_of(stop.frame), "__setitem__")
-    elif kind is Kind.OBJECT:
-        method = "__delitem__" if value is MISSING else "__setitem__"
-        read_special(stop.observer, stop.frame, container, method)
-    elif kind is Kind.TENSOR:
-        stop.observer.deep(stop.frame, (key, value), objects=False)
-    elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
-        before = _item(container, key) if kind is Kind.CONTAINER else MISSING
-        if before is MISSING and type(container) is list and isinstance(key, int):  # which is an IndexError
-            stop.observer.read(LengthRead, stop.frame, container, None, len(container))
-            return
-        key = _from_the_front(container, key)
-        place = _place(container, key, before, value)
-        if place is not None and isinstance(container, list):
-            stop.observer.hold_length(stop.frame, container)
-        stop.observer.write(stop.frame, container, key, before, value, place)
-    elif kind in (Kind.FOREIGN, Kind.OURS, Kind.OBJECT):
-        name = "__delitem__" if stop.place.opname == "DELETE_SUBSCR" else "__setitem__"
-        changes_unseen(stop.observer, stop.frame, container, key, name)
-
-
-def _place(container: Any, key: Any, before: Any, value: Any) -> Place | None:
-    """An item that a replay can write: of a list that is there, or of a dict; of an optimizer's group only
-    rates and other numbers for such, by which its step goes then (``Tracer.scalar``)."""
-    if isinstance(container, watch.DefaultDict) and isinstance(key, Tensor) and value is not MISSING:
-        return Place(container, key) if is_held_outside(key) else None
-    if value is MISSING or not isinstance(key, PLAIN):
-        return None
-    if type(container) is list and isinstance(key, int) and before is not MISSING:
-        return Place(container, key)
-    plain = isinstance(container, dict) and type(container).__setitem__ is dict.__setitem__
-    if plain and "params" in container:
-        plain = (type(before) is int or _is_rate(before)) and _is_rate(value)
-    return Place(container, key) if plain else None
-
-
-def _is_rate(value: Any) -> bool:
-    return type(value) is float or is_stand_in(value)
+    write_item(stop, stop.peek(2), stop.peek(1), MISSING)
 
 
 # -- whole containers ----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ what depends on a row's reduction is computed in a later pass over that row.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -174,6 +173,7 @@ class Nest:
     stores: tuple[Store, ...]
     scatters: tuple[Scatter, ...]
     eqns: tuple[Eqn, ...]
+    _known: dict[int | None, list[Value]] = field(default_factory=dict, init=False)  # by pass; all by None
 
     @property
     def name(self) -> str:
@@ -208,14 +208,10 @@ class Nest:
     def pass_values(self, stage: int) -> list[Value]:
         """The values that pass ``stage`` needs, parts before wholes. A costly one that an earlier pass
         stored is there without its parts: it is read back."""
-        found = self._of_pass.get(stage)
+        found = self._known.get(stage)
         if found is None:
-            found = self._of_pass[stage] = self._values_of(stage)
+            found = self._known[stage] = self._values_of(stage)
         return found
-
-    @functools.cached_property
-    def _of_pass(self) -> dict[int, list[Value]]:
-        return {}
 
     def _values_of(self, stage: int) -> list[Value]:
         reductions, stores = self.sinks_of(stage)
@@ -232,18 +228,20 @@ class Nest:
             return None
         return next((s for s in self.stores if s.value is value and s.level == 2), None)
 
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> list[Value]:
         """Every value of the nest, parts before wholes."""
-        return self._values
+        found = self._known.get(None)
+        if found is None:
+            found = self._known[None] = self._values()
+        return found
 
-    @functools.cached_property
-    def _values(self) -> tuple[Value, ...]:
+    def _values(self) -> list[Value]:
         seen: set[Value] = set()
         sinks = [v for r in self.reductions for v in r.inner()] + [s.value for s in self.stores]
         for s in self.scatters:
             sinks += [s.value, *(v for _, v in s.terms)]
         sinks += self.reductions
-        return tuple(v for sink in sinks for v in _walk(sink, seen))
+        return [v for sink in sinks for v in _walk(sink, seen)]
 
 
 def _walk(

@@ -1,6 +1,7 @@
 """Plain Python state that a function changes outside: the same after each call as in eager mode."""
 
 import collections
+import operator
 import threading
 import types
 
@@ -49,6 +50,32 @@ def a_cell():
         return x * count
 
     return f, lambda: count
+
+
+@effect()
+def items_by_methods():
+    d, seen = {"n": 0}, [0, 0, 0]
+
+    def f(x):
+        d.__setitem__("n", d["n"] + 1)
+        dict.__setitem__(d, "made", x * 2)
+        seen.__setitem__(1, d["n"])
+        operator.setitem(seen, -1, d["made"].sum())
+        return d["made"] * d["n"] + seen[2]
+
+    return f, lambda: (d, seen)
+
+
+@effect()
+def features_that_a_hook_keeps():
+    layer, kept = nn.Linear(2, 2), {}
+    layer.weight.data.fill_(0.5), layer.bias.data.zero_()
+    layer.register_forward_hook(lambda module, given, out: kept.__setitem__("out", out.detach()))
+
+    def f(x):
+        return layer(x.expand(2)) + kept["out"]
+
+    return f, lambda: kept
 
 
 @effect()
