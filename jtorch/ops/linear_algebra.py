@@ -88,7 +88,10 @@ def solve(xp, x, y):
 
 @solve.vjp
 def _(xp, g, x, out, needs):
-    gy = xp.solve(swap(xp, x), g)
+    return _solve_vjp(xp, xp.solve(swap(xp, x), g), out, needs)
+
+
+def _solve_vjp(xp, gy, out, needs):
     return -xp.matmul(gy, swap(xp, out)) if needs[0] else None, gy
 
 
@@ -99,8 +102,7 @@ def solve_ex(xp, x, y):
 
 @solve_ex.vjp
 def _(xp, g, x, out0, needs):
-    gy, _ = xp.solve_ex(swap(xp, x), g[0])
-    return -xp.matmul(gy, swap(xp, out0)) if needs[0] else None, gy
+    return _solve_vjp(xp, xp.solve_ex(swap(xp, x), g[0])[0], out0, needs)
 
 
 @opaque(shape=lambda x, y, lower, unit: y, public=None, grad_name="LinalgSolveTriangularBackward0")

@@ -64,6 +64,7 @@ _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait"}
 _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
 _TELLING = ("append",)  # done again by each replay
+_OF_ITEMS = ("__setitem__", "__delitem__")
 _SEARCHING = frozenset({"get", "__getitem__", "__contains__", "index", "count"})
 _COMPARING = _SEARCHING | {"remove"}
 _ORDERLY = frozenset(
@@ -250,7 +251,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
         return
     if module == "_operator" and callee.__name__ in ("setitem", "delitem"):
         if kind_of(type(args[0])) is Kind.CONTAINER:
-            _write_item(stop, args[0], args[1:])
+            _see_item_written(stop, args[0], args[1:])
             return
         if id(args[0]) in observer.outside:
             observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
@@ -365,10 +366,7 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
     stop.pending = observer.made
 
 
-_ITEMS = ("__setitem__", "__delitem__")
-
-
-def _write_item(stop: Stop, owner: Any, rest: list[Any]) -> None:
+def _see_item_written(stop: Stop, owner: Any, rest: list[Any]) -> None:
     """``owner[key] = value`` as a call, or ``del owner[key]``."""
     if isinstance(rest[0], slice) and len(rest) > 1:
         check_iterator(stop.observer, stop.frame, rest[1])
@@ -383,8 +381,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))
-    if name in _ITEMS and kind is Kind.CONTAINER and rest:
-        _write_item(stop, owner, rest)
+    if name in _OF_ITEMS and kind is Kind.CONTAINER and rest:
+        _see_item_written(stop, owner, rest)
         return
     if name in _CHANGING or name in _TELLING or name == "setdefault":
         observer.change_given(stop.frame, owner)

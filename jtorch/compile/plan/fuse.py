@@ -173,9 +173,7 @@ class Fuser:
 
     def try_merge(self, a: Group, b: Group) -> bool:
         """Put ``b`` into ``a`` if that is right and pays."""
-        if a is b or len(a.eqns) + len(b.eqns) > MAX_EQNS:
-            return False
-        if not can_fuse(a, b, self) or not profit(a, b, self) or not self.fuel.burn():
+        if a is b or not can_fuse(a, b, self) or not profit(a, b, self) or not self.fuel.burn():
             return False
         merged = _merged_space(a, b)
         assert merged is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,7 +55,7 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
     outputs += [entry.sym.storage.current for entry in effects.writes]
     outputs += [entry.sym.storage.current for entry in effects.grad_writes]
     outside = [(t, before, now) for t, before, now in tracer.grads.values() if not tracer.made(t)]
-    owned = collections.Counter(id(_storage_of(now)) for _, _, now in outside if now is not None)
+    owned = Counter(id(getattr(now._data, "storage", None)) for _, _, now in outside if now is not None)
     for tensor, at_entry, now in outside:
         if now is at_entry:
             continue
@@ -75,10 +75,6 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
     effects.seeds = list(tracer.generators.seeded.values())
     graph = Graph(tracer.name, tuple(i.var for i in tracer.inputs), tuple(tracer.eqns), tuple(outputs))
     return graph, effects
-
-
-def _storage_of(grad: Any) -> Any:
-    return getattr(grad._data, "storage", None)
 
 
 def _check_own(tracer: Tracer, grad: Any, owned: Mapping[int, int]) -> None:

@@ -127,15 +127,16 @@ def _reduce(losses: Tensor, weights: Tensor, reduction: str, shape: tuple[int, .
     return losses.sum() / weights.sum()
 
 
-def _safe(target: Tensor, ignore_index: int) -> Tensor:
-    """The targets with the ignored ones as class 0; int64: as an index uint8 is a mask."""
-    return ops.cast(ops.where(ops.ne(target, ignore_index), target, 0), dtype=np.dtype(np.int64))
+def _counted(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """(which targets count, all of them with the others as class 0); int64: as an index uint8 is a mask."""
+    counts = ops.ne(target, ignore_index)
+    return counts, ops.cast(ops.where(counts, target, 0), dtype=np.dtype(np.int64))
 
 
-def _weights(log_p: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> Tensor:
-    """Each row's weight: 0 where ignored."""
-    rows = ops.cast(ops.ne(target, ignore_index), dtype=log_p.dtype.numpy)
-    return rows if weight is None else rows * weight[_safe(target, ignore_index)]
+def _weights(log_p: Tensor, counts: Tensor, safe: Tensor, weight: Tensor | None) -> Tensor:
+    """Each row's weight: 0 where it does not count."""
+    rows = ops.cast(counts, dtype=log_p.dtype.numpy)
+    return rows if weight is None else rows * weight[safe]
 
 
 def _weighted_nll(
@@ -146,10 +147,11 @@ def _weighted_nll(
     reduction: str,
     shape: Any,
 ) -> Tensor:
-    losses = functions.nll_loss(log_p, _safe(target, ignore_index), ignore_index, "none")
-    weights = _weights(log_p, target, weight, ignore_index)  # after what says which target is none
+    counts, safe = _counted(target, ignore_index)
+    losses = functions.nll_loss(log_p, safe, ignore_index, "none")
+    weights = _weights(log_p, counts, safe, weight)  # after what says which target is none
     # off the tape where ignored: where all are, the gradient of their mean is NaN
-    counted = ops.where(ops.ne(target, ignore_index), losses * weights, 0.0)
+    counted = ops.where(counts, losses * weights, 0.0)
     return _reduce(counted, weights, reduction, shape)
 
 
@@ -161,9 +163,10 @@ def _smooth(
     reduction: str,
     shape: Any,
 ) -> Tensor:
-    weights = _weights(log_p, target, weight, ignore_index)
+    counts, safe = _counted(target, ignore_index)
+    weights = _weights(log_p, counts, safe, weight)
     spread = -(log_p if weight is None else log_p * weight).sum(1)
-    counted = ops.where(ops.ne(target, ignore_index), spread, 0.0)
+    counted = ops.where(counts, spread, 0.0)
     return _reduce(counted, weights, reduction, shape)
 
 
