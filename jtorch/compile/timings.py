@@ -17,7 +17,7 @@ class Timings:
     fuse: float = 0.0
     plan: float = 0.0  # loop nests, order, memory
     emit: float = 0.0  # source text
-    build: float = 0.0  # Numba, or loading from the cache, and the argument blocks
+    build: float = 0.0  # LLVM, or loading from the cache, and the argument blocks
     first_call: float = 0.0
     kernels_compiled: int = 0
 

@@ -1,5 +1,4 @@
-"""Compiled kernels on disk, so that a second process compiles nothing and imports neither Numba nor
-LLVM.
+"""Compiled kernels on disk, so that a second process compiles nothing and does not import LLVM.
 
 An entry is two files named by the kernel: `SYMBOL.kernel` (a header, a checksum, the object code)
 and `SYMBOL.py` (the source it came from, to be read). They lie in a folder named by the fingerprint
@@ -15,11 +14,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jtorch.core import progress
+from jtorch.core import progress, threads
 from jtorch.native import cache_files, loader
 
 _log = logging.getLogger("jtorch.cache")
@@ -62,7 +63,9 @@ class _Wanted(NamedTuple):
 
     symbol: str
     text: str
-    compile: Callable[[], bytes]
+    write: Callable[[], str]  # its LLVM IR
+    effort: loader.Effort
+    check: Callable[[bytes, str], None] | None = None  # what must hold of its code
 
 
 def get_or_build(source: str, entry: str) -> Built:
@@ -80,7 +83,9 @@ def get_or_build_many(kernels: Sequence[tuple[str, str]]) -> list[Built]:
 
     def wanted(source: str, entry: str) -> _Wanted:
         symbol = build.symbol_name(source, entry)
-        return _Wanted(symbol, source, lambda: build.build(source, entry).code)
+        return _Wanted(
+            symbol, source, lambda: build.llvm_text(source, entry), loader.Effort.WHOLE, build.check
+        )
 
     wants = [wanted(source, entry) for source, entry in kernels]
     compiled = _get_all(wants)
@@ -91,7 +96,7 @@ def get_or_build_ir(text: str, name: str) -> dict[str, int]:
     """Addresses of the functions that hand-written LLVM IR `text` defines, by way of the same
     cache, where it is `name`.
     """
-    return _get_ir(text, name, lambda: loader.compile_ir(text))
+    return get_or_build_written_ir(text, name, lambda: text, loader.Effort.WHOLE)
 
 
 def get_or_build_written_ir(
@@ -100,46 +105,81 @@ def get_or_build_written_ir(
     """The same for IR that is written only where it is not in the cache: all that decides it is in
     `identity`.
     """
-    return _get_ir(identity, name, lambda: loader.compile_ir(write(), effort))
-
-
-def _get_ir(identity: str, name: str, compile: Callable[[], bytes]) -> dict[str, int]:
     symbol = f"jtorch_{name}_{cache_files.digest(identity.encode()).hex()[:16]}"
-    want = _Wanted(symbol, identity, compile)
+    want = _Wanted(symbol, identity, write, effort)
     _get_all([want])
     return _loaded[_key(want)]
 
 
 def _get_all(wanted: Sequence[_Wanted]) -> set[bytes]:
     """Have all of them in `_loaded`; return the keys of those that were compiled for it."""
-    compiled, codes = set(), {}
+    missing: dict[bytes, _Wanted] = {}
+    codes: dict[bytes, bytes] = {}
     with _lock:
-        missing = {_key(want): want for want in wanted if _key(want) not in _loaded}
-        folder = cache_files.open_folder() if missing else None
-        for done, (key, want) in enumerate(missing.items()):
+        unknown = {_key(want): want for want in wanted if _key(want) not in _loaded}
+        folder = cache_files.open_folder() if unknown else None
+        for key, want in unknown.items():
             code = cache_files.read(folder, want.symbol, key) if folder else None
             if code is None:
                 counters.misses += 1
-                progress.tell(done, len(missing), folder is not None)
-                code = _compile(want)
-                compiled.add(key)
-                if folder:
-                    cache_files.write(folder, want.symbol, key, code, want.text)
+                missing[key] = want
             else:
                 counters.hits += 1
+                codes[key] = code
+        for done, (key, want, code) in enumerate(_compiled(missing, folder is not None), 1):
+            counters.compiled += 1
             codes[key] = code
+            _log.info("compiled %s, %d bytes (%d of %d)", want.symbol, len(code), done, len(missing))
+            if folder:
+                cache_files.write(folder, want.symbol, key, code, want.text)
         _loaded.update(zip(codes, loader.load_many(list(codes.values())), strict=True))
-    return compiled
+    return set(missing)
 
 
 def _key(want: _Wanted) -> bytes:
     return cache_files.digest(want.symbol.encode(), want.text.encode())
 
 
-def _compile(want: _Wanted) -> bytes:
-    code = want.compile()
-    counters.compiled += 1
-    _log.info("compiled %s, %d bytes", want.symbol, len(code))
+def _compiled(missing: Mapping[bytes, _Wanted], kept: bool) -> Iterator[tuple[bytes, _Wanted, bytes]]:
+    """What is missing with its code, in order. LLVM works on as many at a time as there are threads, while
+    this one writes the text of the next.
+    """
+    count = min(threads.at_first(), len(missing))
+    if count < 2:
+        for done, (key, want) in enumerate(missing.items()):
+            progress.tell(done, len(missing), kept)
+            yield key, want, _compile(want, want.write())
+        return
+    pool, waiting, done = ThreadPoolExecutor(count, "jtorch_compiler"), deque(missing.items()), 0
+    begun: deque[tuple[bytes, _Wanted, Future[bytes]]] = deque()
+    try:
+        while waiting or begun:
+            if waiting:
+                key, want = waiting.popleft()
+                begun.append((key, want, _begin(pool, want)))
+            while begun and (begun[0][2].done() or not waiting):
+                key, want, code = begun.popleft()
+                progress.tell(done, len(missing), kept)
+                yield key, want, code.result()
+                done += 1
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(pool: ThreadPoolExecutor, want: _Wanted) -> Future[bytes]:
+    text = want.write()
+    try:
+        return pool.submit(_compile, want, text)
+    except RuntimeError:  # the interpreter is about to end, or there is no thread to be had
+        compiled: Future[bytes] = Future()
+        compiled.set_result(_compile(want, text))
+        return compiled
+
+
+def _compile(want: _Wanted, text: str) -> bytes:
+    code = loader.compile_ir(text, want.effort)
+    if want.check is not None:
+        want.check(code, want.symbol)
     return code
 
 

@@ -52,7 +52,7 @@ class LLVMValue(Symbolic):
 
     # The four methods of NumPy values that `jtorch.core.philox` uses
     def astype(self, dtype: type) -> LLVMValue:
-        return self.of(_CONSTANT_KINDS[dtype], _converted(self, _CONSTANT_KINDS[dtype]))
+        return self.of(_CONSTANT_KINDS[dtype], converted(self, _CONSTANT_KINDS[dtype]))
 
     def view(self, dtype: type) -> LLVMValue:
         kind = _CONSTANT_KINDS[dtype]
@@ -156,10 +156,10 @@ def _bitcast(source: str, target: str) -> Callable[[LLVMValue], LLVMValue]:
 
 
 def _convert(target: str) -> Callable[[LLVMValue], LLVMValue]:
-    return lambda x: x.of(target, _converted(x, target))
+    return lambda x: x.of(target, converted(x, target))
 
 
-def _converted(x: LLVMValue, target: str) -> ir.Value:
+def converted(x: LLVMValue, target: str) -> ir.Value:
     builder, llvm_type = x.builder, LLVM_TYPES[target]
     if x.kind == target:
         return x.value

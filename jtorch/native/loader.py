@@ -1,9 +1,9 @@
 """Object code in, callable addresses out; LLVM only where something is compiled.
 
-Numba is needed to *make* a kernel, never to *load* one, and on Linux on x86-64 LLVM neither: `elf`
-links the common case by itself in about 0.1 ms. What it refuses, objects of other systems and
-processors included, goes to llvmlite's MCJIT, chosen over LLJIT by measurement: adding one small object
-costs 52 us against 270-370 us. `JTORCH_JIT=llvm` sends everything there.
+LLVM is needed to *make* a kernel. To *load* one on Linux on x86-64 it is not: `elf` links the common case
+by itself in about 0.1 ms. What it refuses, objects of other systems and processors included, goes to
+llvmlite's MCJIT, chosen over LLJIT by measurement: adding one small object costs 52 us against 270-370 us.
+`JTORCH_JIT=llvm` sends everything there.
 """
 
 from __future__ import annotations
@@ -65,18 +65,6 @@ def _target_machine(speed: int) -> Any:
     )
 
 
-def optimise(module: Any, *, speed: int = 3) -> bytes:
-    """Run LLVM's standard pipeline over a parsed module and return its object code."""
-    llvm = binding()
-    machine = _target_machine(speed)
-    options = llvm.create_pipeline_tuning_options(speed_level=speed)
-    options.loop_vectorization = True
-    options.slp_vectorization = True
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
-
-
 class Effort(Enum):
     """How much of LLVM a text is worth."""
 
@@ -87,24 +75,53 @@ class Effort(Enum):
 
 
 def compile_ir(text: str, effort: Effort = Effort.WHOLE) -> bytes:
-    """Compile hand-written LLVM IR to object code.
+    """Compile LLVM IR for this processor to object code; several threads may at the same time.
 
     Raises RuntimeError, in LLVM's words, where it does not parse.
     """
-    module = binding().parse_assembly(text)
-    module.verify()
-    return optimise(module) if effort is Effort.WHOLE else _into_registers(module, effort)
+    from llvmlite.binding import ffi
+
+    machine, module = optimised(text, effort)
+    with ffi.OutputString() as error:
+        buffer = _without_turns("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        start, size = ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(start, size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def _into_registers(module: Any, effort: Effort) -> bytes:
+def optimised(text: str, effort: Effort = Effort.WHOLE) -> tuple[Any, Any]:
+    """The target machine, and the module of LLVM IR `text` as it is before machine code is made of it."""
     llvm = binding()
-    machine = _target_machine(0 if effort is Effort.QUICK else 2)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.run(module, builder)
-    return bytes(machine.emit_object(module))
+    machine = _target_machine({Effort.WHOLE: 3, Effort.REGISTERS: 2, Effort.QUICK: 0}[effort])
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.verify()
+    module.triple, module.data_layout = llvm.get_process_triple(), str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=3 if effort is Effort.WHOLE else 1)
+    if effort is Effort.WHOLE:
+        options.loop_vectorization = options.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    if effort is Effort.WHOLE:
+        passes = builder.getModulePassManager()
+    else:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+    _without_turns("LLVMPY_RunNewModulePassManager")(passes, module, builder)
+    return machine, module
+
+
+def _without_turns(name: str) -> Any:
+    """llvmlite lets one thread at a time into LLVM, which asks for that within a context alone: the two
+    long calls for a module with a context of its own need not take turns.
+    """
+    from llvmlite.binding import ffi
+
+    function = getattr(ffi.lib, name)
+    return getattr(function, "_cfn", function)
 
 
 def load(code: bytes, symbol: str) -> int:

@@ -1,7 +1,7 @@
 """The links of the chain of equal results: one traced function, computed in every way there is.
 
     eager -> eager by NumPy alone -> interpreted as traced -> optimised -> with copies
-    -> generated source as plain Python -> Numba
+    -> generated source as plain Python -> machine code
 
 ``links(function, leaves)`` gives the results of each; ``assert_chain`` compares neighbours and names the link
 that breaks. Outputs and scratch memory are filled with garbage before a run, so that what a kernel

@@ -1,4 +1,4 @@
-"""Every op, forward and backward: eager = interpreter = optimised = plain Python source = Numba."""
+"""Every op, forward and backward: eager = interpreter = optimised = plain Python source = machine code."""
 
 from __future__ import annotations
 

@@ -307,7 +307,9 @@ def test_changes_through_methods_that_are_handed_on():
     numbers, table = [1], {}
     refused(lambda x: x * len(list(map(numbers.extend, [[2]]))), "changes the entries of a list", t(1))
     refused(lambda x: x * len(list(map(table.__setitem__, [1], [2]))), "changes the entries of a dict", t(1))
-    refused(lambda x: x * len(list(map(operator.setitem, [numbers], [0], [9]))), r"hands setitem\(\) to", t(1))
+    refused(
+        lambda x: x * len(list(map(operator.setitem, [numbers], [0], [9]))), r"hands setitem\(\) to", t(1)
+    )
     assert (numbers, table) == ([1], {})
     refused(lambda x: x * len(list(map(numbers.append, [3]))), "changes the entries of a list", t(1))
     assert numbers == [1]

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import jtorch.native.build as build_module
-from jtorch.native import loader, objects
-from jtorch.native.build import FAILED, KernelBuildError, build, symbol_name
+from jtorch.native import loader, numba_front_end, objects
+from jtorch.native.build import KernelBuildError, symbol_name
+from tests.native.building import build
 
 SCALE = """
 ARGUMENTS = ("f32*", "f32*", "i64", "f32")
@@ -101,7 +102,7 @@ def test_status_of_the_body_is_the_kernels():
 def test_a_body_that_raises_gives_failed():
     source = 'ARGUMENTS = ("i64",)\ndef check(n):\n    if n < 0:\n        raise ValueError\n'
     assert call(source, "check", [1]) == 0
-    assert call(source, "check", [-1]) == FAILED
+    assert call(source, "check", [-1]) == numba_front_end.FAILED
 
 
 def test_raw_entry_takes_the_block_itself():
@@ -130,9 +131,10 @@ def cubes(out, x, n):
     for i in range(n):
         out[i] = cube(x[i]) + cube(cube(x[i]))
 """
-    built = build(source, "cubes", module_globals={"cube": cube}, keep_ir=True)
-    assert "call" not in built.llvm_ir.split("_body(", 1)[1].split("\n}", 1)[0].replace("call void @llvm", "")
-    assert "x float> " in built.llvm_ir, "the loop around inlined helpers is vectorised"
+    built = build(source, "cubes", cube=cube)
+    text = built.optimised()
+    assert "call" not in text.split("_body(", 1)[1].split("\n}", 1)[0].replace("call void @llvm", "")
+    assert "x float> " in text, "the loop around inlined helpers is vectorised"
     # The helper's library was only linked above; Numba must still make working code of it.
     assert numba.njit(lambda v: cube(v))(np.float32(2)) == 8
 
@@ -149,8 +151,8 @@ def exps(out, x, n):
     x, out = np.linspace(-5, 5, 100, dtype=np.float32), np.empty(100, np.float32)
     assert call(source, "exps", [out.ctypes.data, x.ctypes.data, x.size]) == 0
     np.testing.assert_allclose(out, np.exp(x.astype(float)), rtol=2e-7)
-    built = build(source, "exps", keep_ir=True)
-    assert "x float>" in built.llvm_ir and not objects.undefined_symbols(built.code)
+    built = build(source, "exps")
+    assert "x float>" in built.optimised() and not objects.undefined_symbols(built.code)
 
 
 def test_written_pointers_need_no_alias_checks():
@@ -165,7 +167,7 @@ def many({", ".join(names)}, n):
         p2[i] = p1[i] - p7[i]
         p3[i] = p2[i] * p4[i]
 """
-    text = build(source, "many", keep_ir=True).llvm_ir
+    text = build(source, "many").optimised()
     assert "x float>" in text
     assert "vector.memcheck" not in text
 
@@ -174,7 +176,7 @@ def many({", ".join(names)}, n):
 def test_symbol_and_code_are_equal_in_another_process():
     built = build(SCALE, "scale")
     program = (
-        "import sys, hashlib; from jtorch.native.build import build\n"
+        "import sys, hashlib; from tests.native.building import build\n"
         "build('def other(args):\\n    return 1\\n', 'other')\n"
         "b = build(sys.argv[1], 'scale'); print(b.symbol, hashlib.sha256(b.code).hexdigest())"
     )

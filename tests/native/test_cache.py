@@ -423,11 +423,11 @@ def test_ctrl_c_while_a_function_compiles_leaves_function_and_cache_usable(folde
     x = jtorch.arange(9.0).reshape(3, 3)
     original, left = cache._compile, [1]
 
-    def interrupted(want: object) -> bytes:
+    def interrupted(want: object, text: str) -> bytes:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        return original(want)
+        return original(want, text)
 
     with monkeypatch.context() as patch:
         patch.setattr(cache, "_compile", interrupted)

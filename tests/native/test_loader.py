@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from jtorch.native import elf, loader, objects
-from jtorch.native.build import build
 from tests.machine_code import needs_own_linker
+from tests.native.building import build
 
 # Constants in .rodata, an aligned vector table, calls to libm, a switch (jump table), another
 # function of the module.

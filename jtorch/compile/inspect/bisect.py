@@ -2,7 +2,8 @@
 
 The outputs of the recorded graph, interpreted, are right by definition. Then, one after the other: the passes
 (and which rewrite), the memory plan, fusion (and which one), the source of a kernel, the steps that threads
-go through by tiles, Numba. The number found is one for ``JTORCH_FUEL``: with one less the program is right.
+go through by tiles, machine code. The number found is one for ``JTORCH_FUEL``: with one less the program is
+right.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _PLENTY = 1 << 40
 
 @dataclass(frozen=True)
 class Verdict:
-    """``stage`` is "none", "passes", "memory plan", "fusion", "codegen", "tiles" or "Numba"; ``fuel`` the
-    number of the first rewrite or fusion that is wrong, where it is one; ``told`` says what it is."""
+    """``stage`` is "none", "passes", "memory plan", "fusion", "codegen", "tiles" or "machine code"; ``fuel``
+    the number of the first rewrite or fusion that is wrong, where it is one; ``told`` says what it is."""
 
     stage: str
     told: str
@@ -76,7 +77,7 @@ class _Search:
         if self._wrong(plan, CPU):
             if plan.runs and not self._wrong(replace(plan, runs=()), CPU):
                 return Verdict("tiles", "Right step by step, wrong where threads go through steps by tiles.")
-            return Verdict("Numba", self._task(plan, CPU))
+            return Verdict("machine code", self._task(plan, CPU))
         return Verdict("none", "Every stage gives the outputs of the recorded graph.")
 
     def _not_passes(self, plan: Plan) -> Verdict:
@@ -106,7 +107,7 @@ class _Search:
     def _interpreted(self, fuel: int) -> list[np.ndarray]:
         return interpret(finalise(optimise(self.program.graph, Fuel(fuel))), self.arguments)
 
-    # -- fusion, source and Numba --------------------------------------------------------------------------
+    # -- fusion, source and machine code -------------------------------------------------------------------
 
     def _planned(self, fuel: int) -> Plan:
         amount = Fuel(fuel - self.rewrites)

@@ -93,7 +93,7 @@ def stages(program: Recorder) -> Iterator[tuple[str, list[np.ndarray]]]:
     plan = program.planned(Fuel(-1))
     yield "optimised, interpreted", interpret(plan.fused.graph, arguments)
     yield "source as plain Python", Machine(plan, PYTHON, arguments).run()
-    yield "Numba", Machine(plan, CPU, arguments).run()
+    yield "machine code", Machine(plan, CPU, arguments).run()
 
 
 def report(program: Recorder) -> int:

@@ -1,6 +1,6 @@
 """One graph run in every way there is, over memory of its own, and the first place where two ways differ.
 
-    recorded graph, interpreted = optimised graph, interpreted = source as plain Python = Numba
+    recorded graph, interpreted = optimised graph, interpreted = source as plain Python = machine code
 
 Verification, saved repros and their bisection rest on this.
 """

@@ -109,7 +109,7 @@ def test_a_saved_program_runs_in_every_way(script):
     status, out = run(script)
     assert status == 0 and out.count("the same") == 3
     assert [line.split("  ")[0] for line in out.splitlines()[1:]] == [
-        "interpreted", "optimised, interpreted", "source as plain Python", "Numba",
+        "interpreted", "optimised, interpreted", "source as plain Python", "machine code",
     ]  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def test_wrong_memory(script):
 
 def test_wrong_native_code(script):
     status, out = run("-m", "jtorch.compile.inspect.bisect", script, plant="numba")
-    assert status == 1 and out.startswith("stage: Numba")
+    assert status == 1 and out.startswith("stage: machine code")
     assert "= mul(" in out
 
 
