@@ -109,11 +109,14 @@ def _of_affine(at: Affine, cut: Loop | None, inside: dict[Loop, Span]) -> Moving
 
 
 def _of_gather(value: Gather, cut: Loop | None, inside: dict[Loop, Span]) -> Moving:
-    """A coordinate that is not known may be any of its axis: what is beyond is an error, or is not read."""
+    """What is beyond an axis is an error, or is not read: a coordinate that is not known may be any of its
+    axis, and one that does not move from turn to turn is within it."""
     low = high = value.offset
     step = 0
     for (stride, coordinate), size in zip(value.terms, value.sizes, strict=True):
         moving = _of_value(coordinate, cut, inside) or Moving(0, size - 1, 0)
+        if moving.step == 0:
+            moving = Moving(most(moving.low, 0), least(moving.high, size - 1), 0)
         first, last = _scaled((moving.low, moving.high), stride)
         low, high, step = low + first, high + last, step + moving.step * stride
     return Moving(low, high, step)

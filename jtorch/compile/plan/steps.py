@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from jtorch.compile.graph.access import Find
+from jtorch.compile.graph.ir import Var
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan import footprints
 from jtorch.compile.plan.footprints import Footprint
 from jtorch.compile.plan.fuse import StepKind, Style
 from jtorch.compile.plan.pieces import divided, nest_time
 from jtorch.compile.plan.plan import Task
-from jtorch.compile.plan.tiles import Cut, Memory, Step, block_of
+from jtorch.compile.plan.tiles import Block, Cut, Memory, Step, block_of
 from jtorch.core.pieces import product_time
 from jtorch.core.products import Product
 
@@ -81,6 +82,9 @@ def cut_into(axis: str, turns: int, touched: Iterable[Footprint]) -> Cut | None:
     """What runs so many turns; None where there are none."""
     if not turns:
         return None
-    known = list(touched)
-    blocks = [block_of(footprint, turns) for footprint in known]
-    return Cut(axis, turns, max(footprint.together for footprint in known), blocks)
+    together = 1
+    blocks: dict[Var, list[Block]] = {}
+    for footprint in touched:
+        together = max(together, footprint.together)
+        blocks.setdefault(footprint.var, []).append(block_of(footprint, turns))
+    return Cut(axis, turns, together, blocks)

@@ -78,12 +78,13 @@ class Block(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How a step may be cut: along ``axis``, into as many ``turns`` at most, at multiples of ``together``."""
+    """How a step may be cut: along ``axis``, into as many ``turns`` at most, at multiples of ``together``.
+    ``blocks`` are what it touches, by owner."""
 
     axis: str
     turns: int
     together: int
-    blocks: Sequence[Block]
+    blocks: Mapping[Var, Sequence[Block]]
 
 
 @dataclass(eq=False)
@@ -170,35 +171,43 @@ class _Growing:
     def __init__(self, size: int) -> None:
         self.size = size
         self.steps: list[Step] = []
-        self.blocks: dict[Var, list[Block]] = {}  # by owner, those that are not alike
+        # By owner, those that are not alike: of the same shares, both written or both read, there is one.
+        self.blocks: dict[Var, dict[tuple, Block]] = {}
+        self.written: set[Var] = set()
 
     def takes(self, step: Step) -> bool:
         """Add a step, if its tiles are apart from those of all others."""
-        if step.cut is None or not self._fits(step.cut, 2):
+        cut = step.cut
+        if cut is None or not self._fits(cut, 2):
             return False
-        blocks = step.cut.blocks
-        if not all(self._is_apart(block, blocks) for block in blocks):
+        written = [owner for owner, blocks in cut.blocks.items() if any(block.written for block in blocks)]
+        touched = {*written, *self.written.intersection(cut.blocks)}  # of what is only read nothing matters
+        if not all(self._is_apart(cut.blocks[owner]) for owner in touched):
             return False
         self.steps.append(step)
-        for block in blocks:
-            self._add(block)
+        self.written.update(written)
+        for owner, blocks in cut.blocks.items():
+            self._add(self.blocks.setdefault(owner, {}), blocks)
         return True
 
-    def _is_apart(self, new: Block, beside: Sequence[Block]) -> bool:
-        others = [block for block in beside if block.owner is new.owner and block is not new]
-        if new.written and not new.length:
+    def _is_apart(self, blocks: Sequence[Block]) -> bool:
+        """Of blocks of one owner."""
+        if any(block.written and not block.length for block in blocks):
             return False
-        return not any(_meet(new, block) for block in (*self.blocks.get(new.owner, ()), *others))
+        known = self.blocks.get(blocks[0].owner, {}).values()
+        if any(_meet(block, other) for block in blocks for other in known):
+            return False
+        return len(blocks) < 2 or not any(_meet(*pair) for pair in itertools.combinations(blocks, 2))
 
-    def _add(self, new: Block) -> None:
-        known = self.blocks.setdefault(new.owner, [])
-        for k, block in enumerate(known):
-            if block == new:
-                return
-            if new.length and block[3:6] == new[3:6]:  # of the same shares, both written or both read
-                known[k] = block._replace(low=min(block.low, new.low), high=max(block.high, new.high))
-                return
-        known.append(new)
+    @staticmethod
+    def _add(known: dict[tuple, Block], blocks: Sequence[Block]) -> None:
+        for new in blocks:
+            shares = new[3:6] if new.length else new
+            old = known.get(shares)
+            if old is not None and (new.low < old.low or new.high > old.high):
+                known[shares] = old._replace(low=min(old.low, new.low), high=max(old.high, new.high))
+            elif old is None:
+                known[shares] = new
 
     def _fits(self, cut: Cut, tiles: int) -> bool:
         """Whether its turns end where tiles do."""
@@ -225,8 +234,7 @@ class _Growing:
     def _shared_evenly(self) -> Iterator[Var]:
         """The memory that is written of which each tile touches its own share alone."""
         for owner, blocks in self.blocks.items():
-            own = all(block.origin == 0 and block.length == block.nbytes for block in blocks)
-            if own and any(block.written for block in blocks):
+            if owner in self.written and all(b.origin == 0 and b.length == b.nbytes for b in blocks.values()):
                 yield owner
 
 

@@ -364,6 +364,24 @@ def test_layers_that_are_recurrent_have_runs():
         assert len(step._newest().program.plan.runs) > 0
 
 
+def test_gradients_of_gates_go_by_tiles_too():
+    """They are four parts side by side: a row of each is read within its own row alone."""
+    layer, x = nn.LSTM(16, 48), jtorch.randn(20, 32, 16)
+
+    @jtorch.compile
+    def step(x):
+        layer(x)[0].square().sum().backward()
+
+    step(x)
+    lengths = sorted(len(run.tasks) for run in step._newest().program.plan.runs)
+    assert lengths[-2] >= 2 * 20, "forward, and backward"
+    found = [p.grad.clone() for p in layer.parameters()]
+    layer.zero_grad()
+    step.function(x)
+    for grad, p in zip(found, layer.parameters(), strict=True):
+        np.testing.assert_allclose(grad.numpy(), p.grad.numpy(), rtol=1e-4, atol=1e-4)
+
+
 def test_the_text_of_a_plan_runs_without_tiles():
     with jtorch.no_grad():
         plan, made = plan_of(cells, leaves_of("states"))
