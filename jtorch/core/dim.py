@@ -364,9 +364,9 @@ def most(a: Any, b: Any) -> Any:
 
 
 def _extreme(name: str, f: Callable, a: Any, b: Any) -> Any:
-    env = next((v.env for v in (a, b) if type(v) is Dim), None)
-    if env is None:
+    if type(a) is not Dim and type(b) is not Dim:
         return f(a, b)
+    env = a.env if type(a) is Dim else b.env
     x, y = (_terms_of(v) or {} for v in (a, b))
     apart = added(x, y, -1)
     limits = bounds(without_common(apart, env.atoms), env.atoms) if apart else (0, 0)

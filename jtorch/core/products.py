@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jtorch.core.op import ContractionAxes
@@ -37,14 +37,12 @@ class Product:
     rows: tuple[Axis, ...]
     columns: tuple[Axis, ...]
     inner: tuple[Axis, ...]
+    sizes: tuple[int, int, int, int] = field(init=False, repr=False, compare=False)
+    """How many matrices, rows, columns, and products per element of the result."""
 
-    @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """How many matrices, rows, columns, and products per element of the result."""
-        batch, rows, columns, inner = (
-            math.prod(a.size for a in part) for part in (self.batch, self.rows, self.columns, self.inner)
-        )
-        return batch, rows, columns, inner
+    def __post_init__(self) -> None:
+        sizes = tuple(_number(part) for part in (self.batch, self.rows, self.columns, self.inner))
+        object.__setattr__(self, "sizes", sizes)
 
     def exchanged(self) -> Product:
         """The same with the factors, and so rows and columns, exchanged."""
@@ -57,13 +55,32 @@ class Product:
     @property
     def rows_overlap(self) -> bool:
         """Whether x surely holds the same elements several times, as windows of whole images do."""
-        axes = [axis for axis in (*self.rows, *self.inner) if axis.size > 1]
-        reach = 1 + sum((axis.size - 1) * abs(axis.in_x) for axis in axes)
-        return math.prod(axis.size for axis in axes) > reach
+        return _overlap((axis.size, axis.in_x) for axis in (*self.rows, *self.inner))
+
+    @property
+    def columns_overlap(self) -> bool:
+        """The same of y."""
+        return _overlap((axis.size, axis.in_y) for axis in (*self.columns, *self.inner))
 
     @property
     def flops(self) -> int:
         return 2 * math.prod(self.sizes)
+
+
+def _number(axes: Sequence[Axis]) -> int:
+    number = 1
+    for axis in axes:
+        number *= axis.size
+    return number
+
+
+def _overlap(axes: Iterable[tuple[int, int]]) -> bool:
+    positions = reach = 1
+    for size, stride in axes:
+        if size > 1:
+            positions *= size
+            reach += (size - 1) * abs(stride)
+    return positions > reach
 
 
 def product_of_layouts(

@@ -93,23 +93,24 @@ class Call:
 
     def words(self, piece: Piece) -> list[int]:
         """The argument block of a piece, addresses that come later being 0."""
-        sizes = dict(zip((*_PARTS, "inner"), self.product.sizes, strict=True))
+        sizes, which = [*self.product.sizes], _PARTS.index(piece.axis)
         if self.shared is not None:
-            ranges = {name: (0, sizes[name]) for name in _PARTS} | {piece.axis: piece.range}
-            address = self.shared.__array_interface__["data"][0]
-            return [address, *(end for name in _PARTS for end in ranges[name])]
+            ends = [0, sizes[0], 0, sizes[1], 0, sizes[2]]
+            ends[2 * which : 2 * which + 2] = piece.range
+            return [self.shared.__array_interface__["data"][0], *ends]
         assert self.matrices is not None
-        sizes[piece.axis] = piece.range[1] - piece.range[0]
-        apart = [stride * self.dtype.itemsize for stride in _only(self.product.batch)[1:]]
-        chunk = self._chunk(*sizes.values())
-        if chunk < sizes["columns"]:
-            step = chunk * self.dtype.itemsize
-            sizes["batch"], sizes["columns"], apart = sizes["columns"] // chunk, chunk, [0, step, step]
-        flags = [112 if factor.transposed else 111 for factor in self.matrices[:2]]
+        sizes[which] = piece.range[1] - piece.range[0]
+        batch, rows, columns, inner = sizes
+        item = self.dtype.itemsize
+        apart = [stride * item for stride in _only(self.product.batch)[1:]]
+        chunk = self._chunk(batch, rows, columns, inner)
+        if chunk < columns:
+            batch, columns, apart = columns // chunk, chunk, [0, chunk * item, chunk * item]
+        x, y, out = self.matrices
         return [
-            blas.gemm_address(KINDS[self.dtype]), 0, 0, 0, sizes["batch"], *apart, *flags,
-            sizes["rows"], sizes["columns"], sizes["inner"], *(matrix.leading for matrix in self.matrices),
-            _ONE, _ZERO, *self.threaded,
+            blas.gemm_address(KINDS[self.dtype]), 0, 0, 0, batch, *apart,
+            112 if x.transposed else 111, 112 if y.transposed else 111,
+            rows, columns, inner, x.leading, y.leading, out.leading, _ONE, _ZERO, *self.threaded,
         ]  # fmt: skip
 
     def _chunk(self, batch: int, rows: int, columns: int, inner: int) -> int:

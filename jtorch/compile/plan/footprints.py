@@ -149,12 +149,13 @@ def moves_of(product: Product, axis: str) -> Iterator[Moving]:
     """Of its factors and its result, in elements from where each begins."""
     parts = {"batch": product.batch, "rows": product.rows, "columns": product.columns, "inner": product.inner}
     cut = parts.pop(axis)
+    others = [a for axes in parts.values() for a in axes]
     for which in (1, 2, 3):
         step, within = _step(cut, which)
         low = high = 0
-        for a in (*within, *(a for axes in parts.values() for a in axes)):
-            first, last = _scaled((0, a.size - 1), a[which])
-            low, high = low + first, high + last
+        for a in (*within, *others):
+            reach = (a.size - 1) * a[which]
+            low, high = low + min(reach, 0), high + max(reach, 0)
         yield Moving(low, high, step, math.prod(a.size for a in within))
 
 

@@ -58,7 +58,7 @@ class ProductAxis(NamedTuple):
 
 def axis_of(product: Product) -> ProductAxis | None:
     """None where its kernel may cut it along others."""
-    if product.rows_overlap or product.exchanged().rows_overlap:
+    if product.rows_overlap or product.columns_overlap:
         return None
     batch, rows, _, _ = product.sizes
     return ProductAxis("batch", batch, batch * rows) if batch > 1 else ProductAxis("rows", rows, rows)

@@ -30,7 +30,7 @@ class Assembly:
         parts: Sequence[tuple],
         is_cut: bool,
     ) -> None:
-        self.instances, self.words, self.values, self.is_cut = instances, words, values, is_cut
+        self.instances, self.words, self.is_cut = instances, words, is_cut
         self.start = words.__array_interface__["data"][0]
         argument, at, expr, nbytes = instances.patches
         offsets = (values[expr] + nbytes).tolist()
@@ -44,8 +44,11 @@ class Assembly:
         self.moved: dict[int, list[np.ndarray]] = {}  # word that is a fixed address -> what else holds it
         blocks = instances.template.blocks
         self.blocks = {block.task: block for block in blocks}
-        times = instances.times_of(values).tolist()
-        self.times = {b.task: times[b.time] for b in blocks if isinstance(b, LoopBlock)}
+        _, _, turns, lines = instances.times
+        self.loops = list(
+            zip(instances.times_of(values).tolist(), values[turns].tolist(), lines.tolist(), strict=True)
+        )  # by their numbers: microseconds, turns, and how many of these go together
+        self.times = {b.task: self.loops[b.time][0] for b in blocks if isinstance(b, LoopBlock)}
         axes = iter(parts)
         self.products: dict[Task, KnownProduct] = {
             b.task: known_product(next(axes), b.dtype) for b in blocks if isinstance(b, ProductBlock)
@@ -96,8 +99,8 @@ class Assembly:
             self._add(block.task, Row(kernel, begin, len(ranges), stride, workers.pool()))
             return
         row = Row(self._kernel(block), self.start + 8 * block.first, 1, 8 * block.n, 0)
-        words = range(block.first, block.first + block.n)
-        self.patches += [self._patch(k, self.start + 8 * k) for k in words if k in self.brought]
+        brought = self.instances.brought_to[block.task]
+        self.patches += [self._patch(k, self.start + 8 * k) for k in brought]
         begins = bool(self.calls) and self.calls[-1][0] == len(self.rows)
         if begins or block.task.can_fail or not joined(self.rows, row):
             self._add(block.task, row)
@@ -108,7 +111,7 @@ class Assembly:
         for at, last in block.edges:
             pieces[:, at] = [piece[last] for piece in ranges]
         begin = self._kept(pieces)
-        for k in range(block.first, block.first + block.n):
+        for k in self.instances.pointed_at[block.task]:
             self._points(k, pieces[:, k - block.first], [0] * len(pieces))
         return self._kernel(block), begin, 8 * block.n
 
@@ -117,11 +120,9 @@ class Assembly:
 
     def _ranges(self, block: LoopBlock) -> list[Range]:
         """Of the divided loop, one or none where it is not cut."""
-        _, _, turns, lines = self.instances.times
-        time, size = self.times[block.task], int(self.values[turns[block.time]])
+        time, size, line = self.loops[block.time]
         if not self.is_cut or time < LEAST_TIME:
             return []
-        line = int(lines[block.time])
         return cut(size, count(time, size // line), line)
 
     def _product(self, block: ProductBlock) -> None:

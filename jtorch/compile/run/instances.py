@@ -26,7 +26,7 @@ from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
 from jtorch.compile.run.segments import CallsAtSizes, Segments
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes
-from jtorch.compile.run.template import HostBlock, Template
+from jtorch.compile.run.template import HostBlock, LoopBlock, Template
 from jtorch.compile.run.usual import Usual
 from jtorch.compile.target import Binding
 from jtorch.core import pieces
@@ -114,6 +114,10 @@ class Instances(Runner):
         self.moving_at, self.moving_of = _columns(moving, 2)
         each, elements, turns, lines = _columns(self.template.times, 4, float)
         self.times = each, elements.astype(np.intp), turns.astype(np.intp), lines.astype(np.intp)
+        brought = {k for _, k, _, _ in words.patches}
+        loops = [block for block in self.template.blocks if isinstance(block, LoopBlock)]
+        self.brought_to = {b.task: [k for k in b.words if k in brought] for b in loops}
+        self.pointed_at = {b.task: [k for k in b.words if k in brought | self.fixed_words] for b in loops}
         self.flops = np.array(self.template.flops, np.intp)
         self.numbers = [Patch(argument, address) for argument, address in binding.numbers.items()]
         self.copies: dict[int, list[int]] = {}

@@ -59,6 +59,10 @@ class LoopBlock:
     edges: list[tuple[int, bool]]
     time: int
 
+    @property
+    def words(self) -> range:
+        return range(self.first, self.first + self.n)
+
 
 @dataclass(eq=False)
 class ProductBlock:

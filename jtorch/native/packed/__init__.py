@@ -26,11 +26,10 @@ from __future__ import annotations
 import ctypes
 import enum
 import functools
-import math
 import os
 from pathlib import Path
 
-from jtorch.core.products import Axis, Product
+from jtorch.core.products import Product
 from jtorch.native import blas, cache, cache_files
 from jtorch.native.loader import Effort
 from jtorch.native.packed.vectors import AXES, INNER_BLOCK, PARTS, SMALL_PAIRS, SMALL_ROWS, Registers, Vectors
@@ -57,13 +56,14 @@ def describe(product: Product, item: int, first: int = 0) -> list[int]:
     result; BIAS) still 0. ``first`` is the word of the factor that has the rows: 1 where the product is
     the transposed one. Raises ValueError where a part has more than AXES axes.
     """
-    words = [0, 0, 0, math.prod(axis.size for axis in product.inner), *_memory(), first, 0]
+    words = [0, 0, 0, product.sizes[3], *_memory(), first, 0]
     for name in PARTS:
         axes = getattr(product, name)
         if len(axes) > AXES:
             raise ValueError(f"a product has at most {AXES} axes of {name}, not {len(axes)}")
-        for axis in (Axis(1, 0, 0, 0),) * (AXES - len(axes)) + axes:
-            words += (max(axis.size, 1), *(stride * item for stride in axis[1:]))
+        words += (1, 0, 0, 0) * (AXES - len(axes))
+        for size, in_x, in_y, in_out in axes:
+            words += (max(size, 1), in_x * item, in_y * item, in_out * item)
     return words
 
 
@@ -93,12 +93,15 @@ def fits_small(product: Product, item: int) -> bool:
 def kernel(dtype: str, way: Way = Way.PACKED) -> int:
     """The address of a kernel for "f32" or "f64"; its block has PIECE_WORDS words, its status may be
     NO_MEMORY."""
-    shape = registers()
+    return _kernels(dtype, registers())[way.value]
+
+
+@functools.cache
+def _kernels(dtype: str, shape: Registers) -> dict[str, int]:
     identity = f"packed product {dtype} {tuple(shape)} {_fingerprint()}"
     name = f"packed_product_{dtype}"
     # LLVM's pipeline takes seven times as long, and its code is a tenth slower: it moves the loops about
-    found = cache.get_or_build_written_ir(identity, name, lambda: _text(dtype, shape), Effort.REGISTERS)
-    return found[way.value]
+    return cache.get_or_build_written_ir(identity, name, lambda: _text(dtype, shape), Effort.REGISTERS)
 
 
 def _text(dtype: str, shape: Registers) -> str:
