@@ -50,6 +50,7 @@ from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
+from jtorch.compile.target import Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config, progress
 from jtorch.core import op as op_module
@@ -312,6 +313,7 @@ class CompiledFunction(Asks):
                 made = capture(
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True,
                     sizing=self._sizing(leaves, moving), moving=moving,
+                    may_count=self._target() is targets.CPU,
                 )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
@@ -325,7 +327,9 @@ class CompiledFunction(Asks):
             except Exact as error:  # no plan for any sizes: one for these
                 made.journal.undo()
                 with timings.measure("trace"):
-                    made = capture(self.function, leaves, structure, context, self.name, varying(plans))
+                    made = capture(
+                        self.function, leaves, structure, context, self.name, varying(plans), may_count=False
+                    )
                 made.why_exact = str(error)
                 plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, bool(refused))
         except FailedCheck:  # of what is known already: eager mode says so
@@ -347,6 +351,9 @@ class CompiledFunction(Asks):
         self._raising = facts
         advice = "calls like it run eagerly, without another recording, and backward() raises that"
         self._note((Change(found.what, "", "", advice),), "eager", timings.total, 0)
+
+    def _target(self) -> Target:
+        return targets.INTERPRETER if self.options.interpreted else targets.default()
 
     def _sizing(self, leaves: list[Any], moving: Moving) -> Sizings | None:
         """What says which sizes of these arguments are symbols; None where all are numbers."""
@@ -410,9 +417,8 @@ class CompiledFunction(Asks):
     def _compile(
         self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]
     ) -> CompiledPlan:
-        target = targets.INTERPRETER if self.options.interpreted else targets.default()
         with told(self.name):
-            plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, target)
+            plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, self._target())
         if not any(self.plans.values()):
             _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
         self.timings = timings

@@ -163,6 +163,33 @@ class OtherBranch(Exception):  # noqa: N818 - no error: the caller tries another
     """A plan stopped, with nothing written, because a branch in it goes another way for this call."""
 
 
+class OtherCount(OtherBranch):
+    """A plan stopped, with nothing written, because number ``which`` of the counts that it rests on is
+    ``count`` for this call."""
+
+    def __init__(self, which: int, count: int) -> None:
+        super().__init__()
+        self.which, self.count = which, count
+
+
+class CountNeeded(Restart):
+    """A recording needs to know how many elements a mask names, at ``line``."""
+
+    def __init__(self, line: Source) -> None:
+        super().__init__(f"the number of elements at {line}")
+        self.line = line
+
+    @property
+    def refusal(self) -> str:
+        """What is said where that cannot be followed."""
+        return (
+            f"{self.line}: indexing with a boolean mask needs the number of its elements, which cannot be "
+            "followed here. What is done to each element and written back to the same places works "
+            "(x[mask] += 1, x[mask] = x[mask].exp()); otherwise use jtorch.where, or leave this function "
+            "uncompiled."
+        )
+
+
 class FailedCheck(Exception):  # noqa: N818 - none that users see: the caller runs the function itself
     """A plan stopped, with nothing written, as a check in it failed or a library call raised ``error``."""
 

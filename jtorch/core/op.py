@@ -249,7 +249,13 @@ class Evaluator:
     table: Sequence[Callable]
     runs_nodes = True  # the engine may run a node's gradient itself, without asking ``backward``
     reads_elements = True  # lists with tensors in them may be read number by number
+    counts_masks = False  # how many elements a mask names is known while a function is recorded
     xp: Any
+
+    def places_of_mask(self, mask: Any) -> Any:
+        """Where a mask of one axis holds, as int64. Raises CountNeeded where the next attempt at a recording
+        counts masks."""
+        return np.flatnonzero(self.concrete(mask, "indexing with a boolean mask"))
 
     def follows(self, array: Any) -> bool:
         """Whether ``array`` stands for another one at each later call, so that a copy of it is an op."""

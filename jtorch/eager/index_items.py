@@ -199,8 +199,7 @@ def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tu
     for axis, part in advanced:
         if is_mask(part):
             check_mask(view, axis, part)
-            places = np.nonzero(_concrete(part, "indexing with a boolean mask"))
-            arrays += [wrap(p) for p in places]
+            arrays += places_of(part)
             axes += range(axis, axis + part.ndim)
         else:
             arrays.append(_wrapped(part, view.shape[axis]))
@@ -212,6 +211,20 @@ def gathered(view: Tensor, advanced: Advanced) -> tuple[Tensor, list[Tensor], tu
         view = APPLY["permute"](view, axes=order)
         axes = list(range(len(axes)))
     return view, arrays, tuple(axes)
+
+
+def places_of(mask: Tensor) -> list[Tensor]:
+    """Where ``mask`` is not 0: an int64 vector for each of its axes."""
+    evaluator = op_module.CONTEXT.get().evaluator
+    if evaluator.reads_elements:
+        return [wrap(p) for p in np.nonzero(_concrete(mask, "indexing with a boolean mask"))]
+    holds = mask if mask.dtype is bool_ else APPLY["ne"](mask.detach(), 0)
+    flat = wrap(evaluator.places_of_mask(holds.reshape(-1)._data))
+    found: list[Tensor] = []
+    for n in reversed(tuple(mask.shape)[1:]):
+        found.append(APPLY["remainder"](flat, n))
+        flat = APPLY["floor_divide"](flat, n)
+    return [flat, *reversed(found)]
 
 
 def _check_apart(axes: list[int], arrays: list[Tensor]) -> None:

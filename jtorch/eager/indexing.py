@@ -54,7 +54,8 @@ def getitem(self: Tensor, item: Any) -> Tensor:
         view, advanced = basic(self, item)
     if not advanced:
         return view
-    if not op_module.CONTEXT.get().evaluator.reads_elements and _is_one_mask(advanced):
+    evaluator = op_module.CONTEXT.get().evaluator
+    if not (evaluator.reads_elements or evaluator.counts_masks) and _is_one_mask(advanced):
         axis, mask = advanced[0]
         check_mask(view, axis, mask)
         return selected(view, axis, mask)

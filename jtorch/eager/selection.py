@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.core.errors import CompileError, user_source
+from jtorch.core.errors import CountNeeded, user_source
 from jtorch.core.op import TABLE, Kind
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor
@@ -63,14 +63,9 @@ class Selection(Tensor):
         return _made(self.everywhere.to(*given, **kwargs), self.places)
 
 
-def refused(line: Any) -> CompileError:
-    """The error of a program that needs to know how many elements there are."""
-    return CompileError(
-        f"{line}: indexing with a boolean mask needs the elements of a tensor, which are not known while a "
-        "function is compiled. What is done to each element and written back to the same places works "
-        "(x[mask] += 1, x[mask] = x[mask].exp()); otherwise use jtorch.where, or leave this function "
-        "uncompiled."
-    )
+def refused(line: Any) -> BaseException:
+    """What a program raises that needs to know how many elements there are: the next attempt counts them."""
+    return CountNeeded(line)
 
 
 class Places:

@@ -1,11 +1,11 @@
-"""What a recorded branch rests on."""
+"""What a recorded branch rests on, and how many elements a mask names."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from jtorch.core.failure import Failure, FailureKind
-from jtorch.core.op import elementwise
+from jtorch.core.op import elementwise, opaque
 
 _OTHER_BRANCH = Failure(FailureKind.BRANCH, "a branch goes another way than it was recorded")
 
@@ -20,3 +20,15 @@ _OTHER_BRANCH = Failure(FailureKind.BRANCH, "a branch goes another way than it w
 def expect(xp, x):
     """``x`` (int64), which must not be 0: a plan whose ``if`` would go the other way stops there."""
     return xp.expect(x)
+
+
+@opaque(
+    shape=lambda mask, which, count: (count,),
+    dtype=lambda dtypes, statics: np.dtype(np.int64),
+    public=None,
+    differentiable=False,
+)
+def places_of_mask(xp, mask, *, which, count):
+    """Where ``mask``, of one axis, holds; a plan for which that are not ``count`` places stops there, and is
+    told how many they are, as number ``which`` of those that it rests on."""
+    return xp.places_of_mask(mask, which, count)

@@ -99,10 +99,10 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
     eqns = []
     for eqn in graph.eqns:
         inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
-        keys = tuple(id(a) if isinstance(a, Var) else (str(a.value), a.dtype, a.static) for a in inputs)
+        keys = tuple(id(a) if isinstance(a, Var) else (exactly(a.value), a.dtype, a.static) for a in inputs)
         if eqn.op.commutes:
             keys = tuple(sorted(keys, key=repr))
-        statics = tuple((name, _exactly(eqn.statics[name])) for name in sorted(eqn.statics))
+        statics = tuple((name, exactly(eqn.statics[name])) for name in sorted(eqn.statics))
         key = (eqn.op.index, keys, statics)
         known = seen.get(key)
         if known is not None and fuel.burn():
@@ -114,8 +114,13 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
     return graph.replace(eqns=tuple(eqns), outputs=outputs)
 
 
-def _exactly(static: Any) -> Any:
-    """A static in a form that is equal for no other value: 0.0 is not -0.0 there, nor 1 True."""
+def exactly(static: Any) -> Any:
+    """A static in a form that is equal for no other value: 0.0 is not -0.0 there, nor 1 True. No size is
+    asked for its number."""
+    if type(static) is tuple:
+        return tuple(map(exactly, static))
+    if is_symbolic(static):
+        return static.text
     return repr(static) if isinstance(static, (bool, int, float, complex, tuple)) else static
 
 

@@ -19,7 +19,7 @@ def failing_guard(plan: Any, leaves: Sequence[Any], state: bool = True) -> Guard
     the first one of the arguments. The guards alone run."""
     lines = [line for line in until(plan.lines, "kernels") if state or not line.state]
     guards = list(dict.fromkeys(guards_of(lines)))
-    ask = function_of([*lines, Return("None")], dict(plan.call.__globals__), _Telling(guards))
+    ask = function_of([*lines, Return("None")], dict(plan.written.__globals__), _Telling(guards))
     failing = ask(tuple(leaves))
     return None if failing is None else guards[failing]
 

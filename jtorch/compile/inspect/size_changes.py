@@ -44,7 +44,8 @@ def size_change(plan: Any, leaves: Sequence[Any], labels: Sequence[str]) -> Size
         for axis, text in enumerate(sizing.texts[k]):
             if text.isdecimal() and shape[axis] != int(text):
                 return SizeChange(f"{name_of(k, axis)} is {shape[axis]}, and no more {text}", _SMALL)
-    space = sizing.space(leaves)
+    space = sizing.space(leaves) | plan.counts.missed
+    names |= dict.fromkeys(sizing.counts, "the number of elements of a mask")
     for name, limits in zip(sizing.env.symbols, sizing.env.limits, strict=True):
         if not eval(limits, {name: space[name]}):
             advice = _SMALL if space[name] < LEAST else "other sizes than were marked have plans of their own"

@@ -170,7 +170,7 @@ def _median_us(run: Callable[..., Any], arguments: Callable[[], Any], times: int
 def _timed_call(plan: Any) -> Callable[[tuple], list[int]]:
     """The plan's generated call with a look at the clock where a stage begins. What its guards say is of no
     account: its arguments have passed them, and state may be another one (``fitting.py``)."""
-    names = {**plan.call.__globals__, "time_ns": time.perf_counter_ns}
+    names = {**plan.written.__globals__, "time_ns": time.perf_counter_ns}
     return function_of([Line("marks = []"), *plan.lines], names, _Timed())
 
 

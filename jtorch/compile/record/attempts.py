@@ -19,7 +19,7 @@ from jtorch.compile.record.shared_memory import MemoryShared, owner
 from jtorch.compile.record.sizing import Sizings
 from jtorch.compile.record.tree import Leaves
 from jtorch.core.environment import Exact
-from jtorch.core.errors import CompileError, Restart
+from jtorch.core.errors import CompileError, CountNeeded, Restart
 from jtorch.eager.tensor import Tensor
 
 _REFILLS = 2  # what is cached for a tensor, of which each recording has another one, is never found again
@@ -44,6 +44,8 @@ class Known:
     sizing: Sizings | None = None  # says which sizes are symbols
     integers: frozenset[int] = frozenset()  # that change from call to call
     why_exact: str = ""  # why sizes must be numbers
+    may_count: bool = True  # whether there may be a plan for any number of elements of masks
+    masks: CountNeeded | None = None  # why these are counted
     may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded
 
     @property
@@ -84,8 +86,14 @@ class Known:
                 raise found
             self.filled.callback(found.place.snapshot())
             found.place.put(found.value)
+        elif isinstance(found, CountNeeded) and self.masks is None and self.may_count:
+            self.masks = found
         elif isinstance(found, Exact) and self.sizing is not None:
             self.sizing, self.refills, self.why_exact = None, 0, str(found)
+        elif isinstance(found, CountNeeded):
+            raise CompileError(found.refusal)
+        elif isinstance(found, Exact) and self.masks is not None:
+            raise CompileError(self.masks.refusal)
         elif isinstance(found, ErrorText) and (self.log or not self.may_wait):
             raise CompileError(found.refusal)
         else:

@@ -12,7 +12,7 @@ all decisions before it make right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,17 @@ import numpy as np
 from jtorch.compile.graph.at_sizes import Numbers
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
+from jtorch.compile.graph.passes import exactly
 from jtorch.compile.record.exchange import refuse_elements
-from jtorch.core.dim import value_of
-from jtorch.core.errors import CompileError, user_source
-from jtorch.core.op import BY_NAME
+from jtorch.compile.record.sizing import name_of_count
+from jtorch.core.dim import symbol, value_of
+from jtorch.core.environment import LEAST, Environment
+from jtorch.core.errors import CompileError, CountNeeded, user_source
+from jtorch.core.op import BY_NAME, Kind
 from jtorch.ops import xp
 
 _EXPECT, _CAST, _NOT = (BY_NAME[name] for name in ("expect", "cast", "logical_not"))
+_PLACES = BY_NAME["places_of_mask"]
 _BOOL, _INT = np.dtype(np.bool_), np.dtype(np.int64)
 
 
@@ -36,6 +40,12 @@ class Branches:
     def __init__(self, tracer: Any) -> None:
         self.tracer = tracer
         self.checks: list[Atom] = []  # outputs of the graph that keep the checks alive
+        self.env: Environment | None = None  # where counts are symbols; None where masks are not counted
+        self.counts: list[Any] = []  # how many elements masks name, in this order
+        self._places: dict[Hashable, Var] = {}
+        self._meanings: dict[Var, int] = {}
+        self._numbers_of: dict[Hashable, int] = {}
+        self._understood = 0  # how many equations have a meaning so far
         self._values: dict[Var, Any] = {}
         self._inputs = self._eqns = 0  # how many were evaluated so far
         self._numbers = Numbers(value_of)  # a decision is checked at each call, whatever its sizes
@@ -57,6 +67,43 @@ class Branches:
         flat = table[BY_NAME["reshape"].index](holds, shape=())
         self.checks.append(tracer.read(table[_EXPECT.index](table[_CAST.index](flat, dtype=_INT))))
         return outcome
+
+    def places_of_mask(self, mask: Any) -> Any:
+        """Where a traced mask of one axis holds. How many places there are is a symbol; of none, or one, a
+        number."""
+        tracer = self.tracer
+        tracer.only_now("asks how many elements a mask names")
+        if tracer.callees:
+            raise CompileError(
+                f"{user_source()}: how many elements a mask names is asked after '{tracer.callees[-1].name}' "
+                "ran, which is disabled for compiling: call that after it, or use jtorch.where."
+            )
+        if self.env is None:
+            raise CountNeeded(user_source())
+        atom = tracer.read(mask)
+        known = self._meaning_of(atom)
+        if known not in self._places:
+            which, found = len(self.counts), int(np.count_nonzero(self.values_of([atom])[0]))
+            count = symbol(self.env, name_of_count(which), found) if found >= LEAST else found
+            self.counts.append(count)
+            (places,) = tracer.emit(_PLACES, [atom], {"which": which, "count": count})
+            self.checks.append(places)
+            self._places[known] = places
+        return tracer.fresh(self._places[known])
+
+    def _meaning_of(self, atom: Atom) -> Hashable:
+        """Equal for masks that are computed alike of the same tensors."""
+        for eqn in self.tracer.eqns[self._understood :]:
+            if eqn.op.kind in (Kind.ELEMENTWISE, Kind.VIEW) and len(eqn.outputs) == 1:
+                inputs = tuple(
+                    self._meanings.get(a, a) if isinstance(a, Var) else (exactly(a.value), a.dtype)
+                    for a in eqn.inputs
+                )
+                statics = tuple((name, exactly(value)) for name, value in sorted(eqn.statics.items()))
+                meaning = eqn.op.name, inputs, statics, eqn.outputs[0].dtype
+                self._meanings[eqn.outputs[0]] = self._numbers_of.setdefault(meaning, len(self._numbers_of))
+        self._understood = len(self.tracer.eqns)
+        return self._meanings.get(atom, atom) if isinstance(atom, Var) else atom
 
     def know(self, variables: Sequence[Var], values: Sequence[np.ndarray]) -> None:
         """What the newest equation gives: it is not to be evaluated again."""

@@ -33,10 +33,12 @@ class Sizing:
     shapes: dict[int, tuple] = field(default_factory=dict)
     texts: dict[int, tuple[str, ...]] = field(default_factory=dict)
     asked: tuple[str, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    """How many elements masks name, by symbol, as of the latest call."""
 
     def space(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """The symbols as they are for these arguments, and what else texts name."""
-        sizes: dict[str, int] = {}
+        sizes: dict[str, int] = dict(self.counts)
         for k, texts in self.texts.items():
             for text, n in zip(texts, sizes_of(leaves[k]) or (), strict=True):
                 sizes.setdefault(text, n)
@@ -55,6 +57,11 @@ class Sizing:
     def facts(self) -> tuple:
         """What a plan is made from, in a form that compares with another recording's."""
         return self.texts, self.asked
+
+
+def name_of_count(which: int) -> str:
+    """The symbol of how many elements a mask names, the ``which``-th that is counted."""
+    return f"N{which}"
 
 
 def sizes_of(leaf: Any) -> tuple[int, ...] | None:

@@ -112,6 +112,13 @@ class Tracer(Memory):
     runs_nodes = False
     reads_elements = False
 
+    @property
+    def counts_masks(self) -> bool:  # type: ignore[override]
+        return self.branches.env is not None
+
+    def places_of_mask(self, mask: Any) -> Any:
+        return self.branches.places_of_mask(mask)
+
     def walk(self, targets: Iterable[Any]) -> None:
         self.graphs.walk(targets)
 

@@ -315,6 +315,10 @@ class _Caller(Visitor[str]):
         """What runs calls of these sizes, made where there is none."""
         self.names |= self.sizing.env.functions
         self.names["found"], self.names["instantiate"] = self.plan.runner.found, self.plan.runner.instantiate
+        if self.sizing.counts:
+            self.names["counts"] = self.plan.counts
+            self.symbols += self.sizing.counts
+            self.add(f"{''.join(f'{name}, ' for name in self.sizing.counts)}= counts.now")
         sizes = ", ".join(self.symbols)
         self.add(f"made = found.get({sizes if len(self.symbols) == 1 else f'({sizes})'})")
         self.add(f"if made is None: made = instantiate({sizes})")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.at_sizes import at_sizes
+from jtorch.compile.graph.interpret import evaluate
 from jtorch.compile.graph.ir import Graph, Var, text
 from jtorch.compile.observe.guards import by_value
 from jtorch.compile.observe.reading import Question
@@ -23,13 +24,16 @@ from jtorch.compile.record.inputs import (
     ScalarInput,
     Visitor,
 )
+from jtorch.compile.record.sizing import Sizing, name_of_count
 from jtorch.compile.run import caller, targets
 from jtorch.compile.run.backward import Backward
+from jtorch.compile.run.counts import Counts
 from jtorch.compile.run.lines import written
 from jtorch.compile.run.state import Clock, Gradients, follow
 from jtorch.compile.target import Binding, Target, address_of
 from jtorch.compile.timings import Timings
 from jtorch.core import watch
+from jtorch.core.errors import OtherCount
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
 
@@ -115,7 +119,10 @@ class CompiledPlan:
         self._follow_versions()
         self.statics = _statics(leaves, capture)
         self.rely_on(capture.subscription)
-        self.lines, self.call = caller.make(self, leaves, context)
+        counted = {} if capture.sizing is None else capture.sizing.counts
+        self.counts = Counts(counted)
+        self.lines, self.written = caller.make(self, leaves, context)
+        self.call = self.counts.followed(self.written) if counted else self.written
         if capture.sizing is not None:
             capture.sizing.env.close()
         self.clock.stop_with(self.call)
@@ -189,7 +196,18 @@ class CompiledPlan:
 
     def _of_sizes(self, graph: Graph, leaves: list[Any]) -> Graph:
         sizing = self.capture.sizing
-        return graph if sizing is None else at_sizes(graph, sizing.space(leaves))
+        return graph if sizing is None else at_sizes(graph, self._space(sizing, leaves))
+
+    def _space(self, sizing: Sizing, leaves: list[Any]) -> dict[str, Any]:
+        """The symbols as they are for these arguments; how many elements masks name by computing them."""
+        space = sizing.space(leaves)
+        values = {entry.var: entry.value(leaves) for entry in self.capture.inputs} if sizing.counts else {}
+        for _ in sizing.counts:
+            try:
+                evaluate(at_sizes(self._forward, space), [values[var] for var in self._forward.inputs])
+            except OtherCount as other:
+                space[name_of_count(other.which)] = other.count
+        return space
 
     @property
     def _forward(self) -> Graph:

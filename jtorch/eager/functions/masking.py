@@ -24,8 +24,9 @@ from jtorch.core.number_ranges import (
 )
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import dtype_name, of_number
+from jtorch.eager.index_items import places_of
 from jtorch.eager.inplace import in_place_function
-from jtorch.eager.tensor import Tensor, _concrete, wrap
+from jtorch.eager.tensor import Tensor, wrap
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -72,22 +73,23 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             f"{dtype_name(input)} and {dtype_name(source)}"
         )
     shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-    places = np.flatnonzero(_concrete(mask.expand(*shape), "masked_scatter()"))
-    if places.size > source.numel():
+    (places,) = places_of(mask.expand(*shape).reshape(-1))
+    count = places.shape[0]
+    if count > source.numel():
         raise RuntimeError("Number of elements of source < number of ones in mask")
-    values = source.reshape(-1)[: places.size]
     flat = input.expand(*shape).reshape(-1)
-    return APPLY["index_copy"](flat, wrap(places), values, axis=0).reshape(shape)
+    return APPLY["index_copy"](flat, places, source.reshape(-1)[:count], axis=0).reshape(shape)
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The positions of elements that are not 0: (count, ndim) of int64, or one vector a dim."""
-    found = np.nonzero(np.atleast_1d(_concrete(input, "nonzero()")))
+    found = places_of(input if input.ndim else input.reshape(1))
     if as_tuple:
-        return tuple(wrap(p) for p in found)
-    if not input.ndim:
-        return wrap(np.zeros((found[0].size, 0), np.int64))
-    return wrap(np.stack(found, 1)) if input.ndim else wrap(found[0][:, None])
+        return tuple(found)
+    columns = [places.reshape(-1, 1) for places in found]
+    if len(columns) > 1:
+        return APPLY["cat"](*columns, axis=1)
+    return columns[0] if input.ndim else columns[0][:, :0]
 
 
 def argwhere(input: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
-"""The check that a recorded branch goes the way it was recorded."""
+"""The checks that a recorded branch goes the way it was recorded, and that masks name as many elements."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from jtorch.core.errors import OtherBranch as _OtherBranch
+from jtorch.core.errors import OtherCount as _OtherCount
 
 Array = np.ndarray
 
@@ -13,3 +14,10 @@ def expect(x: Array) -> Array:
     if not np.all(x):
         raise _OtherBranch
     return np.positive(x)
+
+
+def places_of_mask(mask: Array, which: int, count: int) -> Array:
+    found = np.flatnonzero(mask)
+    if found.size != count:
+        raise _OtherCount(which, found.size)
+    return found

@@ -1,0 +1,241 @@
+"""How many elements a mask names, asked while a function is compiled: one plan for any number of them."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import jtorch
+import jtorch.nn.functional as F
+from jtorch import nn
+from jtorch.errors import CompileError
+
+
+def randn(*shape):
+    return jtorch.randn(*shape)
+
+
+def assigned(x):
+    y = x.clone()
+    y[x > 0] = x[x > 0].sort().values
+    return y
+
+
+def asked(x):
+    kept = x[x > 0]
+    return x.sum() if kept.numel() == 0 else kept.mean() / kept.shape[0]
+
+
+def two_levels(x):
+    above = x[x > 0]
+    high = above[above > above.mean()]
+    low = high[high < 1.5]
+    return high.sum(), above * 2, low.cumsum(0)
+
+
+def in_a_loop(x):
+    total = x.sum() * 0
+    for row in x:
+        total = total + row[row > 0].sum()
+    return total
+
+
+# name -> (function, its arguments for call k, how many recordings 24 calls may take)
+PROGRAMS = {
+    "mean": (lambda x: x[x > 0].mean(), lambda k: (randn(20),), 1),
+    "several dims": (lambda x: x[x > 0.3].sum(), lambda k: (randn(8, 9),), 1),
+    "rows": (lambda x: x[x[:, 0] > 0], lambda k: (randn(30, 4),), 1),
+    "rows of a part": (lambda x: x[1:, x[0] > 0] * 2, lambda k: (randn(5, 40),), 1),
+    "beside an index": (lambda x: x[x[:, 0] > 0, 1], lambda k: (randn(30, 4),), 1),
+    "losses that count": (
+        lambda x, y: F.cross_entropy(x[y != -1], y[y != -1]),
+        lambda k: (randn(40, 5), jtorch.randint(-1, 5, (40,))), 1,
+    ),
+    "nonzero": (lambda x: x.gt(0).nonzero() * 2, lambda k: (randn(7, 6),), 1),
+    "nonzero of numbers": (lambda x: x.relu().nonzero(as_tuple=True)[0], lambda k: (randn(40),), 1),
+    "argwhere": (lambda x: jtorch.argwhere(x > 0), lambda k: (randn(4, 5, 3),), 1),
+    "where": (lambda x: x[jtorch.where(x > 0.5)].exp(), lambda k: (randn(9, 9),), 1),
+    "masked_select": (lambda x: jtorch.masked_select(x, x[:1] > 0).cumsum(0), lambda k: (randn(3, 50),), 1),
+    "masked_scatter": (
+        lambda x, y: x.masked_scatter(x > 0, y) * 2, lambda k: (randn(6, 7), randn(60)), 1,
+    ),
+    "two masks": (lambda x: (x[x > 0].sum(), x[x < -0.5] * 2), lambda k: (randn(50),), 1),
+    "masks that name as many": (
+        lambda x, y: x[y > 0] * x[y.flip(0) > 0], lambda k: (randn(60), randn(60)), 1,
+    ),
+    "masks of masks": (two_levels, lambda k: (randn(80),), 2),
+    "shape of it": (lambda x: x[x > 0] / x[x > 0].shape[0], lambda k: (randn(40),), 1),
+    "reshaped": (lambda x: x[x > 0].reshape(-1, 1) @ x[:1].reshape(1, 1), lambda k: (randn(40),), 1),
+    "made of it": (lambda x: jtorch.zeros(x[x > 0].shape[0], 2) + x[0], lambda k: (randn(40),), 1),
+    "sorted": (lambda x: x[x > 0].sort(descending=True).values[:3], lambda k: (randn(60),), 1),
+    "concatenated": (lambda x: jtorch.cat([x[x > 0], x[x <= 0]]), lambda k: (randn(40),), 1),
+    "assigned": (assigned, lambda k: (randn(30),), 1),
+    "put": (lambda x: x.index_put((x > 0,), x[x > 0] * 3), lambda k: (randn(30),), 1),
+    "none, one and some": (lambda x: x[x > 1.2] * 2, lambda k: (randn(9),), 3),
+    "asked for none": (asked, lambda k: (randn(3),), 3),
+    "other sizes, too": (lambda x: x[x > 0].softmax(0), lambda k: (randn(20 + 3 * k),), 2),
+    "a row at a time": (in_a_loop, lambda k: (randn(4, 30),), 1),
+    "drawn": (lambda x: F.dropout(x)[x > 0], lambda k: (randn(40),), 1),
+    "of what is drawn": (lambda x: x[jtorch.rand(40) > 0.5], lambda k: (randn(40),), 1),
+}  # fmt: skip
+
+
+def flat(result):
+    return result if isinstance(result, (tuple, list)) else (result,)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_any_number_of_elements_has_one_plan(name):
+    function, arguments, recordings = PROGRAMS[name]
+    compiled = jtorch.compile(function)
+    for k in range(24):
+        jtorch.manual_seed(k)
+        given = arguments(k)
+        found, expected = [], []
+        for f, results in ((compiled, found), (function, expected)):
+            jtorch.manual_seed(k + 100)
+            results += flat(f(*given))
+        for a, b in zip(found, expected, strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype), k
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6, err_msg=str(k))
+    assert sum(map(len, compiled.plans.values())) <= recordings
+
+
+def masked_step(model, optimizer):
+    def step(x, y):
+        optimizer.zero_grad()
+        keep = y >= 0
+        loss = F.cross_entropy(model(x)[keep], y[keep])
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def test_training_on_what_a_mask_keeps():
+    models = [nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    steps = [masked_step(m, jtorch.optim.Adam(m.parameters(), lr=0.01)) for m in models]
+    compiled = jtorch.compile(steps[0])
+    for k in range(20):
+        x, y = randn(16, 4), jtorch.randint(-2, 3, (16,))
+        y[:2] = 1
+        np.testing.assert_allclose(compiled(x, y).item(), steps[1](x, y).item(), rtol=1e-4, err_msg=str(k))
+    assert not compiled.retraces
+    for p, q in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-3, atol=1e-5)
+
+
+def test_backward_outside():
+    layer = nn.Linear(4, 3)
+
+    @jtorch.compile
+    def kept(x):
+        h = layer(x)
+        return h[h > 0]
+
+    for _ in range(6):
+        x = randn(20, 4)
+        grads = []
+        for f in (kept, kept.function):
+            layer.zero_grad()
+            f(x).square().sum().backward()
+            grads.append(layer.weight.grad.clone())
+        np.testing.assert_allclose(grads[0].numpy(), grads[1].numpy(), rtol=1e-4, atol=1e-5)
+    assert not kept.retraces
+
+
+def test_state_is_written_once_and_draws_are_eager_s():
+    state, buffer = {"calls": 0, "last": None}, jtorch.zeros(40)
+
+    @jtorch.compile
+    def step(x):
+        state["calls"] += 1
+        buffer.add_(jtorch.rand(40))
+        kept = x[x > 0]
+        state["last"] = kept
+        buffer[x > 0] = kept
+        return kept.sum() + state["calls"]
+
+    expected = jtorch.zeros(40)
+    for k in range(10):
+        x = randn(40)
+        jtorch.manual_seed(k)
+        found = step(x)
+        after = jtorch.rand(3)
+        jtorch.manual_seed(k)
+        expected.add_(jtorch.rand(40))
+        expected[x > 0] = x[x > 0]
+        assert jtorch.equal(after, jtorch.rand(3)), "a call that begins again draws once"
+        assert state["calls"] == k + 1 and jtorch.equal(state["last"], x[x > 0])
+        assert jtorch.equal(buffer, expected)
+        np.testing.assert_allclose(found.item(), x[x > 0].sum().item() + k + 1, rtol=1e-5)
+
+
+def test_an_error_of_the_program_is_the_program_s():
+    @jtorch.compile
+    def first(x):
+        kept = x[x > 0]
+        if kept.shape[0] == 0:
+            raise ValueError("nothing is left")
+        return kept[0] * 2
+
+    for values in ([1.0, -1.0], [-1.0, -2.0], [3.0, 4.0], [-1.0, -3.0]):
+        x = jtorch.tensor(values)
+        if max(values) < 0:
+            with pytest.raises(ValueError, match="nothing is left"):
+                first(x)
+        else:
+            assert first(x).item() == 2 * next(v for v in values if v > 0)
+
+
+def test_threads_with_other_numbers():
+    compiled = jtorch.compile(lambda x: x[x > 0].exp().sum())
+    compiled(randn(50))
+    wrong = []
+
+    def many(seed):
+        generator = np.random.default_rng(seed)
+        for _ in range(40):
+            x = jtorch.from_numpy(generator.normal(size=50).astype(np.float32))
+            expected = float(np.exp(x.numpy()[x.numpy() > 0]).sum())
+            if abs(compiled(x).item() - expected) > 1e-3 * abs(expected):
+                wrong.append((seed, x))
+
+    threads = [threading.Thread(target=many, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_what_it_cannot_follow_is_said_with_its_line():
+    @jtorch.compiler.disable
+    def outside(x):
+        return x * 2
+
+    def before(x):
+        y = outside(x)
+        return y[y > 0].sum()
+
+    with pytest.raises(CompileError, match=r"test_counted_masks\.py:\d+"):
+        jtorch.compile(before)(randn(5))
+
+
+def test_answers_about_such_a_plan():
+    compiled = jtorch.compile(lambda x: x[x > 0].exp().sum())
+    for _ in range(3):
+        compiled(randn(50))
+    x = randn(50)
+    assert "N0" in str(compiled.graph())
+    assert "exp" in compiled.source()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for ask in (compiled.explain, compiled.profile):
+            assert str(ask(x))
+    assert compiled.stats is not None
