@@ -50,7 +50,6 @@ from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
-from jtorch.compile.target import Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config, progress
 from jtorch.core import op as op_module
@@ -313,7 +312,7 @@ class CompiledFunction(Asks):
                 made = capture(
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True,
                     sizing=self._sizing(leaves, moving), moving=moving,
-                    may_count=self._target() is targets.CPU,
+                    may_count=targets.chosen(self.options.interpreted) is targets.CPU,
                 )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
@@ -351,9 +350,6 @@ class CompiledFunction(Asks):
         self._raising = facts
         advice = "calls like it run eagerly, without another recording, and backward() raises that"
         self._note((Change(found.what, "", "", advice),), "eager", timings.total, 0)
-
-    def _target(self) -> Target:
-        return targets.INTERPRETER if self.options.interpreted else targets.default()
 
     def _sizing(self, leaves: list[Any], moving: Moving) -> Sizings | None:
         """What says which sizes of these arguments are symbols; None where all are numbers."""
@@ -417,8 +413,9 @@ class CompiledFunction(Asks):
     def _compile(
         self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]
     ) -> CompiledPlan:
+        target = targets.chosen(self.options.interpreted)
         with told(self.name):
-            plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, self._target())
+            plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, target)
         if not any(self.plans.values()):
             _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
         self.timings = timings

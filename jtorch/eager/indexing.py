@@ -151,7 +151,8 @@ def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool, picked: Pl
         value = _fit(value, view.shape, indexed=False)
         inplace.copy_(view, view + value if accumulate else value)
         return
-    check_read(view, value)
+    if not _is_filled(advanced, value):
+        check_read(view, value)
     masked = None if accumulate else _masked(view, advanced, value, picked is not None)
     if masked is not None:
         before = inplace.before_write(view) if target is self else view
@@ -169,6 +170,14 @@ def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool, picked: Pl
     except IndexError as error:
         raise out_of_range(error, axes) from None
     inplace.overwrite(view, written)
+
+
+def _is_filled(advanced: Advanced, value: Tensor) -> bool:
+    """Whether PyTorch reads ``value`` before it writes: one number where masks hold; and what is written to
+    the one place that 0-d tensors name, which is a view of it, wherever that is."""
+    if not any(part.ndim for _, part in advanced):
+        return True
+    return value.numel() == 1 and all(is_mask(part) for _, part in advanced)
 
 
 def _is_one_mask(advanced: Advanced) -> bool:

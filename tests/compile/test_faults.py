@@ -86,7 +86,7 @@ def test_a_fault_that_the_function_catches(monkeypatch):
 
 
 def test_writing_and_loading_kernels(monkeypatch):
-    target = targets.default()
+    target = targets.chosen()
     for name in ("emit", "load"):
         failing = types.SimpleNamespace(**{k: getattr(target, k) for k in ("name", "emit", "load")})
         setattr(failing, name, _planted(KeyError("a")))

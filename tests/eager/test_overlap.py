@@ -52,6 +52,19 @@ ALLOWED: dict[str, tuple[Callable, list]] = {
     "interleaved": (lambda y: y[:4:2].add_(y[1:5:2]), [1, 1, 5, 3, 4]),
     "filled": (lambda y: y.expand(2, 5).fill_(7), [7] * 5),
     "a number of its own": (lambda y: y.__setitem__(slice(None), y[1]), [1] * 5),
+    "a number of its own where a mask holds": (lambda y: y.__setitem__(y > 2, y[1]), [0, 1, 2, 1, 1]),
+    "a number of its own where no mask holds": (
+        lambda y: y.__setitem__(y > 9, y.view(5, 1)[1]),
+        [0, 1, 2, 3, 4],
+    ),
+    "a row that a tensor names": (
+        lambda y: y[:4].view(2, 2).__setitem__(jtorch.tensor(0), y[2:4]),
+        [2, 3, 2, 3, 4],
+    ),
+    "an element that tensors name": (
+        lambda y: y[:4].view(2, 2).__setitem__((jtorch.tensor(1), jtorch.tensor(0)), y[1]),
+        [0, 1, 1, 3, 4],
+    ),
     "a masked number of its own": (lambda y: y.masked_fill_(y > 2, y[1]), [0, 1, 2, 1, 1]),
     "a window": (lambda y: y.unfold(0, 2, 1)[1].add_(10), [0, 11, 12, 3, 4]),
     "a window assigned": (lambda y: y.unfold(0, 2, 1).__setitem__(0, 7), [7, 7, 2, 3, 4]),

@@ -46,6 +46,8 @@ def of_sizes(target: Target, env: Environment) -> Target:
     return Target("cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env))
 
 
-def default() -> Target:
-    """The one that ``JTORCH_JIT`` asks for."""
+def chosen(interpreted: bool = False) -> Target:
+    """The one that a function's ``mode="interpret"``, or else ``JTORCH_JIT``, asks for."""
+    if interpreted:
+        return INTERPRETER
     return CPU if config.jitted() else PYTHON
