@@ -257,6 +257,11 @@ class Evaluator:
         counts masks."""
         return np.flatnonzero(self.concrete(mask, "indexing with a boolean mask"))
 
+    def repeated_places(self, repeats: Any) -> Any:
+        """The places of a vector of integers, each as often as it says, as int64. Raises as above."""
+        given = self.concrete(repeats, "repeat_interleave() without output_size=")
+        return np.repeat(np.arange(given.size), given)
+
     def follows(self, array: Any) -> bool:
         """Whether ``array`` stands for another one at each later call, so that a copy of it is an op."""
         return False

@@ -1,4 +1,4 @@
-"""What a recorded branch rests on, and how many elements a mask names."""
+"""What a recorded branch rests on, and numbers of elements: how many a mask names, or there are repeated."""
 
 from __future__ import annotations
 
@@ -32,3 +32,14 @@ def places_of_mask(xp, mask, *, which, count):
     """Where ``mask``, of one axis, holds; a plan for which that are not ``count`` places stops there, and is
     told how many they are, as number ``which`` of those that it rests on."""
     return xp.places_of_mask(mask, which, count)
+
+
+@opaque(
+    shape=lambda repeats, which, count: (count,),
+    dtype=lambda dtypes, statics: np.dtype(np.int64),
+    public=None,
+    differentiable=False,
+)
+def repeated_places(xp, repeats, *, which, count):
+    """The places of a vector, each as often as its element says; ``count`` of them, or as above."""
+    return xp.repeated_places(repeats, which, count)

@@ -12,7 +12,7 @@ all decisions before it make right.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ from jtorch.compile.record.sizing import name_of_count
 from jtorch.core.dim import symbol, value_of
 from jtorch.core.environment import LEAST, Environment
 from jtorch.core.errors import CompileError, CountNeeded, user_source
-from jtorch.core.op import BY_NAME, Kind
+from jtorch.core.op import BY_NAME, Kind, Op
 from jtorch.ops import xp
 
 _EXPECT, _CAST, _NOT = (BY_NAME[name] for name in ("expect", "cast", "logical_not"))
-_PLACES = BY_NAME["places_of_mask"]
+_PLACES, _REPEATED = (BY_NAME[name] for name in ("places_of_mask", "repeated_places"))
 _BOOL, _INT = np.dtype(np.bool_), np.dtype(np.int64)
 
 
@@ -69,24 +69,32 @@ class Branches:
         return outcome
 
     def places_of_mask(self, mask: Any) -> Any:
-        """Where a traced mask of one axis holds. How many places there are is a symbol; of none, or one, a
-        number."""
+        """Where a traced mask of one axis holds."""
+        return self._counted(_PLACES, mask, np.count_nonzero)
+
+    def repeated_places(self, repeats: Any) -> Any:
+        """The places of a traced vector, each as often as its element says."""
+        return self._counted(_REPEATED, repeats, np.sum)
+
+    def _counted(self, op: Op, value: Any, size: Callable[[np.ndarray], Any]) -> Any:
+        """What ``op`` gives of ``value``: a vector of ``size(value)`` elements. That is a symbol; none, or
+        one, is a number."""
         tracer = self.tracer
-        tracer.only_now("asks how many elements a mask names")
+        tracer.only_now("asks for a number of elements")
         if tracer.callees:
             raise CompileError(
-                f"{user_source()}: how many elements a mask names is asked after '{tracer.callees[-1].name}' "
-                "ran, which is disabled for compiling: call that after it, or use jtorch.where."
+                f"{user_source()}: a number of elements is asked for after '{tracer.callees[-1].name}' ran, "
+                "which is disabled for compiling: call that after it, or use jtorch.where."
             )
         if self.env is None:
             raise CountNeeded(user_source())
-        atom = tracer.read(mask)
-        known = self._meaning_of(atom)
+        atom = tracer.read(tracer.lift(value))
+        known = op.name, self._meaning_of(atom)
         if known not in self._places:
-            which, found = len(self.counts), int(np.count_nonzero(self.values_of([atom])[0]))
+            which, found = len(self.counts), int(size(self.values_of([atom])[0]))
             count = symbol(self.env, name_of_count(which), found) if found >= LEAST else found
             self.counts.append(count)
-            (places,) = tracer.emit(_PLACES, [atom], {"which": which, "count": count})
+            (places,) = tracer.emit(op, [atom], {"which": which, "count": count})
             self.checks.append(places)
             self._places[known] = places
         return tracer.fresh(self._places[known])

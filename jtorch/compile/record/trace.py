@@ -119,6 +119,9 @@ class Tracer(Memory):
     def places_of_mask(self, mask: Any) -> Any:
         return self.branches.places_of_mask(mask)
 
+    def repeated_places(self, repeats: Any) -> Any:
+        return self.branches.repeated_places(repeats)
+
     def walk(self, targets: Iterable[Any]) -> None:
         self.graphs.walk(targets)
 

@@ -1,7 +1,7 @@
 """Counting elements: bins, edges, and what occurs at all.
 
-Results whose size depends on the elements need them at once: while a function is compiled that is an error
-which says so.
+Results whose size depends on the elements need them at once. While a function is compiled ``unique`` and
+``unique_consecutive`` of all elements are computed by counted masks; the others are an error which says so.
 Source: https://docs.pytorch.org/docs/stable/torch.html#other-operations
 """
 
@@ -18,8 +18,9 @@ from jtorch.core import op as op_module
 from jtorch.core.number_ranges import require_number
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
+from jtorch.eager.index_items import places_of
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor, _concrete, wrap
+from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
 from jtorch.ops import axes as ax
 
 
@@ -175,6 +176,9 @@ def unique(
 
     Every NaN is different from all others.
     """
+    if dim is None and not reads_elements():
+        line, order = input.detach().reshape(-1).sort(stable=True)
+        return _of_starts(input, line, order, return_inverse, return_counts)
     array = _concrete(input, "unique()")
     axis = None if dim is None else _axis_of_slices(dim, input)
     values, inverse, counts = np.unique(
@@ -188,6 +192,8 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """``input`` without elements (slices along ``dim``) that equal the one before."""
+    if dim is None and not reads_elements():
+        return _of_starts(input, input.detach().reshape(-1), None, return_inverse, return_counts)
     array = _concrete(input, "unique_consecutive()")
     axis = 0 if dim is None else _axis_of_slices(dim, input)
     line = array.reshape(-1) if dim is None else np.moveaxis(array, axis, 0)
@@ -199,6 +205,26 @@ def unique_consecutive(
     values = np.moveaxis(line[starts], 0, axis)
     inverse = inverse.reshape(array.shape) if dim is None else inverse
     return _chosen(values, inverse, counts, return_inverse, return_counts)
+
+
+def _of_starts(
+    input: Tensor, line: Tensor, order: Tensor | None, with_inverse: bool, with_counts: bool
+) -> Any:
+    """What is different of a vector of tensors whose elements are not known, each from the one before;
+    ``order`` is where they were."""
+    if line.shape[0] == 0:
+        starts = line.to(dt.bool_)
+    else:
+        starts = APPLY["cat"]((line[:1] == line[:1]) | True, line[1:] != line[:-1], axis=0)
+    (places,) = places_of(starts)
+    found = [line[places]]
+    inverse = starts.long().cumsum(0) - 1
+    if with_inverse:
+        back = inverse if order is None else inverse.scatter(0, order, inverse)
+        found.append(back.reshape(input.shape))
+    if with_counts:
+        found.append((places * 0).index_add(0, inverse, inverse * 0 + 1))
+    return tuple(found) if len(found) > 1 else found[0]
 
 
 def _axis_of_slices(dim: int, input: Tensor) -> int:

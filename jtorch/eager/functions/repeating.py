@@ -69,10 +69,11 @@ def repeat_interleave(
 def _places(repeats: Tensor, n: int, output_size: int | None) -> Tensor:
     """Which of ``n`` positions stands at each place of the result. Its length must be known: by
     ``output_size`` where the elements of ``repeats`` are not."""
-    if output_size is None or reads_elements():
-        wanted_by = "repeat_interleave()" if output_size is not None else _WITHOUT_SIZE
-        places = np.repeat(np.arange(n), _concrete(repeats, wanted_by))
-        if output_size is not None and places.size != output_size:
+    if output_size is None:
+        return wrap(op_module.CONTEXT.get().evaluator.repeated_places(repeats._data))
+    if reads_elements():
+        places = np.repeat(np.arange(n), _concrete(repeats, "repeat_interleave()"))
+        if places.size != output_size:
             raise RuntimeError(_OTHER_SIZE)
         return wrap(places)
     ends = APPLY["cumsum"](repeats.long(), axis=0)
@@ -82,7 +83,6 @@ def _places(repeats: Tensor, n: int, output_size: int | None) -> Tensor:
     return APPLY["searchsorted"](ends, wrap(line), right=True)
 
 
-_WITHOUT_SIZE = "repeat_interleave() without output_size="
 _OTHER_SIZE = "allocated size does not match required size"
 
 

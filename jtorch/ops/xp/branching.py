@@ -21,3 +21,10 @@ def places_of_mask(mask: Array, which: int, count: int) -> Array:
     if found.size != count:
         raise _OtherCount(which, found.size)
     return found
+
+
+def repeated_places(repeats: Array, which: int, count: int) -> Array:
+    found = np.repeat(np.arange(repeats.size), repeats)
+    if found.size != count:
+        raise _OtherCount(which, found.size)
+    return found

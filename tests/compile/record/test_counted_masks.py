@@ -78,6 +78,22 @@ PROGRAMS = {
     "asked for none": (asked, lambda k: (randn(3),), 3),
     "other sizes, too": (lambda x: x[x > 0].softmax(0), lambda k: (randn(20 + 3 * k),), 2),
     "a row at a time": (in_a_loop, lambda k: (randn(4, 30),), 1),
+    "unique": (
+        lambda x: jtorch.unique(x, return_inverse=True, return_counts=True),
+        lambda k: (jtorch.randint(0, 40, (6, 5)),), 1,
+    ),
+    "unique floats": (lambda x: jtorch.unique((x * 3).round() / 0.0), lambda k: (randn(30),), 1),
+    "unique consecutive": (
+        lambda x: jtorch.unique_consecutive(x, return_inverse=True, return_counts=True),
+        lambda k: (jtorch.randint(0, 3, (40,)),), 1,
+    ),
+    "unique in words": (lambda x: x.unique().shape[0] * x, lambda k: (jtorch.randint(0, 20, (30,)),), 1),
+    "repeated": (
+        lambda x, n: x.repeat_interleave(n, 0) * 2, lambda k: (randn(12, 3), jtorch.randint(0, 4, (12,))), 1,
+    ),
+    "repeated by numbers alone": (
+        lambda n: jtorch.repeat_interleave(n).flip(0), lambda k: (jtorch.randint(0, 5, (9,)),), 1,
+    ),
     "drawn": (lambda x: F.dropout(x)[x > 0], lambda k: (randn(40),), 1),
     "of what is drawn": (lambda x: x[jtorch.rand(40) > 0.5], lambda k: (randn(40),), 1),
 }  # fmt: skip
