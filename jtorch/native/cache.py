@@ -66,6 +66,7 @@ class _Wanted(NamedTuple):
     write: Callable[[], str]  # its LLVM IR
     effort: loader.Effort
     check: Callable[[bytes, str], None] | None = None  # what must hold of its code
+    is_floor: bool = False
 
 
 def get_or_build(source: str, entry: str) -> Built:
@@ -105,10 +106,29 @@ def get_or_build_written_ir(
     """The same for IR that is written only where it is not in the cache: all that decides it is in
     `identity`.
     """
-    symbol = f"jtorch_{name}_{cache_files.digest(identity.encode()).hex()[:16]}"
-    want = _Wanted(symbol, identity, write, effort)
-    _get_all([want])
-    return _loaded[_key(want)]
+    (found,) = get_or_build_all_written_ir([Written(identity, name, write, effort)])
+    return found
+
+
+class Written(NamedTuple):
+    """IR as ``get_or_build_written_ir`` takes it. What comes after one that ``is_floor`` finds it by name."""
+
+    identity: str
+    name: str
+    write: Callable[[], str]
+    effort: loader.Effort
+    is_floor: bool = False
+
+    @property
+    def symbol(self) -> str:
+        return f"jtorch_{self.name}_{cache_files.digest(self.identity.encode()).hex()[:16]}"
+
+
+def get_or_build_all_written_ir(written: Sequence[Written]) -> list[dict[str, int]]:
+    """The same for several at a time, which are compiled at a time as well."""
+    wants = [_Wanted(w.symbol, w.identity, w.write, w.effort, is_floor=w.is_floor) for w in written]
+    _get_all(wants)
+    return [_loaded[_key(want)] for want in wants]
 
 
 def _get_all(wanted: Sequence[_Wanted]) -> set[bytes]:
@@ -132,6 +152,9 @@ def _get_all(wanted: Sequence[_Wanted]) -> set[bytes]:
             _log.info("compiled %s, %d bytes (%d of %d)", want.symbol, len(code), done, len(missing))
             if folder:
                 cache_files.write(folder, want.symbol, key, code, want.text)
+        for key in [key for key in codes if unknown[key].is_floor]:
+            (_loaded[key],) = loader.load_many([codes.pop(key)])
+            loader.offer(_loaded[key])
         _loaded.update(zip(codes, loader.load_many(list(codes.values())), strict=True))
     return set(missing)
 

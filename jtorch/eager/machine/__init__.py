@@ -27,8 +27,10 @@ from jtorch.eager.machine import usual
 from jtorch.eager.node import Node, backward_source, node_class
 from jtorch.eager.source import machine_source
 from jtorch.eager.tensor import Tensor
-from jtorch.native import cache, cache_files, layout, loader
+from jtorch.native import cache, cache_files, layout
 from jtorch.native.builtin import make_builtin
+from jtorch.native.cache import Written
+from jtorch.native.loader import Effort
 from jtorch.native.subset.words import Field, Words
 
 if TYPE_CHECKING:
@@ -131,13 +133,13 @@ def _addresses() -> dict[str, int]:
         return {}
     try:
         identity = f"{_sources()} {layout.facts()} {fields} {_WORDS.places} {_NUMBERS}"
-        floor = cache.get_or_build_written_ir(
-            identity, "engine", lambda: _engine(fields).text(), loader.Effort.REGISTERS
+        engine, ops = cache.get_or_build_all_written_ir(
+            [
+                Written(identity, "engine", lambda: _engine(fields).text(), Effort.REGISTERS, is_floor=True),
+                Written(identity, "shortcuts", lambda: _ops(fields).text(), Effort.QUICK),
+            ]
         )
-        loader.offer(floor)
-        return floor | cache.get_or_build_written_ir(
-            identity, "shortcuts", lambda: _ops(fields).text(), loader.Effort.QUICK
-        )
+        return engine | ops
     except (RuntimeError, ImportError, OSError):  # no source, LLVM refuses it, or is not there
         return {}
 
