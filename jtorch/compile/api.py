@@ -45,7 +45,7 @@ from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.deferred_backward import LaterError
 from jtorch.compile.record.opened import varying
-from jtorch.compile.record.sizing import STILL, Axes, Moved, Moving, Sizings, are_marked, sizing_of
+from jtorch.compile.record.sizing import STILL, Axes, Masks, Moved, Moving, Sizings, are_marked, sizing_of
 from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
@@ -307,12 +307,13 @@ class CompiledFunction(Asks):
             return None
         moving = STILL if self.options.dynamic is False else self._moved.with_call(structure, leaves)
         timings = Timings()
+        sizing = self._sizing(leaves, moving)
+        masks = Masks.APART if targets.chosen(self.options.interpreted) is targets.CPU else Masks.NUMBERS
         try:
             with timings.measure("trace"):
                 made = capture(
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=True,
-                    sizing=self._sizing(leaves, moving), moving=moving,
-                    may_count=targets.chosen(self.options.interpreted) is targets.CPU,
+                    sizing=sizing, moving=moving, masks=masks,
                 )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
@@ -321,16 +322,25 @@ class CompiledFunction(Asks):
             return None
         made.why_exact = made.why_exact or moving.why_exact
         try:
-            try:
-                plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, bool(refused))
-            except Exact as error:  # no plan for any sizes: one for these
-                made.journal.undo()
-                with timings.measure("trace"):
-                    made = capture(
-                        self.function, leaves, structure, context, self.name, varying(plans), may_count=False
-                    )
-                made.why_exact = str(error)
-                plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, bool(refused))
+            while True:
+                try:
+                    plan = self._plan_of(
+                        made, leaves, labels, plans, context, timings, changes, bool(refused)
+                    )  # fmt: skip
+                    break
+                except Exact as error:  # no plan for any of these sizes: one for fewer of them
+                    made.journal.undo()
+                    counted = made.sizing is not None and bool(made.sizing.counted)
+                    if counted and masks.closer is not None:
+                        masks = masks.closer
+                    else:
+                        sizing = None
+                    with timings.measure("trace"):
+                        made = capture(
+                            self.function, leaves, structure, context, self.name, varying(plans),
+                            sizing=sizing, moving=STILL if sizing is None else moving, masks=masks,
+                        )  # fmt: skip
+                    made.why_exact = made.why_exact or ("" if sizing is not None else str(error))
         except FailedCheck:  # of what is known already: eager mode says so
             made.journal.undo()
             return None

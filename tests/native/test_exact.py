@@ -32,7 +32,7 @@ def power(out, x, y, n):
 def compiled_sum(x: np.ndarray) -> float:
     out = np.empty(1)
     words = [out.ctypes.data, x.ctypes.data, x.size]
-    assert call(SUM, "total", words, module_globals=exact.FUNCTIONS) == 0
+    assert call(SUM, "total", words, **exact.FUNCTIONS) == 0
     return float(out[0])
 
 
@@ -64,7 +64,7 @@ def test_integer_powers():
     x, y = (np.array(v) for v in zip(*[(a, b) for a in values for b in values], strict=True))
     out = np.empty_like(x)
     words = [out.ctypes.data, x.ctypes.data, y.ctypes.data, x.size]
-    assert call(POWER, "power", words, module_globals=exact.FUNCTIONS) == 0
+    assert call(POWER, "power", words, **exact.FUNCTIONS) == 0
     assert out.tolist() == [_power(int(a), int(b)) for a, b in zip(x, y, strict=True)]
     assert np.array_equal(exact.integer_power(x, y), out)
 

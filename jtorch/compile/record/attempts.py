@@ -16,7 +16,7 @@ from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import Opened, with_opened
 from jtorch.compile.record.shared_memory import MemoryShared, owner
-from jtorch.compile.record.sizing import Sizings
+from jtorch.compile.record.sizing import Masks, Sizings
 from jtorch.compile.record.tree import Leaves
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, CountNeeded, Restart
@@ -44,8 +44,8 @@ class Known:
     sizing: Sizings | None = None  # says which sizes are symbols
     integers: frozenset[int] = frozenset()  # that change from call to call
     why_exact: str = ""  # why sizes must be numbers
-    may_count: bool = True  # whether there may be a plan for any number of elements of masks
-    masks: CountNeeded | None = None  # why these are counted
+    masks: Masks = Masks.APART  # what they are counted as, where that is asked
+    counting: CountNeeded | None = None  # where it was
     may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded
 
     @property
@@ -86,14 +86,14 @@ class Known:
                 raise found
             self.filled.callback(found.place.snapshot())
             found.place.put(found.value)
-        elif isinstance(found, CountNeeded) and self.masks is None and self.may_count:
-            self.masks = found
+        elif isinstance(found, CountNeeded) and self.counting is None:
+            self.counting = found
         elif isinstance(found, Exact) and self.sizing is not None:
             self.sizing, self.refills, self.why_exact = None, 0, str(found)
         elif isinstance(found, CountNeeded):
             raise CompileError(found.refusal)
-        elif isinstance(found, Exact) and self.masks is not None:
-            raise CompileError(self.masks.refusal)
+        elif isinstance(found, Exact) and self.counting is not None and self.masks.closer is not None:
+            self.masks = self.masks.closer
         elif isinstance(found, ErrorText) and (self.log or not self.may_wait):
             raise CompileError(found.refusal)
         else:

@@ -22,9 +22,9 @@ from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.graph.passes import exactly
 from jtorch.compile.record.exchange import refuse_elements
-from jtorch.compile.record.sizing import name_of_count
-from jtorch.core.dim import symbol, value_of
-from jtorch.core.environment import LEAST, Environment
+from jtorch.compile.record.sizing import Masks, Sizing
+from jtorch.core.dim import is_symbolic, symbol, value_of
+from jtorch.core.environment import LEAST
 from jtorch.core.errors import CompileError, CountNeeded, user_source
 from jtorch.core.op import BY_NAME, Kind, Op
 from jtorch.ops import xp
@@ -40,7 +40,8 @@ class Branches:
     def __init__(self, tracer: Any) -> None:
         self.tracer = tracer
         self.checks: list[Atom] = []  # outputs of the graph that keep the checks alive
-        self.env: Environment | None = None  # where counts are symbols; None where masks are not counted
+        self.sizing: Sizing | None = None  # where counts are symbols
+        self.masks: Masks | None = None  # None where they are not counted
         self.counts: list[Any] = []  # how many elements masks name, in this order
         self._places: dict[Hashable, Var] = {}
         self._meanings: dict[Var, int] = {}
@@ -86,18 +87,29 @@ class Branches:
                 f"{user_source()}: a number of elements is asked for after '{tracer.callees[-1].name}' ran, "
                 "which is disabled for compiling: call that after it, or use jtorch.where."
             )
-        if self.env is None:
+        if self.masks is None:
             raise CountNeeded(user_source())
         atom = tracer.read(tracer.lift(value))
         known = op.name, self._meaning_of(atom)
         if known not in self._places:
-            which, found = len(self.counts), int(size(self.values_of([atom])[0]))
-            count = symbol(self.env, name_of_count(which), found) if found >= LEAST else found
+            count = self._count(int(size(self.values_of([atom])[0])))
+            which = len(self.counts)
             self.counts.append(count)
             (places,) = tracer.emit(op, [atom], {"which": which, "count": count})
             self.checks.append(places)
             self._places[known] = places
         return tracer.fresh(self._places[known])
+
+    def _count(self, found: int) -> Any:
+        """``found`` as ``masks`` says; none, and one, are recorded as they are."""
+        if self.sizing is None or self.masks is Masks.NUMBERS or found < LEAST:
+            return found
+        if self.masks is Masks.ALIKE:
+            sizes = [n for shape in self.sizing.shapes.values() for n in shape]
+            for known in (*self.counts, *sizes):
+                if is_symbolic(known) and value_of(known) == found:
+                    return known
+        return symbol(self.sizing.env, f"N{len(self.counts)}", found)
 
     def _meaning_of(self, atom: Atom) -> Hashable:
         """Equal for masks that are computed alike of the same tensors."""

@@ -51,13 +51,12 @@ from jtorch.compile.record.results import (
     with_plain_keys,
 )
 from jtorch.compile.record.returned import Container, Result, Same
-from jtorch.compile.record.sizing import STILL, Moving, Sizing, Sizings, name_of_count
+from jtorch.compile.record.sizing import STILL, Masks, Moving, Sizing, Sizings
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
 from jtorch.core import config, watch
 from jtorch.core import op as op_module
-from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Restart
 from jtorch.core.op import Context
@@ -141,15 +140,15 @@ class Capture:
 def capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str,
     varying: Iterable[Place] = (), may_wait: bool = False, sizing: Sizings | None = None,
-    moving: Moving = STILL, may_count: bool = True,
+    moving: Moving = STILL, masks: Masks = Masks.APART,
 ) -> Capture:  # fmt: skip
     """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call,
     and so do integers that are ``moving``.
 
     Where it makes an object for all later calls, and this one ``may_wait``, that raises ``Filling``: what
     the first call does may be something else. So do ``ErrorText`` where an error tells elements, and
-    ``LaterError`` where the way back raises. ``sizing`` says which sizes are symbols, where they can be;
-    ``may_count``: how many elements masks name, where that is asked, may be as well.
+    ``LaterError`` where the way back raises. ``sizing`` says which sizes are symbols, where they can be,
+    ``masks`` what the number of elements is that masks name, where that is asked.
     """
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
@@ -157,7 +156,7 @@ def capture(
         opened = {place.identity: place for place in varying}
         known = Known(
             filled, exact=moving.digits, opened=opened, may_wait=may_wait, sizing=sizing,
-            integers=moving.integers, may_count=may_count,
+            integers=moving.integers, masks=masks,
         )  # fmt: skip
         try:
             made, observer = _attempted(function, leaves, structure, context, name, known)
@@ -221,8 +220,8 @@ def _why_not(made: Capture, known: Known) -> str:
     may be the reason; one with symbols that runs others, which would run again for a plan of these very
     sizes."""
     if made.error is not None and (made.sizing is not None or known.counted):
-        if known.masks is not None and known.sizing is None and not known.counted:
-            raise ErrorText(known.masks.refusal)  # Python says it
+        if known.counting is not None and known.sizing is None and not known.counted:
+            raise ErrorText(known.counting.refusal)  # Python says it
         return str(made.error) or type(made.error).__name__
     if made.sizing is not None and made.calls_out:
         return "it runs functions that are disabled for compiling, or other processes"
@@ -247,11 +246,11 @@ def _capture(
     containers, n_passed = getattr(leaves, "containers", ()), len(leaves)
     leaves, opened = _with_what_each_call_brings(leaves, known)
     sizing = None if known.sizing is None else known.sizing(known.fixed, known.integers & known.exact)
-    if sizing is None and known.masks is not None:
-        sizing = Sizing()
+    if known.counting is not None:
+        if sizing is None and known.masks is not Masks.NUMBERS:
+            sizing = Sizing()
+        tracer.branches.masks, tracer.branches.sizing = known.masks, sizing
     observer.has_symbols = tracer.has_symbols = sizing is not None
-    if sizing is not None and known.masks is not None:
-        tracer.branches.env = sizing.env
     traced = _traced_arguments(tracer, leaves, known, sizing)
     arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
     (args, kwargs), made_anew = rebuild(structure, arguments)
@@ -300,10 +299,8 @@ def _capture(
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     made.sizing, made.why_exact = sizing, known.why_exact
     if sizing is not None:
-        counts = enumerate(tracer.branches.counts)
-        sizing.counts = {name_of_count(k): n.value for k, n in counts if is_symbolic(n)}
+        sizing.recorded(tracer.branches.counts)
         made.sizing = sizing if sizing.shapes or sizing.counts else None
-        sizing.recorded()
     check_generators(tracer)
     for problem in changed:
         raise CompileError(problem)

@@ -11,6 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jtorch.compile.record.arrays import Lent
@@ -35,6 +36,7 @@ class Sizing:
     asked: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     """How many elements masks name, by symbol, as of the latest call."""
+    counted: tuple[str, ...] = ()  # the symbol of each mask that is counted; "" where it has none of its own
 
     def space(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """The symbols as they are for these arguments, and what else texts name."""
@@ -44,8 +46,11 @@ class Sizing:
                 sizes.setdefault(text, n)
         return self.env.functions | {name: sizes[name] for name in self.env.symbols}
 
-    def recorded(self) -> None:
-        """The recording is over: from now on its plan is made."""
+    def recorded(self, counts: Sequence[Any]) -> None:
+        """The recording is over, in which masks named so many elements: from now on its plan is made."""
+        names = {id(n): f"N{k}" for k, n in enumerate(counts) if f"N{k}" in self.env.symbols}
+        self.counted = tuple(names.get(id(n), "") for n in counts)
+        self.counts = {names[id(n)]: n.value for n in counts if id(n) in names}
         self.asked = tuple(self.env.tests)
         self.env.planning = True
 
@@ -59,9 +64,17 @@ class Sizing:
         return self.texts, self.asked
 
 
-def name_of_count(which: int) -> str:
-    """The symbol of how many elements a mask names, the ``which``-th that is counted."""
-    return f"N{which}"
+class Masks(Enum):
+    """What a recording takes the number of elements for that a mask names."""
+
+    APART = "a symbol for each mask"
+    ALIKE = "equal numbers are one symbol: x[m] * y[n]"
+    NUMBERS = "a plan for each number, as for each way through a branch"
+
+    @property
+    def closer(self) -> Masks | None:
+        """What is tried where it is asked whether such numbers are equal, and they are, by chance or not."""
+        return {Masks.APART: Masks.ALIKE, Masks.ALIKE: Masks.NUMBERS}.get(self)
 
 
 def sizes_of(leaf: Any) -> tuple[int, ...] | None:

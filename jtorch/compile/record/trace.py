@@ -114,7 +114,7 @@ class Tracer(Memory):
 
     @property
     def counts_masks(self) -> bool:  # type: ignore[override]
-        return self.branches.env is not None
+        return self.branches.masks is not None
 
     def places_of_mask(self, mask: Any) -> Any:
         return self.branches.places_of_mask(mask)

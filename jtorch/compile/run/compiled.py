@@ -24,7 +24,7 @@ from jtorch.compile.record.inputs import (
     ScalarInput,
     Visitor,
 )
-from jtorch.compile.record.sizing import Sizing, name_of_count
+from jtorch.compile.record.sizing import Sizing
 from jtorch.compile.run import caller, targets
 from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.counts import Counts
@@ -119,10 +119,10 @@ class CompiledPlan:
         self._follow_versions()
         self.statics = _statics(leaves, capture)
         self.rely_on(capture.subscription)
-        counted = {} if capture.sizing is None else capture.sizing.counts
-        self.counts = Counts(counted)
+        sizing = capture.sizing
+        self.counts = Counts({}, ()) if sizing is None else Counts(sizing.counts, sizing.counted)
         self.lines, self.written = caller.make(self, leaves, context)
-        self.call = self.counts.followed(self.written) if counted else self.written
+        self.call = self.counts.followed(self.written) if self.counts.latest else self.written
         if capture.sizing is not None:
             capture.sizing.env.close()
         self.clock.stop_with(self.call)
@@ -206,7 +206,7 @@ class CompiledPlan:
             try:
                 evaluate(at_sizes(self._forward, space), [values[var] for var in self._forward.inputs])
             except OtherCount as other:
-                space[name_of_count(other.which)] = other.count
+                space[sizing.counted[other.which]] = other.count
         return space
 
     @property

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from jtorch.compile.record.sizing import name_of_count
 from jtorch.compile.run.caller import MISS
 from jtorch.core.environment import LEAST
 from jtorch.core.errors import OtherBranch, OtherCount
@@ -21,8 +20,8 @@ from jtorch.core.errors import OtherBranch, OtherCount
 class Counts:
     """``latest`` has the numbers by the names of their symbols. ``now`` are those of this thread's call."""
 
-    def __init__(self, latest: dict[str, int]) -> None:
-        self.latest = latest
+    def __init__(self, latest: dict[str, int], counted: Sequence[str]) -> None:
+        self.latest, self.counted = latest, counted
         self.missed: dict[str, int] = {}  # those for which there was no instance
         self._here = threading.local()
 
@@ -41,7 +40,7 @@ class Counts:
                 try:
                     result = call(leaves)
                 except OtherCount as other:
-                    if not tried.learns(name_of_count(other.which), other.count):
+                    if not tried.learns(self.counted[other.which], other.count):
                         raise
                     continue
                 if result is not MISS:
@@ -69,8 +68,9 @@ class _Tried:
         self.more: list[Callable[[], int]] = [lambda: LEAST, lambda: max(self.counts.values()) + 1]
 
     def learns(self, name: str, count: int) -> bool:
-        """Know what a mask names; masks that named as many as it did will so again, likely (x[m] * y[n])."""
-        if name not in self.counts:
+        """Know what a mask names; masks that named as many as it did will so again, likely (x[m] * y[n]).
+        False where it is no number of a call, or was told to be another one."""
+        if name not in self.counts or name in self.told:
             return False
         before = self.counts[name]
         self.told.add(name)

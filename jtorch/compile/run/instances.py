@@ -45,31 +45,40 @@ class Instance:
     """What runs calls of some sizes: ``words`` are the template's, ``moved`` what else holds each word that
     is the address of fixed memory. ``used``: a call has run it since it was looked at as one to drop."""
 
-    __slots__ = ("__weakref__", "ends", "executor", "moved", "owners", "run", "used", "words")
+    __slots__ = ("__weakref__", "executor", "moved", "owners", "run", "used", "words")
 
     def __init__(
         self, executor: Executor | Segments, owners: Sequence[Task], words: np.ndarray,
         moved: dict[int, list[np.ndarray]], ends: Ends,
     ) -> None:  # fmt: skip
         self.executor, self.owners, self.words, self.moved = executor, owners, words, moved
-        self.run, self.used, self.ends = executor.run, True, ends
-        ends.alive.add(self)
-
-    def __del__(self) -> None:
-        self.ends.gone += self.executor.ended
+        self.run, self.used = executor.run, True
+        ends.add(self)
 
 
 class Ends:
-    """How many runs of all instances ended: of those that are ``gone``, and of those ``alive``, which a call
-    may be in though another one has dropped it."""
+    """How many runs of all instances ended: of those that are gone, and of those alive, which a call may be
+    in though another one has dropped it. Both are one object, so that none is ever in neither, or in both;
+    one thread at a time adds an instance."""
 
     def __init__(self) -> None:
-        self.gone = 0
-        self.alive: weakref.WeakSet[Instance] = weakref.WeakSet()
+        self._counted: tuple[int, tuple[tuple[weakref.ref[Instance], Executor | Segments], ...]] = 0, ()
+
+    def add(self, made: Instance) -> None:
+        gone, known = self._counted
+        alive = [(reference, executor) for reference, executor in known if reference() is not None]
+        left = {id(executor) for _, executor in alive}
+        gone += sum(executor.ended for _, executor in known if id(executor) not in left)
+        self._counted = gone, (*alive, (weakref.ref(made), made.executor))
+
+    @property
+    def alive(self) -> list[Instance]:
+        return [made for reference, _ in self._counted[1] if (made := reference()) is not None]
 
     @property
     def total(self) -> int:
-        return self.gone + sum(made.executor.ended for made in list(self.alive))
+        gone, known = self._counted
+        return gone + sum(executor.ended for _, executor in known)
 
 
 class Instances(Runner):
@@ -283,7 +292,7 @@ class Instances(Runner):
         with self.alone:  # none is being made
             change = address - self.binding.fixed[place]
             self.binding.fixed[place] = address
-            alive = list(self.ends.alive)  # a call may be about to run one that was dropped
+            alive = self.ends.alive  # a call may be about to run one that was dropped
             for k in self.fixed.get(place, ()):
                 for words in (self.constants, *(made.words for made in alive)):
                     words[[k, *self.copies.get(k, ())]] += change

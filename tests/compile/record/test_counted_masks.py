@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
 
@@ -255,3 +256,72 @@ def test_answers_about_such_a_plan():
         for ask in (compiled.explain, compiled.profile):
             assert str(ask(x))
     assert compiled.stats is not None
+
+
+def with_positives(count, n=12):
+    x = -jtorch.rand(n) - 0.1
+    x[jtorch.randperm(n)[:count]] = jtorch.rand(count) + 0.1
+    return x
+
+
+COINCIDENCES = {
+    "a bound": lambda x: x[x > 0][:3],
+    "all of them": lambda x: x + x[x > 0].sum(),
+    "a mean of all": lambda x: jtorch.where(x > 0, x, x[x > 0].mean()),
+    "all, and sorted": assigned,
+    "twice": lambda x: (x[x > 0])[x[x > 0] > 0].sum(),
+    "every other": lambda x: x[x > 0][::2].sum(),
+    "masked_scatter": lambda x: x.masked_scatter(x > 0, x[x > 0] * 2),
+    "put": lambda x: x.index_put((x > 0,), x[x > 0] * 2),
+    "topk": lambda x: x[x > 0].topk(2).values,
+}
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", COINCIDENCES)
+def test_numbers_that_are_those_of_another_size(name, backward):
+    function = COINCIDENCES[name]
+
+    def step(x):
+        y = function(x)
+        if backward:
+            (y * y).sum().backward()
+        return y
+
+    compiled = jtorch.compile(step)
+    for count in (5, 3, 12, 7, 6, 2, 12, 5, 4, 11, 3):
+        x = with_positives(count)
+        a, b = (x.clone().requires_grad_(backward) for _ in range(2))
+        found, expected = compiled(a), step(b)
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+        if backward:
+            np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-5, atol=1e-6)
+    assert sum(map(len, compiled.plans.values())) <= 5
+
+
+def test_nothing_is_done_twice_where_instances_come_and_go():
+    """Those that were dropped end in the middle of a call that begins again, and its runs are counted."""
+    log, calls = [], 0
+    before = gc.get_threshold()
+    gc.set_threshold(200, 1, 1)
+    try:
+        for _ in range(8):
+            total = jtorch.zeros(())
+
+            @jtorch.compile
+            def step(x, total=total):
+                total.add_(1)
+                log.append("in")
+                third = x[x > 0][2]
+                total.add_(third)
+                log.append("out")
+                return third
+
+            for count in (5, 19, 3, 21, 3, 24, 3, 23, 7, 20):
+                log.clear()
+                step(with_positives(count, 24))
+                calls += log == ["in", "out"]
+            assert total._version == 20
+    finally:
+        gc.set_threshold(*before)
+    assert calls == 80
