@@ -141,3 +141,13 @@ def settled(key: Any) -> Any:
     if type(key) is tuple:
         return tuple(map(settled, key))
     return operator.index(key) if type(key) is Dim else float(key) if type(key) is DimFloat else key
+
+
+def exactly(value: Any) -> Any:
+    """A number, or a tuple of such, in a form that is equal for no other value: 0.0 is not -0.0 there, nor 1
+    True. No size is asked for its number; what else there is stays as it is."""
+    if type(value) is tuple:
+        return tuple(map(exactly, value))
+    if is_symbolic(value):
+        return value.text
+    return repr(value) if isinstance(value, (bool, int, float, complex, tuple)) else value

@@ -15,7 +15,7 @@ from jtorch.compile.graph.rules import RULES
 from jtorch.core import config
 from jtorch.core.dim import is_symbolic
 from jtorch.core.op import Kind
-from jtorch.core.sizes import cast, computed
+from jtorch.core.sizes import cast, computed, exactly
 from jtorch.ops import xp
 
 _RULES_OF: dict[str, list] = {}
@@ -112,16 +112,6 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
         eqns.append(eqn.replace(inputs=inputs) if inputs != eqn.inputs else eqn)
     outputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in graph.outputs)
     return graph.replace(eqns=tuple(eqns), outputs=outputs)
-
-
-def exactly(static: Any) -> Any:
-    """A static in a form that is equal for no other value: 0.0 is not -0.0 there, nor 1 True. No size is
-    asked for its number."""
-    if type(static) is tuple:
-        return tuple(map(exactly, static))
-    if is_symbolic(static):
-        return static.text
-    return repr(static) if isinstance(static, (bool, int, float, complex, tuple)) else static
 
 
 def prune(graph: Graph, fuel: Fuel) -> Graph:

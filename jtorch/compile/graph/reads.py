@@ -14,6 +14,7 @@ from jtorch.compile.graph.access import Coordinates, identity, is_alias, to_root
 from jtorch.compile.graph.ir import Eqn, Graph, Literal, Var
 from jtorch.core import index as ix
 from jtorch.core.op import Kind
+from jtorch.core.sizes import exactly
 
 KERNEL_DTYPES = frozenset(
     np.dtype(d) for d in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
@@ -49,10 +50,11 @@ def checks_of(eqn: Eqn) -> frozenset[tuple]:
     if is_checked(eqn) and any(isinstance(a, Var) or not a.value for a in eqn.inputs[-1:]):  # by a known 0
         return frozenset({(op, *eqn.inputs)})
     if op.may_raise:
-        return frozenset({(op, *eqn.inputs, repr(eqn.statics))})
+        return frozenset({(op, *eqn.inputs, exactly(tuple(sorted(eqn.statics.items()))))})
     if op.positions is not None:
         shapes = [a.shape if isinstance(a, Var) else () for a in eqn.inputs]
-        return frozenset((eqn.inputs[k], bound) for k, bound in op.positions(shapes, **eqn.statics))
+        found = op.positions(shapes, **eqn.statics)
+        return frozenset((eqn.inputs[k], exactly(bound)) for k, bound in found)
     rule = op.index_map or op.scatter
     if rule is None:
         return frozenset()
@@ -60,7 +62,7 @@ def checks_of(eqn: Eqn) -> frozenset[tuple]:
     shapes = [a.shape for a in eqn.inputs if isinstance(a, Var)]
     found = rule([ix.Coordinate(k) for k in range(len(shape))], shapes, **eqn.statics)
     parts = found if isinstance(found, tuple) else (found,)
-    return frozenset((eqn.inputs[i.source], i.bound) for part in parts for i in ix.loaded(part))
+    return frozenset((eqn.inputs[i.source], exactly(i.bound)) for part in parts for i in ix.loaded(part))
 
 
 def is_pattern(eqn: Eqn) -> bool:

@@ -20,13 +20,13 @@ import numpy as np
 from jtorch.compile.graph.at_sizes import Numbers
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
-from jtorch.compile.graph.passes import exactly
 from jtorch.compile.record.exchange import refuse_elements
 from jtorch.compile.record.sizing import Masks, Sizing
 from jtorch.core.dim import is_symbolic, symbol, value_of
 from jtorch.core.environment import LEAST
 from jtorch.core.errors import CompileError, CountNeeded, user_source
 from jtorch.core.op import BY_NAME, Kind, Op
+from jtorch.core.sizes import exactly
 from jtorch.ops import xp
 
 _EXPECT, _CAST, _NOT = (BY_NAME[name] for name in ("expect", "cast", "logical_not"))

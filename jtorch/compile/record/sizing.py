@@ -36,7 +36,8 @@ class Sizing:
     asked: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     """How many elements masks name, by symbol, as of the latest call."""
-    counted: tuple[str, ...] = ()  # the symbol of each mask that is counted; "" where it has none of its own
+    counted: tuple[str, ...] = ()  # the symbol of each mask that is counted; "" where that is none of these
+    alike: dict[str, str] = field(default_factory=dict)  # symbols that were found to be what Python says
 
     def space(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """The symbols as they are for these arguments, and what else texts name."""
@@ -48,9 +49,11 @@ class Sizing:
 
     def recorded(self, counts: Sequence[Any]) -> None:
         """The recording is over, in which masks named so many elements: from now on its plan is made."""
-        names = {id(n): f"N{k}" for k, n in enumerate(counts) if f"N{k}" in self.env.symbols}
-        self.counted = tuple(names.get(id(n), "") for n in counts)
-        self.counts = {names[id(n)]: n.value for n in counts if id(n) in names}
+        names = [f"N{k}" if f"N{k}" in self.env.symbols else "" for k in range(len(counts))]
+        self.counts = {name: n.value for name, n in zip(names, counts, strict=True) if name}
+        texts = [n.text if is_symbolic(n) else "" for n in counts]  # where one was asked for, that of another
+        self.counted = tuple(text if text in self.counts else "" for text in texts)
+        self.alike = {name: text for name, text in zip(names, texts, strict=True) if name and name != text}
         self.asked = tuple(self.env.tests)
         self.env.planning = True
 

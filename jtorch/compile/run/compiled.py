@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from jtorch.compile.record.inputs import (
 from jtorch.compile.record.sizing import Sizing
 from jtorch.compile.run import caller, targets
 from jtorch.compile.run.backward import Backward
-from jtorch.compile.run.counts import Counts
+from jtorch.compile.run.counts import Counts, ahead_of
 from jtorch.compile.run.lines import written
 from jtorch.compile.run.state import Clock, Gradients, follow
 from jtorch.compile.target import Binding, Target, address_of
@@ -119,8 +120,7 @@ class CompiledPlan:
         self._follow_versions()
         self.statics = _statics(leaves, capture)
         self.rely_on(capture.subscription)
-        sizing = capture.sizing
-        self.counts = Counts({}, ()) if sizing is None else Counts(sizing.counts, sizing.counted)
+        self.counts = self._counts()
         self.lines, self.written = caller.make(self, leaves, context)
         self.call = self.counts.followed(self.written) if self.counts.latest else self.written
         if capture.sizing is not None:
@@ -131,6 +131,17 @@ class CompiledPlan:
     def source(self) -> str:
         """The text of ``call``."""
         return written(self.lines)
+
+    def _counts(self) -> Counts:
+        sizing = self.capture.sizing or Sizing()
+        entries = {entry.var: entry for entry in self.capture.inputs}
+        ahead = ahead_of(self._forward, sizing.counted, entries) if sizing.counts else lambda leaves: {}
+
+        def computed(leaves: Sequence[Any]) -> dict[str, int]:
+            space = self._space(sizing, self.capture.whole(list(leaves)))
+            return {name: space[name] for name in sizing.counts}
+
+        return Counts(sizing, computed, ahead)
 
     def replay(self, leaves: list[Any]) -> Any:
         """Run it for a call, or answer ``caller.MISS``. Containers are handed over where they are needed, or

@@ -37,6 +37,23 @@ def two_levels(x):
     return high.sum(), above * 2, low.cumsum(0)
 
 
+def mask_of(n, count):
+    mask = jtorch.zeros(n, dtype=jtorch.bool)
+    mask[jtorch.randperm(n)[:count]] = True
+    return mask
+
+
+def pairs_of_masks(k):
+    """Two that name as many, and two others, which may name as many by chance."""
+    i, j = 2 + k % 7, 2 + (3 * k) % 8
+    return randn(10), mask_of(10, i), mask_of(10, i), mask_of(10, j), mask_of(10, j)
+
+
+def of_a_part(x):
+    kept = x[x[:, 0] > 0]
+    return kept[kept[:, 1] > 0].sum()
+
+
 def in_a_loop(x):
     total = x.sum() * 0
     for row in x:
@@ -66,6 +83,17 @@ PROGRAMS = {
     "two masks": (lambda x: (x[x > 0].sum(), x[x < -0.5] * 2), lambda k: (randn(50),), 1),
     "masks that name as many": (
         lambda x, y: x[y > 0] * x[y.flip(0) > 0], lambda k: (randn(60), randn(60)), 1,
+    ),
+    "pairs that name as many": (
+        lambda x, a, b, c, d: ((x[a] * x[b]).sum(), (x[c] * x[d]).sum()), pairs_of_masks, 1,
+    ),
+    "one that names as many as two": (
+        lambda x, a, b, c: jtorch.cat([x[a], x[b]]) * x[c],
+        lambda k: (randn(12), *(mask_of(12, n) for n in (2 + k % 3, 2 + k % 4, 4 + k % 3 + k % 4))), 2,
+    ),
+    "a gradient of masks of masks": (
+        lambda x: jtorch.autograd.grad(of_a_part(z := x.detach().requires_grad_()), z)[0],
+        lambda k: (randn(40, 3),), 1,
     ),
     "masks of masks": (two_levels, lambda k: (randn(80),), 2),
     "shape of it": (lambda x: x[x > 0] / x[x > 0].shape[0], lambda k: (randn(40),), 1),

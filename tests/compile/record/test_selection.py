@@ -202,7 +202,7 @@ def test_what_needs_the_number_of_elements_has_a_plan_for_each_number_here():
     """Where kernels are not compiled no size is a symbol: see test_counted_masks.py."""
     for line in (
         "y = x[x > 0]", "y = x[x > 0].sum()", "y = x * x[x > 0].shape[0]", "y = jtorch.neg(x[x > 0])",
-        "y[x > 0] = x[x < 0]", "y[x > 0][0] = 1", "y = x[x > 0][0]", "y = x[x > 0] @ x[x > 0]",
+        "y[x > 0] = x[x < 0]", "y[x > 0][0] = 1", "y = x[x > 0][0]", "y = x[x > 0].outer(x[x > 0])",
         "y = jtorch.cat([x[x > 0], x[0]])", "y = x * len(x[x > 0])", "y = x[x > 0] + x[0]",
         "y = [x[x > 0]][0]",
     ):  # fmt: skip
