@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.native import build, front_end, loader, numba_front_end
+from jtorch.native import build, front_end_values, loader, numba_front_end
 from tests.native.building import build as built
 
 I64 = np.iinfo(np.int64)
@@ -151,7 +151,7 @@ def kernel(x, y, out, n):
     room = stack_f64(4)
     for i in range(n):
 """
-DTYPES = {k: np.dtype(d) for d, k in front_end._CASTS.items() if k != "b1"} | {"bool": np.dtype(bool)}
+DTYPES = {k: np.dtype(d) for d, k in front_end_values._CASTS.items() if k != "b1"} | {"bool": np.dtype(bool)}
 
 
 def source_of(kind: str, result: str, text: str) -> str:

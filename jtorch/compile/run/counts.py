@@ -22,10 +22,10 @@ from jtorch.compile.run.caller import MISS
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import OtherBranch, OtherCount
 from jtorch.core.op import Kind
+from jtorch.core.sizes import exactly
 from jtorch.ops import xp
 
 Numbers = Callable[[Sequence[Any]], Mapping[str, int]]
-_SIZE_OF: dict[str, Callable] = {"places_of_mask": np.count_nonzero, "repeated_places": np.sum}
 _MOST = 8  # equations that are worth being computed before a call
 
 
@@ -100,36 +100,55 @@ def ahead_of(graph: Graph, counted: Sequence[str], entries: Mapping[Var, Any]) -
     """What computes the numbers of masks that follow from a few equations over ``entries``, the inputs of a
     graph, element by element; given a call's arguments."""
     makers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    known: list[tuple[str, Callable, Any, list[Eqn]]] = []
+    known: list[tuple[Eqn, Any, list[Eqn]]] = []
     for eqn in graph.eqns:
-        name = counted[eqn.statics["which"]] if eqn.op.name in _SIZE_OF else ""
-        if name:
+        if eqn.statics.keys() == {"which", "count"} and counted[eqn.statics["which"]]:
             var = _unshaped(eqn.inputs[0], makers)
-            slice_ = _slice(var, makers, entries)
-            if slice_ is not None and len(slice_) <= _MOST:
-                known.append((name, _SIZE_OF[eqn.op.name], var, slice_))
+            before = _slice(var, makers, entries)
+            if before is not None and len(before) <= _MOST:
+                known.append((eqn, var, before))
 
     def ahead(leaves: Sequence[Any]) -> dict[str, int]:
-        values: dict[Var, Any] = {}
+        values = _Values(entries, leaves)
         found = {}
-        for name, size, var, slice_ in known:
-            for eqn in slice_:
-                for a in eqn.inputs:
-                    if isinstance(a, Var) and a in entries and a not in values:
-                        values[a] = np.asarray(entries[a].value(leaves), a.dtype)
-                if eqn.outputs[0] not in values:
-                    out = eqn.op.body(xp, *(read(values, a) for a in eqn.inputs), **eqn.statics)
-                    values[eqn.outputs[0]] = out
-            value = entries[var].value(leaves) if var in entries else values[var]
-            found[name] = int(size(value))
+        for eqn, var, before in known:
+            for one in before:
+                values.compute(one)
+            which = eqn.statics["which"]
+            try:
+                eqn.op.body(xp, values[var].reshape(-1), which=which, count=-1)
+            except OtherCount as told:
+                found[counted[which]] = told.count
         return found
 
     return ahead
 
 
+class _Values(dict):
+    """Of variables, those of ``entries`` for the arguments of a call."""
+
+    def __init__(self, entries: Mapping[Var, Any], leaves: Sequence[Any]) -> None:
+        super().__init__()
+        self.entries, self.leaves = entries, leaves
+
+    def __missing__(self, var: Var) -> np.ndarray:
+        self[var] = value = np.asarray(self.entries[var].value(self.leaves), var.dtype)
+        return value
+
+    def compute(self, eqn: Eqn) -> None:
+        (out,) = eqn.outputs
+        if out not in self:
+            self[out] = eqn.op.body(xp, *(read(self, a) for a in eqn.inputs), **eqn.statics)
+
+
 def _unshaped(var: Any, makers: Mapping[Var, Eqn]) -> Any:
-    while var in makers and makers[var].op.name == "reshape":
-        var = makers[var].inputs[0]
+    """What has the same elements, most likely: as many, of one tensor."""
+    eqn = makers.get(var)
+    while eqn is not None and eqn.op.kind is Kind.VIEW and len(eqn.inputs) == 1:
+        (before,) = eqn.inputs
+        if not isinstance(before, Var) or exactly(before.type.size) != exactly(eqn.outputs[0].type.size):
+            break
+        var, eqn = before, makers.get(before)
     return var
 
 
