@@ -126,6 +126,7 @@ def _measured(plan: Any, leaves: list[Any], structure: Any, snapshot: Snapshot) 
     """Microseconds of each stage of a replay, with the gradients that the plan was recorded with. A replay
     that comes to another way through a branch, for training goes on, is done again from the start."""
     call = _timed_call(plan)
+    plan.counts.take(leaves)
     samples: list[list[int]] = []
     for _ in range(2 * _REPLAYS):
         _as_recorded(plan, leaves)

@@ -55,6 +55,10 @@ class Verifier:
         return _Verification(plan, leaves, self.budget, named).run(eager)
 
 
+class _MissError(Exception):
+    """The plan is for no such numbers of elements as masks name in this call, and has written nothing."""
+
+
 class _Run:
     """What one run gave: results, gradients through them, effects; or the error it raised."""
 
@@ -86,7 +90,10 @@ class _Verification:
             self.snapshot.restore()
         if self.plan.capture.written:  # what eager mode changed is as it was
             self.plan.subscription.forget(listener)
-        results, found = self._observe(lambda: self.plan.replay(self.passed), retain=True)
+        try:
+            results, found = self._observe(self._replayed, retain=True)
+        except _MissError:
+            return MISS
         graph = self.plan.graph_for(self.leaves)
         tolerance = Tolerance(graph, [*inputs, *self.cotangents], self.budget)
         if isinstance(found.error, FailedCheck) and expected.error is not None:
@@ -104,6 +111,12 @@ class _Verification:
             raise found.error
         return results
 
+    def _replayed(self) -> Any:
+        result = self.plan.replay(self.passed)
+        if result is MISS:
+            raise _MissError
+        return result
+
     def _observe(self, run: Callable[[], Any], retain: bool) -> tuple[Any, _Run]:
         results: Any = None
         error: Exception | None = None
@@ -112,7 +125,7 @@ class _Verification:
             results = run()
             effects = self.snapshot.effects()
             gradients = self._gradients(results, retain)
-        except OtherBranch:  # another plan takes the call
+        except (OtherBranch, _MissError):  # another plan takes the call
             raise
         except Exception as raised:
             error, effects = raised, self.snapshot.effects()

@@ -47,6 +47,12 @@ class Counts:
         self._here.fits = True
         return getattr(self._here, "counts", tuple(self.latest.values()))
 
+    def take(self, leaves: Sequence[Any]) -> None:
+        """Have this thread's next call, which is not begun again, be of the numbers for these arguments."""
+        counts = dict(self.latest)
+        self._learn(counts, _where_it_can(self.computed, leaves))
+        self._here.counts = tuple(counts.values())
+
     def followed(self, call: Callable[[tuple], Any]) -> Callable[[tuple], Any]:
         """``call``, begun again until the numbers are right. Raises OtherBranch where it is the plan that
         expects another number."""
@@ -88,7 +94,7 @@ class Counts:
                 counts[name] = eval(same, {}, counts)
 
 
-def _where_it_can(compute: Numbers, leaves: tuple) -> Mapping[str, int]:
+def _where_it_can(compute: Numbers, leaves: Sequence[Any]) -> Mapping[str, int]:
     """A guess may fail in any way: it is only that, and the plan finds out what is so."""
     try:
         return compute(leaves)

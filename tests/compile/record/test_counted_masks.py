@@ -272,6 +272,22 @@ def test_what_it_cannot_follow_is_said_with_its_line():
         jtorch.compile(before)(randn(5))
 
 
+VERIFIED = {
+    "a sum": lambda x: x[x > 0].sum(),
+    "a bound": lambda x: x[x > 0][:4],
+    "masks of masks": lambda x: (lambda a: (a * 2, a[a > 0.5]))(x[x > 0]),
+}
+
+
+@pytest.mark.parametrize("name", VERIFIED)
+def test_calls_that_are_verified(name):
+    compiled = jtorch.compile(VERIFIED[name], verify="every:1")
+    for count in (5, 3, 0, 1, 7, 5, 4, 12):
+        x = with_positives(count)
+        for a, b in zip(flat(compiled(x)), flat(VERIFIED[name](x)), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
+
+
 def test_answers_about_such_a_plan():
     compiled = jtorch.compile(lambda x: x[x > 0].exp().sum())
     for _ in range(3):
@@ -283,7 +299,7 @@ def test_answers_about_such_a_plan():
         warnings.simplefilter("ignore")
         for ask in (compiled.explain, compiled.profile):
             assert str(ask(x))
-    assert compiled.stats is not None
+    assert compiled.stats(with_positives(3, 50)).call_us > 0
 
 
 def with_positives(count, n=12):
