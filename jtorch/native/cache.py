@@ -16,12 +16,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jtorch.core import progress, threads
 from jtorch.native import cache_files, loader
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _log = logging.getLogger("jtorch.cache")
 
@@ -173,6 +175,8 @@ def _compiled(missing: Mapping[bytes, _Wanted], kept: bool) -> Iterator[tuple[by
             progress.tell(done, len(missing), kept)
             yield key, want, _compile(want, want.write())
         return
+    from concurrent.futures import ThreadPoolExecutor  # which a process that compiles nothing need not import
+
     pool, waiting, done = ThreadPoolExecutor(count, "jtorch_compiler"), deque(missing.items()), 0
     begun: deque[tuple[bytes, _Wanted, Future[bytes]]] = deque()
     try:
@@ -190,6 +194,8 @@ def _compiled(missing: Mapping[bytes, _Wanted], kept: bool) -> Iterator[tuple[by
 
 
 def _begin(pool: ThreadPoolExecutor, want: _Wanted) -> Future[bytes]:
+    from concurrent.futures import Future
+
     text = want.write()
     try:
         return pool.submit(_compile, want, text)

@@ -1,8 +1,8 @@
 """From a kernel's text to LLVM IR, for what the generator writes: the short way past Numba.
 
 Kernels are Numba functions, and Numba can compile each of them: it infers types, lowers general Python and
-takes 0.1 to 0.5 s for one. But a generated kernel is a few kinds of statement over numbers whose kinds its
-``ARGUMENTS`` tell, so one walk over its syntax tree writes the instructions, in a few milliseconds.
+takes 0.13 s for one, on average. But a generated kernel is a few kinds of statement over numbers whose kinds
+its ``ARGUMENTS`` tell, so one walk over its syntax tree writes the instructions, in a few milliseconds.
 
 Numbers mean what they mean to Numba: whole numbers are computed in 64 bits, a literal is int64 or float64,
 `//` and `%` round down and give 0 for a divisor of 0. What would mix kinds in a way that Numba promotes, and

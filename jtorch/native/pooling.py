@@ -2,8 +2,8 @@
 
 NumPy combines one strided slice of the images per position in the window, three times each, and a slice
 with steps costs ten times what one without does. For the windows of (64, 6, 24, 24) by 2 x 2 (us, NumPy /
-here): 414 / 46, and its gradient 216 / 71. A kernel is compiled for each window (0.1 s, and Numba's import
-before the first on a machine) and each dtype, not for the sizes of images.
+here): 414 / 46, and its gradient 216 / 71. A kernel is compiled for each window and each dtype, not for the
+sizes of images.
 """
 
 from __future__ import annotations

@@ -22,24 +22,22 @@ def expect(xp, x):
     return xp.expect(x)
 
 
-@opaque(
-    shape=lambda mask, which, count: (count,),
+_counted = opaque(
+    shape=lambda given, which, count: (count,),
     dtype=lambda dtypes, statics: np.dtype(np.int64),
     public=None,
     differentiable=False,
 )
+
+
+@_counted
 def places_of_mask(xp, mask, *, which, count):
     """Where ``mask``, of one axis, holds; a plan for which that are not ``count`` places stops there, and is
     told how many they are, as number ``which`` of those that it rests on."""
     return xp.places_of_mask(mask, which, count)
 
 
-@opaque(
-    shape=lambda repeats, which, count: (count,),
-    dtype=lambda dtypes, statics: np.dtype(np.int64),
-    public=None,
-    differentiable=False,
-)
+@_counted
 def repeated_places(xp, repeats, *, which, count):
     """The places of a vector, each as often as its element says; ``count`` of them, or as above."""
     return xp.repeated_places(repeats, which, count)

@@ -134,8 +134,10 @@ class CompiledPlan:
 
     def _counts(self) -> Counts:
         sizing = self.capture.sizing or Sizing()
+        if not sizing.counts:
+            return Counts(sizing, lambda leaves: {}, lambda leaves: {})
         entries = {entry.var: entry for entry in self.capture.inputs}
-        ahead = ahead_of(self._forward, sizing.counted, entries) if sizing.counts else lambda leaves: {}
+        ahead = ahead_of(self._forward, sizing.counted, entries)
 
         def computed(leaves: Sequence[Any]) -> dict[str, int]:
             space = self._space(sizing, self.capture.whole(list(leaves)))

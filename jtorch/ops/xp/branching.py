@@ -17,14 +17,14 @@ def expect(x: Array) -> Array:
 
 
 def places_of_mask(mask: Array, which: int, count: int) -> Array:
-    found = np.flatnonzero(mask)
-    if found.size != count:
-        raise _OtherCount(which, found.size)
-    return found
+    return _counted(np.flatnonzero(mask), which, count)
 
 
 def repeated_places(repeats: Array, which: int, count: int) -> Array:
-    found = np.repeat(np.arange(repeats.size), repeats)
+    return _counted(np.repeat(np.arange(repeats.size), repeats), which, count)
+
+
+def _counted(found: Array, which: int, count: int) -> Array:
     if found.size != count:
         raise _OtherCount(which, found.size)
     return found
