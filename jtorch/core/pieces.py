@@ -7,9 +7,12 @@ not depend on where they are cut. What takes less than ``LEAST_TIME`` stays whol
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
+
+from jtorch.core.followed import one_step
 
 LEAST_TIME = 24.0
 """Microseconds of work that is cut."""
@@ -72,12 +75,20 @@ def product_pieces(batch: int, rows: int, columns: int, inner: int, threads: int
 
 
 def _product_count(time: float, size: int, threads: int) -> int:
+    return int(one_step(_number_for_product, time, size, threads))
+
+
+def _number_for_product(time: float, size: int, threads: int) -> int:
     possible = max(size // _LEAST_ROWS, min(size // _FEW_ROWS, 4), min(size // _FEWEST_ROWS, threads))
-    return count(time, possible, max(_MOST_OF_PRODUCT, min(threads, MOST)))
+    return _number(time, possible, max(_MOST_OF_PRODUCT, min(threads, MOST)))
 
 
 def count(time: float, possible: int, most: int = MOST) -> int:
     """Pieces of what takes ``time`` us and can be cut into ``possible`` ones at most."""
+    return int(one_step(_number, time, possible, most))
+
+
+def _number(time: float, possible: int, most: int) -> int:
     if time < LEAST_TIME or possible < 2:
         return 1
     return min(2 ** round(math.log2(time / GRAIN)), 2 ** int(math.log2(possible)), most)
@@ -87,4 +98,5 @@ def cut(size: int, number: int, line: int) -> list[Range]:
     """``size`` in ``number`` ranges or fewer, all but the last of one length, a multiple of ``line``."""
     length = -(-size // max(number, 1))
     length = max(-(-length // line) * line, 1)
-    return [(start, min(start + length, size)) for start in range(0, size, length)] or [(0, size)]
+    begins = [k * length for k in range(int(-(-size // length)))]
+    return [*itertools.pairwise(begins), (begins[-1], size)] if begins else [(0, size)]

@@ -19,6 +19,7 @@ import numpy as np
 
 from jtorch.core import config, threads
 from jtorch.core.failure import Failure, FailureKind
+from jtorch.core.followed import one_step
 from jtorch.core.op import ContractionAxes
 from jtorch.core.pieces import LEAST_TIME, Piece, product_pieces, product_time
 from jtorch.core.products import MOST_AXES, Axis, BlasMatrices, Product, blas_matrices, product_of_layouts
@@ -65,7 +66,7 @@ class Call:
     """A product, its pieces, and what its kernel is told.
 
     ``shared`` are words that all pieces read, the first three of them the addresses of x, y and the result;
-    None where each piece has its own.
+    None where each piece has its own. Addresses are 0 until they are known.
     """
 
     product: Product
@@ -73,7 +74,7 @@ class Call:
     kernel: int
     n_words: int
     pieces: list[Piece]
-    shared: np.ndarray | None
+    shared: list[int] | None
     matrices: BlasMatrices | None = None
     threaded: Sequence[int] = ()
     way: Way = Way.PACKED
@@ -92,12 +93,13 @@ class Call:
         return x, y, out
 
     def words(self, piece: Piece) -> list[int]:
-        """The argument block of a piece, addresses that come later being 0."""
+        """The argument block of a piece: first the address of what is shared, or that of BLAS's function and
+        then those of x, y and the result."""
         sizes, which = [*self.product.sizes], _PARTS.index(piece.axis)
         if self.shared is not None:
             ends = [0, sizes[0], 0, sizes[1], 0, sizes[2]]
             ends[2 * which : 2 * which + 2] = piece.range
-            return [self.shared.__array_interface__["data"][0], *ends]
+            return [0, *ends]
         assert self.matrices is not None
         sizes[which] = piece.range[1] - piece.range[0]
         batch, rows, columns, inner = sizes
@@ -120,9 +122,11 @@ class Call:
         if batch != 1 or rows > _FEW_ROWS or walked or not blas.reads_small_factors():
             return columns
         most = blas.SMALL_PRODUCT // max(rows * inner, 1)
-        if columns <= most:
-            return columns
-        return next((n for n in range(most, _LEAST_CHUNK - 1, -1) if columns % n == 0), columns)
+        return columns if columns <= most else one_step(_even_chunk, columns, most)
+
+
+def _even_chunk(columns: int, most: int) -> int:
+    return next((n for n in range(most, _LEAST_CHUNK - 1, -1) if columns % n == 0), columns)
 
 
 def _only(axes: Sequence[Axis]) -> Axis:
@@ -190,7 +194,7 @@ def _own(product: Product, dtype: np.dtype, way: Way, first: int = 0) -> Call:
     """A product that a kernel of our own computes."""
     number = threads.at_first() if workers.pool() else 0
     pieces = product_pieces(*product.sizes, number) if number else [Piece("batch", (0, product.sizes[0]))]
-    shared = np.array(packed.describe(product, dtype.itemsize, first), np.int64)
+    shared = packed.describe(product, dtype.itemsize, first)
     return Call(product, dtype, packed.kernel(KINDS[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
 
 
@@ -260,7 +264,7 @@ class _Plan:
         start, size = blocks.__array_interface__["data"][0], blocks.strides[0]
         self.bias: np.ndarray | None = None
         if call.shared is not None:
-            words = call.shared.copy()
+            words = np.array(call.shared, np.int64)
             blocks[:, 0] = words.__array_interface__["data"][0]
             patches = [Patch(k, int(blocks[0, 0]) + 8 * k) for k in range(3)]
             self.bias = words[packed.BIAS : packed.BIAS + 1] if columns_last and call.adds_bias else None

@@ -6,6 +6,7 @@ Whoever cuts, orders or places reads and writes these; none of them decides anyt
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -117,16 +118,21 @@ class Part(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Steps that follow each other, and for each of them its piece in each tile. ``local`` is memory of which
-    each tile touches its own share, counted in bytes from its beginning, and no other step anything."""
+    """Steps that follow each other, in so many ``tiles``: each is cut along an axis, tile k of it between
+    numbers k and k + 1 of its ``edges``. ``local`` is memory of which each tile touches its own share,
+    counted in bytes from its beginning, and no other step anything."""
 
-    pieces: Mapping[Task, Sequence[Piece]]
+    tasks: tuple[Task, ...]
+    axes: tuple[str, ...]
+    edges: tuple[Sequence[int], ...]
     tiles: int
     local: frozenset[Var]
 
     @property
-    def tasks(self) -> list[Task]:
-        return list(self.pieces)
+    def pieces(self) -> dict[Task, list[Piece]]:
+        """Those of each step, one for each tile."""
+        cut = zip(self.tasks, self.axes, self.edges, strict=True)
+        return {t: [Piece(axis, both) for both in itertools.pairwise(edges)] for t, axis, edges in cut}
 
 
 class Schedule(NamedTuple):

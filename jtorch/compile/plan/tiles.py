@@ -28,7 +28,7 @@ from typing import NamedTuple
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.footprints import Footprint
 from jtorch.compile.plan.plan import Part, Run, Task
-from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, Piece, is_cut
+from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, is_cut
 
 LONGEST = LEAST_TOTAL
 """Microseconds of a step that is in a run: what takes longer is cut by itself as well."""
@@ -128,41 +128,92 @@ def block_of(footprint: Footprint, turns: int) -> Block:
     return Block(owner, low, high, origin, length, written, nbytes)
 
 
+class Grown(NamedTuple):
+    """A run that has grown: its tasks, along which axis each is cut, and what each tile has its own share of;
+    and the tasks before its end that wait for it."""
+
+    tasks: tuple[Task, ...]
+    axes: tuple[str, ...]
+    local: frozenset[Var]
+    waiting: tuple[Task, ...]
+
+
 def runs_of(order: Sequence[Step], after: Mapping[Task, set[Task]]) -> tuple[list[Task], list[Run]]:
     """The tasks in an order in which the runs among them are in one piece, and these."""
-    steps = list(order)
+    steps = {step.task: step for step in order}
+    times = {task: step.time for task, step in steps.items()}
+    rows = {task: step.rows for task, step in steps.items()}
+
+    def grow(tasks: Sequence[Task]) -> tuple[Grown, list[int]]:
+        return grown((steps[task] for task in tasks), after)
+
+    return runs_grown(list(times), times, rows, grow)
+
+
+def runs_grown(
+    tasks: list[Task], times: Mapping[Task, float], rows: Mapping[Task, int],
+    grow: Callable[[Sequence[Task]], tuple[Grown, Sequence[int]]],
+) -> tuple[list[Task], list[Run]]:  # fmt: skip
+    """The same of tasks that take so long and have so many rows, where ``grow`` gives what is ``grown`` from
+    the first of some tasks on."""
     runs: list[Run] = []
-    if is_cut(step.time for step in steps if step.time != math.inf):
-        tried: set[Task] = set()  # where no run begins that is worth it
-        k = 0
-        while k < len(steps):
-            if steps[k].rows >= 2 * LEAST_ROWS and steps[k].task not in tried:
-                run, waiting = _grown(steps, k, after)
-                finished = run.finished()
-                if finished is not None:
-                    runs.append(finished)
-                    steps[k : k + len(run.steps) + len(waiting)] = run.steps + waiting
-                    k += len(run.steps)
-                    continue
-                tried.update(step.task for step in run.steps)
-            k += 1
-    return [step.task for step in steps], runs
+    tried: set[Task] = set()  # where no run begins that is worth it
+    k = 0 if is_cut(time for time in times.values() if time != math.inf) else len(tasks)
+    while k < len(tasks):
+        first = tasks[k]
+        if rows.get(first, 0) >= 2 * LEAST_ROWS and first not in tried:
+            found, cuts = grow(tasks[k:])
+            run = _finished(found, cuts, rows[first], times)
+            if run is not None:
+                runs.append(run)
+                there = run.tasks + found.waiting
+                tasks[k : k + len(there)] = there
+                k += len(run.tasks)
+                continue
+            tried.update(found.tasks)
+        k += 1
+    return tasks, runs
 
 
-def _grown(steps: Sequence[Step], first: int, after: Mapping[Task, set[Task]]) -> tuple[_Growing, list[Step]]:
-    """The run that step ``first`` begins, and the steps that wait for its end."""
-    run = _Growing(steps[first].rows)
-    waiting: list[Step] = []
+def grown(steps: Iterator[Step], after: Mapping[Task, set[Task]]) -> tuple[Grown, list[int]]:
+    """The run that the first of some steps begins, and of each of its steps into how many turns it may be
+    cut, and how many of them go together."""
+    first = next(steps)
+    run = _Growing(first.rows)
+    waiting: list[Task] = []
     held: set[Task] = set()
-    for step in itertools.islice(steps, first, None):
+    for step in itertools.chain([first], steps):
         if len(waiting) > _PATIENCE + 2 * len(run.steps) or not step.may_wait:
             break
         if not after[step.task].isdisjoint(held) or not run.takes(step):
-            waiting.append(step)
+            waiting.append(step.task)
             held.add(step.task)
         if not run.steps:
             break
-    return run, waiting
+    cuts = [step.cut for step in run.steps if step.cut is not None]  # of each
+    tasks, axes = tuple(step.task for step in run.steps), tuple(cut.axis for cut in cuts)
+    found = Grown(tasks, axes, frozenset(run.shared_evenly()), tuple(waiting))
+    return found, [n for cut in cuts for n in (cut.turns, cut.together)]
+
+
+def _finished(found: Grown, cuts: Sequence[int], size: int, times: Mapping[Task, float]) -> Run | None:
+    """The run in as many tiles of its ``size`` rows as pay; None where it is not worth it."""
+    time = math.fsum(times[task] for task in found.tasks)
+    if len(found.tasks) < 2 or time < LEAST_TIME:
+        return None
+    pairs = list(zip(cuts[::2], cuts[1::2], strict=True))
+    most = size // (FULL_ROWS if size >= 2 * FULL_ROWS else LEAST_ROWS)
+    for tiles in _halved(2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))):
+        if all(_fits(size, turns, together, tiles) for turns, together in pairs):
+            edges = tuple([k * size // tiles * n // size for k in range(tiles + 1)] for n, _ in pairs)
+            return Run(found.tasks, found.axes, edges, tiles, found.local)
+    return None
+
+
+def _fits(size: int, turns: int, together: int, tiles: int) -> bool:
+    """Whether turns end where tiles of ``size`` rows do."""
+    every = size * together
+    return not any(k * size // tiles * turns % every for k in range(1, tiles))
 
 
 class _Growing:
@@ -172,13 +223,13 @@ class _Growing:
         self.size = size
         self.steps: list[Step] = []
         # By owner, those that are not alike: of the same shares, both written or both read, there is one.
-        self.blocks: dict[Var, dict[tuple, Block]] = {}
+        self.blocks: dict[Var, list[Block]] = {}
         self.written: set[Var] = set()
 
     def takes(self, step: Step) -> bool:
         """Add a step, if its tiles are apart from those of all others."""
         cut = step.cut
-        if cut is None or not self._fits(cut, 2):
+        if cut is None or not _fits(self.size, cut.turns, cut.together, 2):
             return False
         written = [owner for owner, blocks in cut.blocks.items() if any(block.written for block in blocks)]
         touched = {*written, *self.written.intersection(cut.blocks)}  # of what is only read nothing matters
@@ -187,54 +238,36 @@ class _Growing:
         self.steps.append(step)
         self.written.update(written)
         for owner, blocks in cut.blocks.items():
-            self._add(self.blocks.setdefault(owner, {}), blocks)
+            self._add(self.blocks.setdefault(owner, []), blocks)
         return True
 
     def _is_apart(self, blocks: Sequence[Block]) -> bool:
         """Of blocks of one owner."""
         if any(block.written and not block.length for block in blocks):
             return False
-        known = self.blocks.get(blocks[0].owner, {}).values()
-        if any(_meet(block, other) for block in blocks for other in known):
-            return False
-        return len(blocks) < 2 or not any(_meet(*pair) for pair in itertools.combinations(blocks, 2))
+        known = self.blocks.get(blocks[0].owner, [])
+        for k, block in enumerate(blocks):
+            for others in (known, blocks[:k]):
+                for other in others:
+                    if _meet(block, other):
+                        return False
+        return True
 
     @staticmethod
-    def _add(known: dict[tuple, Block], blocks: Sequence[Block]) -> None:
+    def _add(known: list[Block], blocks: Sequence[Block]) -> None:
         for new in blocks:
-            shares = new[3:6] if new.length else new
-            old = known.get(shares)
-            if old is not None and (new.low < old.low or new.high > old.high):
-                known[shares] = old._replace(low=min(old.low, new.low), high=max(old.high, new.high))
-            elif old is None:
-                known[shares] = new
+            for k, old in enumerate(known):
+                if old[3:6] == new[3:6] if new.length else old == new:
+                    if new.low < old.low or new.high > old.high:
+                        known[k] = old._replace(low=min(old.low, new.low), high=max(old.high, new.high))
+                    break
+            else:
+                known.append(new)
 
-    def _fits(self, cut: Cut, tiles: int) -> bool:
-        """Whether its turns end where tiles do."""
-        every = self.size * cut.together
-        return not any(k * self.size // tiles * cut.turns % every for k in range(1, tiles))
-
-    def _pieces(self, cut: Cut, tiles: int) -> list[Piece]:
-        edges = [k * self.size // tiles * cut.turns // self.size for k in range(tiles + 1)]
-        return [Piece(cut.axis, both) for both in itertools.pairwise(edges)]
-
-    def finished(self) -> Run | None:
-        """The run in as many tiles as pay; None where it is not worth it."""
-        time = math.fsum(step.time for step in self.steps)
-        if len(self.steps) < 2 or time < LEAST_TIME:
-            return None
-        most = self.size // (FULL_ROWS if self.size >= 2 * FULL_ROWS else LEAST_ROWS)
-        for tiles in _halved(2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))):
-            cuts = {step.task: step.cut for step in self.steps if step.cut is not None}
-            if all(self._fits(cut, tiles) for cut in cuts.values()):
-                pieces = {task: self._pieces(cut, tiles) for task, cut in cuts.items()}
-                return Run(pieces, tiles, frozenset(self._shared_evenly()))
-        return None
-
-    def _shared_evenly(self) -> Iterator[Var]:
+    def shared_evenly(self) -> Iterator[Var]:
         """The memory that is written of which each tile touches its own share alone."""
         for owner, blocks in self.blocks.items():
-            if owner in self.written and all(b.origin == 0 and b.length == b.nbytes for b in blocks.values()):
+            if owner in self.written and all(b.origin == 0 and b.length == b.nbytes for b in blocks):
                 yield owner
 
 

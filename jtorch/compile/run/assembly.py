@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtorch.compile.plan.plan import Run, Task
-from jtorch.compile.run.products import KnownProduct, known_product
+from jtorch.compile.run.products import Told, told, told_for
 from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock
-from jtorch.core.pieces import LEAST_TIME, Piece, Range, count, cut
+from jtorch.compile.run.tile_tables import TileTable, pointed_at
+from jtorch.core.pieces import LEAST_TIME, Range, count, cut
 from jtorch.native import workers
-from jtorch.native.executor import ROW_WORDS, Patch, Row, walk_kernel
+from jtorch.native.executor import Patch, Row, walk_kernel
 
 if TYPE_CHECKING:
     from jtorch.compile.run.instances import Instances
@@ -20,16 +21,12 @@ if TYPE_CHECKING:
 
 class Assembly:
     """``rows``, ``patches`` and who owns each row grow task by task, from the template's ``words``. ``parts``
-    are the axes of the products; ``is_cut``: threads share what can be shared."""
+    are the moving numbers of the products; ``is_cut``: threads share what can be shared."""
 
     def __init__(
-        self,
-        instances: Instances,
-        words: np.ndarray,
-        values: np.ndarray,
-        parts: Sequence[tuple],
+        self, instances: Instances, words: np.ndarray, values: np.ndarray, parts: Sequence[tuple[int, ...]],
         is_cut: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.instances, self.words, self.is_cut = instances, words, is_cut
         self.start = words.__array_interface__["data"][0]
         argument, at, expr, nbytes = instances.patches
@@ -42,25 +39,24 @@ class Assembly:
         self.patches: list[Patch] = []
         self.keep: list[Any] = [words]
         self.moved: dict[int, list[np.ndarray]] = {}  # word that is a fixed address -> what else holds it
-        blocks = instances.template.blocks
-        self.blocks = {block.task: block for block in blocks}
+        self.blocks = instances.blocks
         _, _, turns, lines = instances.times
-        self.loops = list(
-            zip(instances.times_of(values).tolist(), values[turns].tolist(), lines.tolist(), strict=True)
-        )  # by their numbers: microseconds, turns, and how many of these go together
-        self.times = {b.task: self.loops[b.time][0] for b in blocks if isinstance(b, LoopBlock)}
-        axes = iter(parts)
-        self.products: dict[Task, KnownProduct] = {
-            b.task: known_product(next(axes), b.dtype) for b in blocks if isinstance(b, ProductBlock)
-        }
+        self.times = instances.times_of(values).tolist()  # of loops, by their numbers
+        self.turns, self.lines = values[turns].tolist(), lines.tolist()
+        self.moving = dict(zip(instances.products, parts, strict=True))
 
     def assemble(self, order: Sequence[Task], runs: Sequence[Run] = ()) -> None:
         """Add the rows of all tasks; those of a run that can go by tiles are one."""
-        first = {run.tasks[0]: run for run in runs if self._goes_by_tiles(run)}
-        inside = {task for run in first.values() for task in run.tasks}
+        begins: dict[Task, tuple[Run, list[Told]]] = {}
+        inside: set[Task] = set()
+        for run in runs:
+            products = self._told(run)
+            if all(one.goes_by_tiles for one in products):  # see ``Fit``
+                begins[run.tasks[0]] = run, products
+                inside.update(run.tasks)
         for task in order:
-            if task in first:
-                self._run(first[task])
+            if task in begins:
+                self._run(*begins[task])
             elif task not in inside:
                 block = self.blocks[task]
                 if isinstance(block, HostBlock):
@@ -70,40 +66,47 @@ class Assembly:
                 else:
                     self._product(block)
 
-    def _goes_by_tiles(self, run: Run) -> bool:
-        """See ``Fit``."""
-        products = [self.products[task] for task in run.tasks if task in self.products]
-        return all(known.call.product is known.product and not known.call.threaded for known in products)
-
-    def _run(self, run: Run) -> None:
-        """A table for each tile, of a row for each of its steps."""
-        size = 1 + ROW_WORDS * len(run.tasks)
-        table = np.zeros((run.tiles, size), np.int64)
-        table[:, 0] = len(run.tasks)
-        for k, (task, pieces) in enumerate(run.pieces.items()):
+    def _told(self, run: Run) -> list[Told]:
+        """What the products of a run are told."""
+        found = []
+        for task, axis, edges in zip(run.tasks, run.axes, run.edges, strict=True):
             block = self.blocks[task]
-            if isinstance(block, LoopBlock):
-                kernel, begin, stride = self._pieces_of_loop(block, [piece.range for piece in pieces])
-            else:
-                assert isinstance(block, ProductBlock)  # what the host does is in no run
-                kernel, begin, stride = self._pieces_of_product(block, pieces)
-            row = table[:, 1 + ROW_WORDS * k : 1 + ROW_WORDS * (k + 1)]
-            row[:, 0], row[:, 2], row[:, 3] = kernel, 1, stride
-            row[:, 1] = begin + stride * np.arange(run.tiles)
-        self._add(run.tasks[0], Row(walk_kernel(), self._kept(table), run.tiles, 8 * size, workers.pool()))
+            if isinstance(block, ProductBlock):
+                found.append(told_for(block.shape, self.moving[task], axis, edges))
+        return found
+
+    def _run(self, run: Run, products: list[Told]) -> None:
+        """A table for each tile, of a row for each of its steps."""
+        edges = np.array(run.edges, np.int64)
+        filled = self._table(run._replace(edges=()), products).fill(self.words, edges, products)
+        self.keep += filled.kept
+        for pointer in filled.pointers:
+            self._points(*pointer)
+        begin, size = self._kept(filled.table), filled.table.strides[0]
+        self._add(run.tasks[0], Row(walk_kernel(), begin, run.tiles, size, workers.pool()))
+
+    def _table(self, run: Run, products: Sequence[Told]) -> TileTable:
+        known = self.instances.tile_tables
+        key = run, tuple((one.kernel, one.blocks.shape[1]) for one in products)
+        if key not in known:
+            blocks: Any = self.blocks  # what the host does is in no run
+            known[key] = TileTable(run, blocks, self.instances.kernels, products, self.instances.pointed)
+        return known[key]
 
     def _loop(self, block: LoopBlock) -> None:
-        ranges = self._ranges(block)
-        if len(ranges) > 1:
-            kernel, begin, stride = self._pieces_of_loop(block, ranges)
-            self._add(block.task, Row(kernel, begin, len(ranges), stride, workers.pool()))
-            return
-        row = Row(self._kernel(block), self.start + 8 * block.first, 1, 8 * block.n, 0)
-        brought = self.instances.brought_to[block.task]
-        self.patches += [self._patch(k, self.start + 8 * k) for k in brought]
-        begins = bool(self.calls) and self.calls[-1][0] == len(self.rows)
-        if begins or block.task.can_fail or not joined(self.rows, row):
-            self._add(block.task, row)
+        if self.is_cut and self.times[block.time] >= LEAST_TIME:
+            ranges = self._ranges(block)
+            if len(ranges) > 1:
+                kernel, begin, stride = self._pieces_of_loop(block, ranges)
+                self._add(block.task, Row(kernel, begin, len(ranges), stride, workers.pool()))
+                return
+        task = block.task
+        row = Row(self.instances.kernels[task], self.start + 8 * block.first, 1, 8 * block.n, 0)
+        for k in self.instances.brought_to[task]:
+            self.patches.append(self._patch(k, self.start + 8 * k))
+        begins = self.calls and self.calls[-1][0] == len(self.rows)
+        if begins or task.can_fail or not joined(self.rows, row):
+            self._add(task, row)
 
     def _pieces_of_loop(self, block: LoopBlock, ranges: Sequence[Range]) -> tuple[int, int, int]:
         """(kernel, address of the first block, bytes from one to the next) of these pieces."""
@@ -113,41 +116,24 @@ class Assembly:
         begin = self._kept(pieces)
         for k in self.instances.pointed_at[block.task]:
             self._points(k, pieces[:, k - block.first], [0] * len(pieces))
-        return self._kernel(block), begin, 8 * block.n
-
-    def _kernel(self, block: LoopBlock) -> int:
-        return self.instances.addresses[self.instances.code.kernels[block.task].source]
+        return self.instances.kernels[block.task], begin, 8 * block.n
 
     def _ranges(self, block: LoopBlock) -> list[Range]:
-        """Of the divided loop, one or none where it is not cut."""
-        time, size, line = self.loops[block.time]
-        if not self.is_cut or time < LEAST_TIME:
-            return []
-        return cut(size, count(time, size // line), line)
+        """Of the divided loop."""
+        size, line = self.turns[block.time], self.lines[block.time]
+        return cut(size, count(self.times[block.time], size // line), line)
 
     def _product(self, block: ProductBlock) -> None:
-        pieces = self.products[block.task].call.pieces
-        kernel, begin, stride = self._pieces_of_product(block, pieces)
-        pool = workers.pool() if len(pieces) > 1 else 0
-        self._add(block.task, Row(kernel, begin, len(pieces), stride, pool))
-
-    def _pieces_of_product(self, block: ProductBlock, pieces: Sequence[Piece]) -> tuple[int, int, int]:
-        """The same for a product."""
-        known = self.products[block.task]
-        told, far = known.told(tuple(pieces))
-        blocks = told.copy()
-        begin = self._kept(blocks)
-        if known.call.shared is None:
-            columns = [blocks[:, 1 + k] for k in range(3)]
-        else:
-            shared = known.call.shared.copy()
-            blocks[:, 0] = self._kept(shared)
-            columns = [shared[k : k + 1] for k in range(3)]
-        for k, column in enumerate(columns):
-            begins = far[: len(column), k]
-            column[:] = self.words[block.first + k] + begins
-            self._points(block.first + k, column, begins.tolist())
-        return known.call.kernel, begin, 8 * blocks.shape[1]
+        one = told(block.shape, self.moving[block.task])
+        blocks = one.blocks
+        begin, where = self._kept(blocks), blocks[:, 1:]
+        if one.shared is not None:
+            blocks[:, 0] = self._kept(one.shared)
+            where = one.shared[None]
+        for pointer in pointed_at(self.words, block, where, one.begins, self.instances.pointed):
+            self._points(*pointer)
+        pool = workers.pool() if len(blocks) > 1 else 0
+        self._add(block.task, Row(one.kernel, begin, len(blocks), blocks.strides[0], pool))
 
     def _points(self, k: int, column: np.ndarray, begins: list[int]) -> None:
         """``column`` holds what word ``k`` does and so many bytes: note what a call brings, or moves."""
@@ -173,10 +159,10 @@ class Assembly:
 
 def joined(rows: list[Row], row: Row) -> bool:
     """Whether ``row`` has become one more time of the last one, whose blocks end where its block begins."""
-    last = rows[-1] if rows else None
-    if last is None or not last.goes_on_with(row) or last.stride != row.stride:
+    if not rows:
         return False
-    if last.block + last.repeat * last.stride != row.block:
+    kernel, block, repeat, stride, pool = last = rows[-1]
+    if not last.goes_on_with(row) or stride != row.stride or block + repeat * stride != row.block:
         return False
-    rows[-1] = last._replace(repeat=last.repeat + 1)
+    rows[-1] = Row(kernel, block, repeat + 1, stride, pool)
     return True

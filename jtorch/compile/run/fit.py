@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.products import Factors, product_of
 from jtorch.compile.plan.fuse import StepKind
@@ -22,6 +24,7 @@ class Fit:
     def __init__(self, code: Code) -> None:
         self.code, self.plan = code, code.plan
         self._products: dict[Task, tuple[Factors, Call]] = {}
+        self._shared: dict[Task, np.ndarray] = {}
         self.is_cut = bool(workers.pool()) and is_cut(map(self.time, self.plan.tasks))
 
     def time(self, task: Task) -> float:
@@ -53,7 +56,7 @@ class Fit:
     def groups(self, tasks: Sequence[Task]) -> Iterator[Task | Run]:
         """The runs among the tasks, where threads share work, and each other task by itself."""
         here = set(tasks) if self.is_cut else set()
-        found = [run for run in self.plan.runs if run.pieces.keys() <= here and self._goes_by_tiles(run)]
+        found = [run for run in self.plan.runs if here.issuperset(run.tasks) and self._goes_by_tiles(run)]
         runs = {run.tasks[0]: run for run in found}
         inside = {task for run in runs.values() for task in run.tasks}
         for task in tasks:
@@ -65,7 +68,7 @@ class Fit:
     def _goes_by_tiles(self, run: Run) -> bool:
         """Whether each product of a run is cut as the plan says, by a kernel that several threads may be in:
         SciPy's BLAS has a number of threads that they would change."""
-        products = [self.product(task) for task in run.pieces if task.nest is None]
+        products = [self.product(task) for task in run.tasks if task.nest is None]
         return all(call.product is factors.product and not call.threaded for factors, call in products)
 
     def is_shared(self, *tasks: Task) -> bool:
@@ -78,6 +81,13 @@ class Fit:
         kernel = self.code.kernels.get(task)
         return len(kernel.arguments) if kernel else self.product(task)[1].n_words
 
-    def shared(self, tasks: Sequence[Task]) -> list:
-        """The memory that the pieces of products among the tasks read in common, and that must live on."""
-        return [self._products[task][1].shared for task in tasks if task in self._products]
+    def shared(self, task: Task) -> np.ndarray | None:
+        """The memory that the pieces of a product read in common, None where each has all of its own."""
+        words = self.product(task)[1].shared
+        if words is not None and task not in self._shared:
+            self._shared[task] = np.array(words, np.int64)
+        return self._shared.get(task)
+
+    def all_shared(self, tasks: Sequence[Task]) -> list[np.ndarray]:
+        """That of products among the tasks, which must live on."""
+        return [self._shared[task] for task in tasks if task in self._shared]

@@ -16,24 +16,24 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
-from jtorch.compile.plan.plan import Place, Run, Task, Where
+from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.plan.scratch import ALIGNMENT
 from jtorch.compile.plan.slots import slots_of
-from jtorch.compile.plan.tiles import runs_of
 from jtorch.compile.run import arena
 from jtorch.compile.run.assembly import Assembly
 from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
 from jtorch.compile.run.segments import CallsAtSizes, Segments
-from jtorch.compile.run.steps_at_sizes import StepsAtSizes
-from jtorch.compile.run.template import HostBlock, LoopBlock, Template
+from jtorch.compile.run.steps_at_sizes import StepsAtSizes, Tiling
+from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, Template
+from jtorch.compile.run.tile_tables import TileTable
 from jtorch.compile.run.usual import Usual
 from jtorch.compile.target import Binding
 from jtorch.core import pieces
 from jtorch.core.environment import Environment
 from jtorch.core.failure import Failure
 from jtorch.native import workers
-from jtorch.native.executor import PATCH_WORDS, ROW_WORDS, Executor, Patch, layout_is_known
+from jtorch.native.executor import PATCH_WORDS, ROW_WORDS, Executor, Patch, layout_is_known, record_of
 
 MOST = 64
 """Instances of a plan that are kept."""
@@ -61,11 +61,16 @@ class Ends:
     in though another one has dropped it. Both are one object, so that none is ever in neither, or in both;
     one thread at a time adds an instance."""
 
+    LOOKED_AT = MOST + 16  # from so many on it is asked which of them are gone
+
     def __init__(self) -> None:
         self._counted: tuple[int, tuple[tuple[weakref.ref[Instance], Executor | Segments], ...]] = 0, ()
 
     def add(self, made: Instance) -> None:
         gone, known = self._counted
+        if len(known) < self.LOOKED_AT:
+            self._counted = gone, (*known, (weakref.ref(made), made.executor))
+            return
         alive = [(reference, executor) for reference, executor in known if reference() is not None]
         left = {id(executor) for _, executor in alive}
         gone += sum(executor.ended for _, executor in known if id(executor) not in left)
@@ -91,8 +96,7 @@ class Instances(Runner):
         self.template = Template(code, binding)
         self.addresses, self.compiled = kernel_addresses(code)
         if self.plan.schedule is not None:
-            self.steps = StepsAtSizes(self.plan)
-            self.turns = self.steps.numbers.function(self.names, env.functions)
+            self.steps = StepsAtSizes(self.template, env)
         self.functions = self.template.functions(self.names, [*env.limits, *env.tests], env.functions)
         hosts = [block for block in self.template.blocks if isinstance(block, HostBlock)]
         self.calls = CallsAtSizes(hosts, self.plan.fused.find, self.names, env.functions)
@@ -112,7 +116,7 @@ class Instances(Runner):
         self.float_at, self.float_of = _columns(words.floats, 2)
         self.slot_at, of, self.slot_expr, self.slot_bytes = _columns(words.slots, 4)
         self.slots = _Slots(of, self.template.slots)
-        self.slots_by_runs: dict[Any, _Slots] = {}
+        self.slots_by_runs: dict[tuple, _Slots] = {}
         self.patches = _columns(words.patches, 4)
         self.fixed: dict[Place, list[int]] = {}
         for place, k, _, nbytes in words.fixed:
@@ -125,15 +129,19 @@ class Instances(Runner):
         self.times = each, elements.astype(np.intp), turns.astype(np.intp), lines.astype(np.intp)
         brought = {k for _, k, _, _ in words.patches}
         loops = [block for block in self.template.blocks if isinstance(block, LoopBlock)]
+        self.pointed = frozenset(brought | self.fixed_words)
         self.brought_to = {b.task: [k for k in b.words if k in brought] for b in loops}
-        self.pointed_at = {b.task: [k for k in b.words if k in brought | self.fixed_words] for b in loops}
+        self.pointed_at = {b.task: [k for k in b.words if k in self.pointed] for b in loops}
+        self.blocks = {block.task: block for block in self.template.blocks}
+        self.products = [b.task for b in self.template.blocks if isinstance(b, ProductBlock)]
+        self.tile_tables: dict[Any, TileTable] = {}
         self.flops = np.array(self.template.flops, np.intp)
         self.numbers = [Patch(argument, address) for argument, address in binding.numbers.items()]
         self.copies: dict[int, list[int]] = {}
         for to, source in self.template.copied:
             self.copies.setdefault(source, []).append(to)
-        kernels = {task: self.addresses[kernel.source] for task, kernel in self.code.kernels.items()}
-        self.usual = Usual(self.template, kernels, self.numbers, self.copies, binding.n_arguments)
+        self.kernels = {t: self.addresses[kernel.source] for t, kernel in self.code.kernels.items()}
+        self.usual = Usual(self.template, self.kernels, self.numbers, self.copies, binding.n_arguments)
 
     # -- sizes never seen before ---------------------------------------------------------------------------
 
@@ -159,13 +167,12 @@ class Instances(Runner):
 
     def _work_out(self, words: np.ndarray, values: np.ndarray, floats: list[float]) -> None:
         """Write to ``words``, which are the constants, those of these values of the expressions, the last of
-        which is 0: it stands for none."""
+        which is 0: it stands for none. Where scratch memory lies is found later."""
         words[self.int_at] = values[self.int_of]
         if len(self.moving_at):
             words[self.moving_at] += values[self.moving_of]
         if floats:
             words[self.float_at] = np.array(floats).view(np.int64)[self.float_of]
-        self._lay_out(words, values, self.slots)
 
     def _lay_out(self, words: np.ndarray, values: np.ndarray, slots: _Slots) -> None:
         """Write the addresses of scratch memory."""
@@ -191,6 +198,7 @@ class Instances(Runner):
         usual = self.usual
         record, words = usual.begun(self.constants, releases)
         self._work_out(words, values, floats)
+        self._lay_out(words, values, self.slots)
         usual.finish(record, words, values)
         executor: Executor | Segments
         if usual.calls:
@@ -205,40 +213,35 @@ class Instances(Runner):
     ) -> Instance:
         words = self.constants.copy()
         self._work_out(words, values, floats)
-        made = Assembly(self, words, values, self.functions.parts(*sizes), is_cut)
-        order, runs = self._in_runs(sizes, made) if is_cut else (self.plan.tasks, [])
-        if runs:
-            self._lay_out(words, values, self._slots_of(order, runs))
-        made.assemble(order, runs)
+        parts = self.functions.parts(*sizes)
+        made = Assembly(self, words, values, parts, is_cut)
+        tiling = Tiling(self.plan.tasks, ())
+        if is_cut:
+            tiling = self.steps.tiling(sizes, made.times, parts)
+        self._lay_out(words, values, self._slots_of(tiling) if tiling.runs else self.slots)
+        made.assemble(*tiling)
         table = np.array(made.rows, np.int64).reshape(-1, ROW_WORDS)
-        patches: Any = np.array([*self.numbers, *made.patches], np.int64).reshape(-1, PATCH_WORDS)
+        patches = np.array([*self.numbers, *made.patches], np.int64).reshape(-1, PATCH_WORDS)
         executor: Executor | Segments
         if made.calls:
             executor = self._segments(sizes, words, made.calls, table, patches, made.keep)
         else:
-            keep = [*made.keep, self.memory]
-            n_arguments = self.binding.n_arguments
-            executor = Executor(table, patches, keep, argument_count=n_arguments, release_gil=releases)
+            record = record_of(table, patches, self.binding.n_arguments, releases)
+            executor = Executor.of_record(record, [*made.keep, self.memory])
         return Instance(executor, made.owners, words, made.moved, self.ends)
 
-    def _in_runs(self, sizes: tuple, made: Assembly) -> tuple[Sequence[Task], list[Run]]:
-        assert self.plan.schedule is not None
-        steps = self.steps.steps(self.turns(*sizes), made.times, made.products)
-        return runs_of(steps, self.plan.schedule.after)
-
-    def _slots_of(self, order: Sequence[Task], runs: Sequence[Run]) -> _Slots:
+    def _slots_of(self, tiling: Tiling) -> _Slots:
         """Where scratch memory lies if these are the runs, whatever the sizes."""
-        plan = self.plan
+        plan, known, key = self.plan, self.slots_by_runs, tiling.lifetimes
         assert plan.schedule is not None
-        key = tuple(order), tuple((tuple(run.tasks), run.local) for run in runs)
-        if key not in self.slots_by_runs:
-            while len(self.slots_by_runs) >= MOST:
-                del self.slots_by_runs[next(iter(self.slots_by_runs))]
+        if key not in known:
+            while len(known) >= MOST:
+                del known[next(iter(known))]
             elsewhere = {var for var, place in plan.places.items() if place.kind is not Where.ARENA}
-            at, sizes = slots_of(order, elsewhere, plan.parts, plan.schedule.over, runs)
+            at, sizes = slots_of(tiling.order, elsewhere, plan.parts, plan.schedule.over, tiling.runs)
             of = np.array([at[var].slot for var in self.template.words.in_slots], np.intp)
-            self.slots_by_runs[key] = _Slots(of, self.template.numbers_of(sizes))
-        return self.slots_by_runs[key]
+            known[key] = _Slots(of, self.template.numbers_of(sizes))
+        return known[key]
 
     def _segments(
         self, sizes: tuple, words: np.ndarray, calls: Sequence[tuple[int, Task]], table: np.ndarray,

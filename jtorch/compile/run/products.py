@@ -3,43 +3,102 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jtorch.compile.plan import footprints
-from jtorch.compile.plan.footprints import Moving
 from jtorch.compile.plan.steps import axis_of
+from jtorch.core.followed import Result, Ways
 from jtorch.core.pieces import Piece, product_time
 from jtorch.core.products import Axis, Product, merge
 from jtorch.native.contraction import call_of
 
 
-class KnownProduct:
-    """What its kernel is told for pieces of it, and what these touch."""
+class ProductShape(NamedTuple):
+    """``parts`` says how many axes the batch, the rows, the columns and the inner part of a product have, of
+    which each is four numbers: see ``Axis``. ``numbers`` are those that are the same at all sizes, None where
+    they move."""
 
-    def __init__(self, parts: tuple, dtype: np.dtype) -> None:
-        self.product = Product(*(merge([Axis(*axis) for axis in part]) for part in parts))
-        self.call = call_of(self.product, dtype)
-        self.time = product_time(self.product.flops)
-        self.axis = axis_of(self.product)
-        self._told: dict[tuple[Piece, ...], tuple[np.ndarray, np.ndarray]] = {}
-        self._moves: dict[str, list[Moving]] = {}
+    parts: tuple[int, int, int, int]
+    numbers: tuple[int | None, ...]
+    dtype: np.dtype
 
-    def told(self, pieces: tuple[Piece, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The argument blocks of pieces, and how far into each factor and the result they begin."""
-        if pieces not in self._told:
-            blocks = np.array([self.call.words(piece) for piece in pieces], np.int64)
-            self._told[pieces] = blocks, np.array([self.call.begins(piece) for piece in pieces], np.int64)
-        return self._told[pieces]
+    def product(self, moving: Iterable[Any]) -> Product:
+        """The product of which these are the other numbers."""
+        left = iter(moving)
+        numbers = [next(left) if n is None else n for n in self.numbers]
+        axes = iter([Axis(*numbers[k : k + 4]) for k in range(0, len(numbers), 4)])
+        return Product(*(merge(list(itertools.islice(axes, n))) for n in self.parts))
 
-    def moves(self, axis: str) -> list[Moving]:
-        """See ``footprints.moves_of``."""
-        if axis not in self._moves:
-            self._moves[axis] = list(footprints.moves_of(self.product, axis))
-        return self._moves[axis]
+
+class Told(NamedTuple):
+    """What kernels are told for the pieces of a product: ``kernel`` is called for each row of ``blocks``.
+    Word k of ``at`` is where x, y and the result begin, ``begins[k]`` bytes on; ``at`` are all pieces'
+    blocks from word 1 on, or what they share, whose address is the first word of their blocks then.
+    ``goes_by_tiles``: it is cut as the plan says, by a kernel that several threads may be in."""
+
+    kernel: int
+    blocks: np.ndarray
+    shared: np.ndarray | None
+    begins: np.ndarray
+    goes_by_tiles: bool
+
+
+def told(shape: ProductShape, moving: Sequence[int]) -> Told:
+    """What is told for the pieces in which a product is best computed."""
+    return _told(_ways(shape, "", 0), moving)
+
+
+def told_for(shape: ProductShape, moving: Sequence[int], axis: str, edges: Sequence[int]) -> Told:
+    """The same for pieces along an axis, between these ``edges``."""
+    return _told(_ways(shape, axis, len(edges)), [*moving, *edges])
+
+
+def _told(ways: Ways, numbers: Sequence[int]) -> Told:
+    (kernel, n_words, pieces, n_shared, goes_by_tiles), found = ways(numbers)
+    words = np.array(found, np.int64)
+    end = n_words * pieces
+    shared = words[end : end + n_shared] if n_shared else None
+    begins = words[end + n_shared :].reshape(-1, 3)
+    return Told(kernel, words[:end].reshape(pieces, n_words), shared, begins, goes_by_tiles)
+
+
+def time_and_rows(shape: ProductShape, moving: Sequence[int]) -> tuple[float, int]:
+    """Microseconds that a product takes on one thread, about, and the rows of all its matrices, 0 where it is
+    not cut along them."""
+    _, (flops, rows) = _extents(shape)(moving)
+    return product_time(flops), rows
+
+
+@functools.lru_cache(1024)
+def _extents(shape: ProductShape) -> Ways:
+    def extent(moving: Sequence[Any]) -> Result:
+        product = shape.product(moving)
+        axis = axis_of(product)
+        return None, [product.flops, 0 if axis is None else axis.rows]
+
+    return Ways(extent)
 
 
 @functools.lru_cache(4096)
-def known_product(parts: tuple, dtype: np.dtype) -> KnownProduct:
-    """That of these axes, each a (size, in_x, in_y, in_out): see ``Axis``."""
-    return KnownProduct(parts, dtype)
+def _ways(shape: ProductShape, axis: str, n_edges: int) -> Ways:
+    return Ways(functools.partial(_of_numbers, shape, axis, n_edges))
+
+
+def _of_numbers(shape: ProductShape, axis: str, n_edges: int, numbers: Sequence[Any]) -> Result:
+    n = len(numbers) - n_edges
+    product = shape.product(numbers[:n])
+    call = call_of(product, shape.dtype)
+    pieces = [Piece(axis, both) for both in itertools.pairwise(numbers[n:])] or call.pieces
+    shared = call.shared or []
+    blocks = [call.words(piece) for piece in pieces]
+    begins = [call.begins(piece) for piece in (pieces[:1] if shared else pieces)]
+    goes_by_tiles = call.product is product and not call.threaded
+    beside = call.kernel, len(blocks[0]), len(blocks), len(shared), goes_by_tiles
+    return beside, [*_all(blocks), *shared, *_all(begins)]
+
+
+def _all(rows: Sequence[Sequence[Any]]) -> Iterator[Any]:
+    return itertools.chain.from_iterable(rows)

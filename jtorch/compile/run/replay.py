@@ -147,7 +147,7 @@ class Replay(Runner):
                 rows.append(row)
                 owners.append(group)
         table = np.array(rows, np.int64)
-        memory = [blocks.words, *self.fit.shared(tasks)]
+        memory = [blocks.words, *self.fit.all_shared(tasks)]
         return Native(table, owners, blocks.patches, memory, self.n_arguments, self.release_gil)
 
     def _size(self, group: Task | Run) -> int:
@@ -208,12 +208,13 @@ class Replay(Runner):
         told = call.words(piece)
         at = blocks.take(len(told))
         blocks.words[at : at + len(told)] = told
-        if call.shared is None:  # each piece has addresses of its own
-            words, begin = blocks.words, at + 1
-        elif first:
-            words, begin = call.shared, 0
-        else:
-            return call.kernel
+        words, begin = blocks.words, at + 1
+        shared = self.fit.shared(task)
+        if shared is not None:
+            words, begin = shared, 0
+            blocks.words[at] = shared.__array_interface__["data"][0]
+            if not first:
+                return call.kernel
         for k, ((var, offset), nbytes) in enumerate(zip(owners, call.begins(piece), strict=True)):
             self._point(var, offset * out.dtype.itemsize + nbytes, words, begin + k, blocks)
         return call.kernel

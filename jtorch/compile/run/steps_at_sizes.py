@@ -1,5 +1,8 @@
-"""What ``plan/tiles.py`` asks of each task of a plan over symbols, worked out for some sizes at a time: what
-``plan/steps.py`` finds where sizes are numbers."""
+"""What goes by tiles in a plan over symbols, for some sizes at a time.
+
+``plan/tiles.py`` decides, as it does where sizes are numbers, and asks the same of each task as there (see
+``plan/steps.py``). Most sizes go one of a few ways through it, which are followed.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,16 @@ from jtorch.compile.plan import footprints
 from jtorch.compile.plan.footprints import Footprint
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.pieces import divided
-from jtorch.compile.plan.plan import Plan, Task
-from jtorch.compile.plan.steps import cut_into, may_be_cut, step_of_product
-from jtorch.compile.plan.tiles import Cut, Memory, Step
+from jtorch.compile.plan.plan import Plan, Run, Task
+from jtorch.compile.plan.steps import axis_of, cut_into, may_be_cut, step_of_product
+from jtorch.compile.plan.tiles import Cut, Grown, Memory, Step, grown, runs_grown
 from jtorch.compile.run.expressions import Expressions
-from jtorch.compile.run.products import KnownProduct
+from jtorch.compile.run.products import time_and_rows
+from jtorch.compile.run.template import LoopBlock, ProductBlock, Template
+from jtorch.core.environment import Environment
+from jtorch.core.followed import Ways
+from jtorch.core.pieces import product_time
+from jtorch.core.products import Product
 
 
 class _Loop(NamedTuple):
@@ -27,12 +35,68 @@ class _Loop(NamedTuple):
     touched: list[Footprint]
 
 
-class StepsAtSizes:
-    """Of the tasks of ``plan``. ``numbers`` are what is asked for each call's sizes."""
+class Tiling(NamedTuple):
+    """The tasks in order, and the runs among them."""
 
-    def __init__(self, plan: Plan) -> None:
+    order: tuple[Task, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def lifetimes(self) -> tuple:
+        """What says which values are needed at once."""
+        return self.order, *((run.tasks, run.local) for run in self.runs)
+
+
+class StepsAtSizes:
+    """Of the tasks of the plan of ``template``."""
+
+    MOST = 256  # beginnings of runs, and what follows there, of which the ways are kept
+
+    def __init__(self, template: Template, env: Environment) -> None:
+        plan = template.plan
         assert plan.schedule is not None
-        self.tasks, self.numbers = plan.tasks, Expressions()
+        self.tasks, self.after, self.numbers = plan.tasks, plan.schedule.after, Expressions()
+        self.products = {
+            b.task: (b.shape, [self.numbers.of(n) for n in b.moving])
+            for b in template.blocks
+            if isinstance(b, ProductBlock)
+        }
+        self.timed = [b.task for b in template.blocks if isinstance(b, LoopBlock)]
+        self._find_loops(plan)
+        # Those that are the same at all sizes are no numbers that are followed.
+        self._constants = [int(text) if text.lstrip("-").isdigit() else None for text in self.numbers.texts]
+        moving = Expressions()
+        moving.texts = {t: k for t, k in self.numbers.texts.items() if self._constants[k] is None}
+        self._asked = moving.function(env.symbols, env.functions)
+        self._begun: dict[tuple[Task, ...], Ways] = {}
+
+    def tiling(self, sizes: Sequence[int], times: Sequence[float], products: Sequence[tuple]) -> Tiling:
+        """What goes by tiles at these sizes. ``times`` are microseconds of loops, ``products`` has the
+        moving numbers of each."""
+        long = dict(zip(self.timed, times, strict=True))
+        rows = {}
+        for (task, (shape, _)), moving in zip(self.products.items(), products, strict=True):
+            long[task], rows[task] = time_and_rows(shape, moving)
+        given = [*self._asked(*sizes), *times]
+        order, runs = runs_grown(list(self.tasks), long, rows, lambda tasks: self._grown(tasks, given))
+        return Tiling(tuple(order), tuple(runs))
+
+    def _grown(self, tasks: Sequence[Task], given: Sequence[Any]) -> tuple[Grown, list[int]]:
+        key = tuple(tasks)
+        if key not in self._begun:
+            while len(self._begun) >= self.MOST:
+                del self._begun[next(iter(self._begun))]
+            self._begun[key] = Ways(functools.partial(self._grow, key))
+        return self._begun[key](given)
+
+    def _grow(self, tasks: tuple[Task, ...], given: Sequence[Any]) -> tuple[Grown, list[int]]:
+        left = iter(given)
+        numbers = [next(left) if n is None else n for n in self._constants]
+        times = dict(zip(self.timed, left, strict=True))
+        return grown((self._step(task, numbers, times) for task in tasks), self.after)
+
+    def _find_loops(self, plan: Plan) -> None:
+        assert plan.schedule is not None
         memory = Memory(plan.parts, plan.schedule.over)
         self.loops: dict[Task, _Loop] = {}
         self.factors: dict[Task, list[Footprint]] = {}  # where each factor and the result begin
@@ -56,34 +120,28 @@ class StepsAtSizes:
         _, first, step, extent, _, _, nbytes = footprint
         return footprint._replace(first=of(first), step=of(step), extent=of(extent), nbytes=of(nbytes))
 
-    def steps(
-        self, numbers: Sequence[int], times: Mapping[Task, float], products: Mapping[Task, KnownProduct]
-    ) -> list[Step]:
-        """The tasks, for what ``numbers`` are at these sizes; ``times`` are those of loops."""
-        made = []
-        for task in self.tasks:
-            if task.step.kind is StepKind.HOST:
-                made.append(Step(task, math.inf))
-            elif task in products:
-                known = products[task]
-                touched = functools.partial(self._of_product, known, self.factors[task], numbers)
-                made.append(step_of_product(task, known.time, known.axis, touched))
-            else:
-                found = functools.partial(_cut_of, self.loops.get(task), numbers)
-                made.append(Step(task, times[task], found))
-        return made
+    def _step(self, task: Task, numbers: Sequence[int], times: Mapping[Task, float]) -> Step:
+        """A task, for what ``numbers`` are at these sizes; ``times`` are those of loops."""
+        if task.step.kind is StepKind.HOST:
+            return Step(task, math.inf)
+        if task not in self.products:
+            return Step(task, times[task], functools.partial(_cut_of, self.loops.get(task), numbers))
+        shape, where = self.products[task]
+        product = shape.product(numbers[k] for k in where)
+        touched = functools.partial(_of_product, product, self.factors[task], numbers)
+        return step_of_product(task, product_time(product.flops), axis_of(product), touched)
 
-    @staticmethod
-    def _of_product(
-        known: KnownProduct, begins: list[Footprint], numbers: Sequence[int], axis: str
-    ) -> Iterator[Footprint]:
-        for begin, moving in zip(begins, known.moves(axis), strict=True):
-            item = begin.var.dtype.itemsize
-            low, high, step, together = moving
-            yield Footprint(
-                begin.var, numbers[begin.first] + low * item, step * item, (high + 1 - low) * item,
-                begin.written, together, numbers[begin.nbytes],
-            )  # fmt: skip
+
+def _of_product(
+    product: Product, begins: list[Footprint], numbers: Sequence[int], axis: str
+) -> Iterator[Footprint]:
+    for begin, moving in zip(begins, footprints.moves_of(product, axis), strict=True):
+        item = begin.var.dtype.itemsize
+        low, high, step, together = moving
+        yield Footprint(
+            begin.var, numbers[begin.first] + low * item, step * item, (high + 1 - low) * item,
+            begin.written, together, numbers[begin.nbytes],
+        )  # fmt: skip
 
 
 def _cut_of(loop: _Loop | None, numbers: Sequence[Any]) -> Cut | None:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.emitter import Edge, Pointer
 from jtorch.compile.graph.ir import Var
@@ -22,6 +20,7 @@ from jtorch.compile.plan.order import loops_of
 from jtorch.compile.plan.pieces import LINE, divided, time_of_element
 from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run.expressions import Expressions
+from jtorch.compile.run.products import ProductShape
 from jtorch.compile.run.replay import word_of
 from jtorch.compile.target import Binding
 from jtorch.core.dim import Dim, DimFloat
@@ -66,14 +65,14 @@ class LoopBlock:
 
 @dataclass(eq=False)
 class ProductBlock:
-    """A product: three words from ``first`` on are the addresses of its factors and its result. ``parts`` is
-    Python for its axes. Where it is ``usual``, which is Python, too, for most sizes, its block begins at
-    ``usual_at`` and goes to ``kernel``."""
+    """A product: three words from ``first`` on are the addresses of its factors and its result. ``moving`` is
+    Python for a tuple of the numbers of its shape that depend on sizes. Where it is ``usual``, which is
+    Python, too, for most sizes, its block begins at ``usual_at`` and goes to ``kernel``."""
 
     task: Task
     first: int
-    dtype: np.dtype
-    parts: str
+    shape: ProductShape
+    moving: tuple[Any, ...]
     usual: str = "False"
     usual_at: int = 0
     kernel: int = 0
@@ -90,11 +89,11 @@ class HostBlock:
 
 
 class Functions(NamedTuple):
-    """Of the sizes of a call: all expressions, ints with a 0 at the end, and floats; the axes of products;
-    whether the guards hold; whether all products are usual ones."""
+    """Of the sizes of a call: all expressions, ints with a 0 at the end, and floats; the moving numbers of
+    products; whether the guards hold; whether all products are usual ones."""
 
     numbers: Callable[..., tuple[list[int], list[float]]]
-    parts: Callable[..., list[tuple]]
+    parts: Callable[..., list[tuple[int, ...]]]
     holds: Callable[..., bool]
     are_usual: Callable[..., bool]
 
@@ -158,7 +157,10 @@ class Template:
         for var, offset in ((x.owner, x.offset), (y.owner, y.offset), (out, 0)):
             self._point(self.words.take(), var, offset * out.dtype.itemsize)
         parts = (product.batch, product.rows, product.columns, product.inner)
-        found = ProductBlock(task, first, out.dtype, repr(tuple(tuple(map(tuple, part)) for part in parts)))
+        numbers = tuple(n for part in parts for axis in part for n in axis)
+        still = tuple(None if type(n) is Dim else n for n in numbers)
+        shape = ProductShape((len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])), still, out.dtype)
+        found = ProductBlock(task, first, shape, tuple(n for n in numbers if type(n) is Dim))
         self.flops.append(self.ints.of(product.flops))
         matrices, kernel = blas_matrices(product), usual_kernel(out.dtype)
         if matrices is not None and kernel is not None:
@@ -215,7 +217,7 @@ class Template:
         given = ", ".join(names)
         lines = [
             f"def numbers({given}): return [{ints}{', ' if ints else ''}0], [{floats}]",
-            f"def parts({given}): return [{', '.join(b.parts for b in products)}]",
+            f"def parts({given}): return [{', '.join(repr(b.moving) for b in products)}]",
             f"def holds({given}): return {' and '.join(guards)}",
             f"def are_usual({given}): return {' and '.join(b.usual for b in products) or 'True'}",
         ]

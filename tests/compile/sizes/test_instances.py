@@ -14,6 +14,7 @@ from jtorch.compile.codegen.emitter import Edge, Pointer
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.run import instances
+from jtorch.compile.run.steps_at_sizes import StepsAtSizes
 from jtorch.core import pieces
 from jtorch.core.dim import is_symbolic
 from jtorch.core.products import Axis, merge
@@ -261,18 +262,18 @@ def tiles_of(runs):
 def test_the_same_steps_go_by_tiles_as_in_a_plan_of_these_sizes(name, monkeypatch):
     monkeypatch.setattr(pieces, "LEAST_TOTAL", 0)
     found = []
-    real = instances.runs_of
+    real = StepsAtSizes.tiling
 
-    def runs_of(*given):
+    def tiling(*given):
         found.append(real(*given))
         return found[-1]
 
-    monkeypatch.setattr(instances, "runs_of", runs_of)
+    monkeypatch.setattr(StepsAtSizes, "tiling", tiling)
     draw = np.random.default_rng(0)
     w, u = (jtorch.from_numpy(draw.standard_normal(s).astype("f4") / 5) for s in ((48, 48), (48, 13)))
     step = jtorch.compile(RUNS[name], dynamic=True)
     with_runs = 0
-    for n in (21, 27, 40, 16, 33, 200, 64, 129, 8, 7):
+    for n in (21, 27, 40, 16, 33, 200, 64, 129, 8, 7, 35, 37, 65, 128, 202):
         shape = (6, n, 13) if "time" in name else (n, 6, 13)
         x = jtorch.from_numpy(draw.standard_normal(shape).astype("f4"))
         exact = jtorch.compile(RUNS[name], dynamic=False)

@@ -1,0 +1,135 @@
+"""What products are told, and what grows into runs, by ways that are known: as without them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.compile.run import products
+from jtorch.compile.run.products import ProductShape
+from jtorch.compile.run.steps_at_sizes import StepsAtSizes
+from jtorch.core import pieces, threads
+from jtorch.native import blas, packed
+
+F4, F8 = np.dtype("f4"), np.dtype("f8")
+
+
+def linear(inner, columns, dtype=F4):
+    """A layer: rows move."""
+    return ProductShape(
+        (0, 1, 1, 1), (None, inner, 0, columns, columns, 0, 1, 1, inner, 1, columns, 0), dtype
+    )
+
+
+def gradient(rows, columns, dtype=F4):
+    """The gradient of its weight: the inner axis moves."""
+    return ProductShape((0, 1, 1, 1), (rows, 1, 0, columns, columns, 0, 1, 1, None, rows, columns, 0), dtype)
+
+
+ALL = ProductShape((0, 1, 1, 1), (None,) * 12, F4)
+HEADS = ProductShape(
+    (1, 1, 1, 1), (None, None, 16, None, None, 16, 0, None, None, 0, None, 1, 16, 1, 1, 0), F4
+)
+WINDOWS = ProductShape(
+    (0, 1, 2, 2), (8, 27, 0, None, None, None, 0, None, None, 1, 0, 1, 3, 1, None, 0, 3, 9, 1, 0), F4
+)
+
+
+def of_all(draw):
+    rows, columns, inner = (draw.choice((1, 2, 7, 16, 64, 65, 200)) for _ in range(3))
+    return [rows, inner, 0, columns, columns, 0, 1, 1, inner, 1, columns, 0]
+
+
+def of_heads(draw):
+    n, rows, columns = draw.randint(1, 40), draw.choice((4, 16, 33)), draw.choice((4, 16, 33))
+    return [n, rows * 16, rows * columns, rows, columns * 16, columns, columns]
+
+
+def of_windows(draw):
+    n, side = draw.randint(1, 9), draw.randint(5, 40)
+    return [n * side * side, n, side * side, side * side, side, side + 2]
+
+
+CASES = {
+    "layer": (linear(64, 128), lambda draw: [draw.randint(1, 700)]),
+    "float64": (linear(300, 30, F8), lambda draw: [draw.randint(1, 700)]),
+    "few rows": (linear(256, 1024), lambda draw: [draw.randint(1, 70)]),
+    "gradient": (gradient(64, 10), lambda draw: [draw.randint(1, 5000)]),
+    "any": (ALL, of_all),
+    "heads": (HEADS, of_heads),
+    "windows": (WINDOWS, of_windows),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _ways_of_its_own():
+    for known in (products._ways, products._extents):
+        known.cache_clear()
+    yield
+    for known in (products._ways, products._extents):
+        known.cache_clear()
+
+
+def same(told, ways, numbers):
+    (kernel, n_words, pieces, n_shared, goes_by_tiles), found = ways.f(numbers)
+    assert (told.kernel, told.goes_by_tiles, told.blocks.shape) == (kernel, goes_by_tiles, (pieces, n_words))
+    shared = [] if told.shared is None else told.shared.tolist()
+    assert len(shared) == n_shared
+    assert [*told.blocks.ravel().tolist(), *shared, *told.begins.ravel().tolist()] == found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_are_told_what_they_are_told_without_a_known_way(name):
+    shape, numbers_of = CASES[name]
+    draw = random.Random(name)
+    for _ in range(300):
+        moving = numbers_of(draw)
+        same(products.told(shape, moving), products._ways(shape, "", 0), moving)
+        _, numbers = products._extents(shape).f(moving)
+        assert products.time_and_rows(shape, moving) == (products.product_time(numbers[0]), numbers[1])
+        if name in ("layer", "gradient", "few rows"):
+            for tiles in (2, 4):
+                rows = moving[0] if name != "gradient" else 64
+                edges = [k * rows // tiles for k in range(tiles + 1)]
+                told = products.told_for(shape, moving, "rows", edges)
+                same(told, products._ways(shape, "rows", tiles + 1), [*moving, *edges])
+    ways = products._ways(shape, "", 0)
+    assert ways.served > (200 if name != "any" else 50)  # and the ways are of use
+    assert products._extents(shape).served > (200 if name != "any" else 50)
+
+
+def test_an_address_of_what_is_shared_is_written_anew_for_each():
+    """The words of a way are numbers: two products of the same sizes have memory of their own."""
+    shape = linear(256, 256)
+    if not threads.at_first() or not blas.is_private():
+        pytest.skip("products of such sizes are BLAS's here")
+    one, other = (products.told(shape, [512]) for _ in range(2))
+    if one.shared is None:
+        pytest.skip("products of such sizes are BLAS's here")
+    assert one.kernel == packed.kernel("f32")
+    assert one.shared is not other.shared
+    assert one.shared[:3].tolist() == [0, 0, 0]
+
+
+def test_runs_that_grow_by_known_ways_are_those_that_grow_without(monkeypatch):
+    monkeypatch.setattr(pieces, "LEAST_TOTAL", 0)
+    real, begun = StepsAtSizes._grown, {}
+
+    def grown(self, tasks, given):
+        found = real(self, tasks, given)
+        assert found == self._grow(tuple(tasks), given)
+        begun.update(self._begun)
+        return found
+
+    monkeypatch.setattr(StepsAtSizes, "_grown", grown)
+    draw = np.random.default_rng(0)
+    nn = jtorch.nn
+    model = nn.Sequential(nn.Linear(24, 48), nn.LayerNorm(48), nn.ReLU(), nn.Linear(48, 48), nn.Linear(48, 5))
+    step = jtorch.compile(lambda x: model(x).square().mean().backward(), dynamic=True)
+    for n in (*range(14, 60, 3), 64, 128, 256, 600, 601):
+        model.zero_grad()
+        step(jtorch.from_numpy(draw.standard_normal((n, 24)).astype("f4")))
+    assert sum(ways.served for ways in begun.values()) > 10
