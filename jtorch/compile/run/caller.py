@@ -90,6 +90,7 @@ class _Caller(Visitor[str]):
         self.leaves = leaves
         self.context = context
         self.sizing = plan.capture.sizing
+        self.taken = frozenset(() if self.sizing is None else self.sizing.env.symbols)
         self.symbols: list[str] = []  # those that the lines so far know
         self.lines: list[Line] = []
         self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
@@ -160,7 +161,9 @@ class _Caller(Visitor[str]):
         self.lines.append(Guard(test, state, about=about, source=source))
 
     def name(self, prefix: str, value: Any) -> str:
-        name = f"{prefix}{self.counts[prefix]}"
+        """A name for ``value``, which no symbol has."""
+        while (name := f"{prefix}{self.counts[prefix]}") in self.taken:
+            self.counts[prefix] += 1
         self.counts[prefix] += 1
         self.names[name] = value
         return name

@@ -369,3 +369,19 @@ def test_nothing_is_done_twice_where_instances_come_and_go():
     finally:
         gc.set_threshold(*before)
     assert calls == 80
+
+
+def test_what_a_mask_names_has_a_name_of_its_own_in_the_call():
+    """It had that of the node that stands for a broken graph: ``grad_fn`` was a number."""
+
+    def step(b, x):
+        y = b * x
+        b.add_(x.detach())
+        return y[y > 0.5].sum()
+
+    for run in (step, jtorch.compile(step)):
+        b, x = jtorch.ones(4, 3), jtorch.ones(4, 3, requires_grad=True)
+        out = run(b, x)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
