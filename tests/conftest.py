@@ -7,6 +7,8 @@ process (`-n 0`) has what users have: default threads.
 
 import os
 
+os.environ.setdefault("JTORCH_FULLGRAPH", "1")  # what is refused is under test, not what eager mode does then
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
@@ -51,6 +53,12 @@ def no_error_left():
     """No test leaves an exception that the interpreter takes for one which is being handled."""
     yield
     assert sys.exception() is None, "the context of whatever is raised from now on"
+
+
+@pytest.fixture
+def as_users_run_it(monkeypatch):
+    """Calls that cannot be recorded run eagerly."""
+    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
 
 
 @pytest.fixture

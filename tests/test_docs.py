@@ -15,6 +15,8 @@ import pytest
 import jtorch
 import jtorch.training
 
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
+
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 ALONE = "differences.md"

@@ -10,6 +10,8 @@ import jtorch
 import tools
 from jtorch.eager.methods import FUNCTIONS
 
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
+
 OPTIONS = doctest.NORMALIZE_WHITESPACE
 PROGRAMS = ("__main__", "as_torch.preload")  # importing them changes the process
 SHOWN = ("Linear", "Adam", "DataLoader", "Tensor", "einsum", "Sequential")  # some of those with an example

@@ -9,6 +9,8 @@ import pytest
 from benchmarks.cli import ACCURACY, BUSY, DDP, EAGER, MODELS, NAMES, parser
 from jtorch.core.config import SETTINGS
 
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
 

@@ -19,8 +19,9 @@ from typing import Any
 
 from jtorch.compile import debug
 from jtorch.compile.asking import Asks, BoundFunction
+from jtorch.compile.eager_calls import EagerCalls, Form, form_of
 from jtorch.compile.graph.faults import fault_in, told
-from jtorch.compile.inspect.facts import Facts, facts_of
+from jtorch.compile.inspect.facts import facts_of
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
 from jtorch.compile.inspect.ledger import (
     Change,
@@ -39,7 +40,7 @@ from jtorch.compile.observe.attributes import CALLABLES
 from jtorch.compile.observe.effects import Filling
 from jtorch.compile.observe.reading import became
 from jtorch.compile.observe.texts import ErrorText
-from jtorch.compile.options import Options, idle_options, parse
+from jtorch.compile.options import Options, parse
 from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
@@ -58,7 +59,6 @@ from jtorch.core.errors import (
     CompileError,
     FailedCheck,
     InternalError,
-    OptionWarning,
     OtherBranch,
     RetraceError,
     RetraceWarning,
@@ -74,6 +74,7 @@ from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.nn.utils.parametrize import CACHE
 
 MANY = 5  # recordings of one function after which it is told how much they cost
+_CANNOT_BE_RECORDED = "calls like it run eagerly; fullgraph=True makes an error of it"
 _LOOKS = 10  # how often a call looks for its plan while other threads change what plans rely on
 MAX_PLANS = 64  # per function; the least recently used one goes
 
@@ -130,7 +131,7 @@ class CompiledFunction(Asks):
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
         self._told_of_branches = False
-        self._raising: Facts | None = None  # of calls whose backward() raises
+        self._eagerly = EagerCalls(self.name)
         self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
         self._recordings = 0
         self._moved = Moved()
@@ -183,6 +184,8 @@ class CompiledFunction(Asks):
         context = op_module.CONTEXT.get()
         if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
+        if not kwargs and self._eagerly.has_again(args, context):
+            return self.function(*args)
         if anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth:  # all of which see each op
             return self.function(*args, **kwargs)
         start = time.perf_counter()
@@ -202,7 +205,8 @@ class CompiledFunction(Asks):
                 if result is not MISS:
                     self._use(plan, plans, args, leaves, structure)
                     return result
-            if self._branches_too_often(ways):
+            alone = not plans and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
+            if self._eagerly.has(leaves, structure, context, alone) or self._branches_too_often(ways):
                 return self.function(*args, **kwargs)
             with one_recording():
                 with _recording:
@@ -295,69 +299,91 @@ class CompiledFunction(Asks):
         """A plan for a call that no plan takes, and its recording. None where it runs eagerly: ``on_retrace``
         says so, it makes an object that later calls find, or raises an error whose text tells elements."""
         context = op_module.CONTEXT.get()
+        form = form_of(leaves, context)
         facts = facts_of(self.function, leaves, structure, context)
         known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
         labels = labels_of(structure, self.function)
         changes = causes(known, leaves, facts, labels, self.retraces) if known else ()
-        if facts == self._raising:
-            return None
         refused = self.options.on_retrace in ("raise", "eager") and known
         if refused and any(c.before != c.after for c in changes):
             self._refuse(changes, 0.0)
             return None
         moving = STILL if self.options.dynamic is False else self._moved.with_call(structure, leaves)
         timings = Timings()
-        sizing = self._sizing(leaves, moving)
-        masks = Masks.APART if targets.chosen(self.options.interpreted) is targets.CPU else Masks.NUMBERS
         try:
-            with timings.measure("trace"):
-                made = capture(
-                    self.function, leaves, structure, context, self.name, varying(plans), may_wait=True,
-                    sizing=sizing, moving=moving, masks=masks,
-                )  # fmt: skip
+            recorded = self._recorded(
+                leaves, structure, plans, labels, context, moving, timings, changes, bool(refused)
+            )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
         except LaterError as found:
-            self._leave_to_backward(found, facts, timings)
+            self._leave_to_backward(found, structure, form, timings)
             return None
-        made.why_exact = made.why_exact or moving.why_exact
-        try:
-            while True:
-                try:
-                    plan = self._plan_of(
-                        made, leaves, labels, plans, context, timings, changes, bool(refused)
-                    )  # fmt: skip
-                    break
-                except Exact as error:  # no plan for any of these sizes: one for fewer of them
-                    made.journal.undo()
-                    counted = made.sizing is not None and bool(made.sizing.counted)
-                    if counted and masks.closer is not None:
-                        masks = masks.closer
-                    else:
-                        sizing = None
-                    with timings.measure("trace"):
-                        made = capture(
-                            self.function, leaves, structure, context, self.name, varying(plans),
-                            sizing=sizing, moving=STILL if sizing is None else moving, masks=masks,
-                        )  # fmt: skip
-                    made.why_exact = made.why_exact or ("" if sizing is not None else str(error))
-        except FailedCheck:  # of what is known already: eager mode says so
-            made.journal.undo()
+        except CompileError as error:
+            if type(error) is not CompileError or error.final or self._is_whole:
+                raise
+            name_line(error, self.function)
+            if self._eagerly.refuse(error, structure, form):
+                self._note((Change(str(error), "", "", _CANNOT_BE_RECORDED),), "eager", timings.total, 0)
             return None
-        except BaseException:
-            if made.error is None:
-                made.journal.undo()
-            raise
-        if plan is None:
-            made.journal.undo()
+        if recorded is None:
             return None
+        plan, made = recorded
         plan.facts = facts
         self._moved.recorded(structure, moving, made)
         return plan, made
 
-    def _leave_to_backward(self, found: LaterError, facts: Facts, timings: Timings) -> None:
-        """Note, once, that calls with these ``facts`` run eagerly: the error belongs to their backward()."""
-        self._raising = facts
+    @property
+    def _is_whole(self) -> bool:
+        """Whether what cannot be recorded is an error."""
+        fullgraph = self.options.fullgraph
+        return bool(config.get("FULLGRAPH")) if fullgraph is None else fullgraph
+
+    def _recorded(
+        self, leaves: list[Any], structure: Any, plans: list[CompiledPlan], labels: list[str],
+        context: Context, moving: Moving, timings: Timings, changes: tuple[Change, ...], refused: bool,
+    ) -> tuple[CompiledPlan, Capture] | None:  # fmt: skip
+        """A plan for as many calls as may be, and the recording that it is made of. None where another
+        recording is refused, or a check fails of what is known already: eager mode says so."""
+        sizing, why = self._sizing(leaves, moving), ""
+        masks = Masks.APART if targets.chosen(self.options.interpreted) is targets.CPU else Masks.NUMBERS
+        may_wait = True
+        while True:
+            with timings.measure("trace"):
+                made = capture(
+                    self.function, leaves, structure, context, self.name, varying(plans), may_wait=may_wait,
+                    sizing=sizing, moving=moving, masks=masks, whole=self._is_whole,
+                )  # fmt: skip
+            made.why_exact = made.why_exact or why or moving.why_exact
+            try:
+                plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, refused)
+            except Exact as error:  # no plan for any of these sizes: one for fewer of them
+                made.journal.undo()
+                counted = made.sizing is not None and bool(made.sizing.counted)
+                if counted and masks.closer is not None:
+                    masks = masks.closer
+                else:
+                    sizing, moving, why = None, STILL, str(error)
+                may_wait = False
+                continue
+            except FailedCheck:
+                made.journal.undo()
+                return None
+            except BaseException as error:
+                if made.error is None:
+                    made.journal.undo()
+                if isinstance(error, CompileError):
+                    error.final = error.final or made.calls_out or made.error is not None
+                    error.read = made.plain
+                raise
+            if plan is None:
+                made.journal.undo()
+                return None
+            return plan, made
+
+    def _leave_to_backward(self, found: LaterError, structure: Any, form: Form, timings: Timings) -> None:
+        """Note, once, that calls of this ``form`` run eagerly: the error belongs to their backward()."""
+        self._eagerly.add(found, structure, form)
         advice = "calls like it run eagerly, without another recording, and backward() raises that"
         self._note((Change(found.what, "", "", advice),), "eager", timings.total, 0)
 
@@ -432,6 +458,7 @@ class CompiledFunction(Asks):
         plan.number = self._made + 1
         with _ordering:
             plans.append(plan)
+        self._eagerly.plan_is_made()
         return plan
 
     def _refuse(self, changes: tuple[Change, ...], seconds: float) -> None:
@@ -520,7 +547,9 @@ def compile(
 
     The function is recorded on its first call: every op, backward pass and optimizer step included. Later
     calls with arguments of the same shapes, dtypes and static values replay the recording. Use it as
-    ``@jtorch.compile`` or ``f = jtorch.compile(f)``. Raises ``CompileError`` for what cannot be recorded.
+    ``@jtorch.compile`` or ``f = jtorch.compile(f)``. Calls that cannot be recorded run eagerly, which an
+    ``EagerWarning`` tells once, with the line and the way round; with ``fullgraph=True`` they raise
+    ``CompileError``.
 
     ``mode="interpret"`` runs the recorded graph with NumPy; ``backend="eager"`` and ``disable=True`` run the
     function itself. ``verify="first"`` (or ``"every:100"``) compares replays with eager runs and raises
@@ -539,33 +568,15 @@ def compile(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
     """
     chosen = parse(fullgraph, dynamic, backend, mode, options, disable, verify, on_retrace, max_branches)
-    idle = idle_options(fullgraph)
-    if model is None:
-        return functools.partial(_compiled, options=chosen, idle=idle)
-    return _compiled(model, chosen, idle)
+    return functools.partial(_compiled, options=chosen) if model is None else _compiled(model, chosen)
 
 
-_TOLD: set[tuple[str, str]] = set()  # functions, and what was said of their options
-
-
-def _tell_of(idle: list[str], model: Any) -> None:
-    """Warn of options that do nothing, once for a function."""
-    kind = model if hasattr(model, "__qualname__") else type(model)
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    for sentence in idle:
-        if (name, sentence) not in _TOLD:
-            _TOLD.add((name, sentence))
-            where = user_source()
-            warnings.warn_explicit(f"jtorch.compile: {sentence}.", OptionWarning, where.file, where.line)
-
-
-def _compiled(model: Callable, options: Options, idle: list[str]) -> Any:
+def _compiled(model: Callable, options: Options) -> Any:
     from jtorch.compile.module import optimized
     from jtorch.nn.module import Module
 
     if not callable(model):
         raise TypeError(f"compile takes a function or a Module, got {type(model).__name__}")
-    _tell_of(idle, model)
     if isinstance(model, (types.FunctionType, types.MethodType)) and hasattr(model, "_jtorch_disabled"):
         options = dataclasses.replace(options, disabled=True)
     if not options.disabled and config.get("COMPILE"):

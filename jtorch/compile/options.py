@@ -22,11 +22,13 @@ class Options:
     ``verify_every`` is 0 for never, -1 for the first replay of each plan, else every so many calls.
     ``dynamic``: all sizes of arguments are symbols, so that one plan serves all of them; None: those that are
     marked, and those of which a second one is seen; False: none. So it is with integer arguments, always from
-    the second one seen on. ``budget`` has, by dtype name, the relative
+    the second one seen on. ``fullgraph``: whether it is an error that a call cannot be recorded, which runs
+    eagerly else; None: as JTORCH_FULLGRAPH says. ``budget`` has, by dtype name, the relative
     error that verification allows where its default does not suit.
     """
 
     disabled: bool = False
+    fullgraph: bool | None = None
     interpreted: bool = False
     verify_every: int = 0
     on_retrace: str | None = None
@@ -42,8 +44,7 @@ def parse(
 ) -> Options:  # fmt: skip
     """The keywords of ``jtorch.compile``, checked. Raises TypeError, ValueError and RuntimeError.
 
-    A function is always recorded whole: ``fullgraph=False`` does nothing, see ``idle_options``. The modes
-    other than "interpret" ask for speed alone and change nothing.
+    The modes other than "interpret" ask for speed alone and change nothing.
     """
     if not isinstance(fullgraph, (bool, type(None))) or dynamic not in (None, True, False):
         raise TypeError(f"fullgraph is a bool, dynamic a bool or None; got {fullgraph!r} and {dynamic!r}")
@@ -62,6 +63,7 @@ def parse(
         raise ValueError(f"on_retrace={on_retrace!r}, should be one of: {', '.join(map(str, POLICIES))}")
     return Options(
         disabled=disable or _is_eager(backend),
+        fullgraph=fullgraph,
         interpreted=mode == "interpret",
         verify_every=_period(verify),
         on_retrace=on_retrace,
@@ -69,18 +71,6 @@ def parse(
         dynamic=dynamic,
         budget=dict(given.get("budget", {})),
     )
-
-
-def idle_options(fullgraph: bool | None) -> list[str]:
-    """A sentence for each option that was asked for and does nothing: what holds instead, and what to do."""
-    told = []
-    if fullgraph is False:
-        told.append(
-            "fullgraph=False does nothing: a function is always recorded whole, and what cannot be recorded "
-            "is an error that names the line. Leave it out, and put jtorch.compiler.disable on a function "
-            "that has to run eagerly"
-        )
-    return told
 
 
 def _checked_options(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -46,6 +46,7 @@ SETTINGS = {
             "0 runs the generated source as plain Python; llvm has LLVM load compiled code",
             choices=("0", "1", "llvm"),
         ),
+        Setting("FULLGRAPH", bool, False, "1 makes an error of what cannot be recorded, as fullgraph=True"),
         Setting("CHECK", bool, False, "1 checks the graph after each pass"),
         Setting("FUEL", int, -1, "at most this many fusions and rewrites: bisects a miscompile"),
         Setting("CACHE", str, "", "folder of compiled kernels; 0 switches the cache off"),

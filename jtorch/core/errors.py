@@ -9,12 +9,13 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,12 @@ def _note(error: BaseException) -> None:
 
 
 class CompileError(RuntimeError):
-    """A program that cannot be captured as it is written. The text names the line and the rewrite."""
+    """A program that cannot be captured as it is written. The text names the line and the rewrite. ``final``:
+    what has been run of it must not run once more. ``read``: what it had read by then, as far as that is
+    known."""
+
+    final = False
+    read: Sequence[Any] = ()
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -206,8 +212,8 @@ class RetraceWarning(UserWarning):
     """A function compiled with ``on_retrace="warn"`` was recorded again."""
 
 
-class OptionWarning(UserWarning):
-    """An option of ``jtorch.compile`` was asked for that does nothing yet."""
+class EagerWarning(UserWarning):
+    """Calls of a compiled function run eagerly: what they do cannot be recorded."""
 
 
 class VerifyError(AssertionError):
@@ -231,7 +237,7 @@ class LinAlgError(RuntimeError):
 
 
 for _error in (
-    CompileError, DataError, GraphError, InternalError, KernelError, LinAlgError, OptionWarning, RetraceError,
+    CompileError, DataError, GraphError, EagerWarning, InternalError, KernelError, LinAlgError, RetraceError,
     RetraceWarning, VerifyError,
 ):  # fmt: skip
     _error.__module__ = "jtorch.errors"  # where users find it, and what a traceback says

@@ -5,6 +5,7 @@ Correct means what eager mode gives. The cases are those of ``python -m benchmar
 
 import functools
 import re
+import warnings
 
 import pytest
 
@@ -12,6 +13,7 @@ import jtorch
 from benchmarks.soundness import cases  # noqa: F401 - declares the cases
 from benchmarks.soundness.table import CASES, Verdict, judge, plainly
 from jtorch.compile.observe import observer
+from jtorch.errors import EagerWarning
 
 MAY_REFUSE = {4, 5, 20, 36, 41, 42, 43, 44}
 
@@ -83,6 +85,17 @@ def test_contract(case, form):
     if verdict.kind == "loud error":
         assert verdict.told.startswith("CompileError: "), verdict.told
         assert line_of(case).search(verdict.told), f"no line of the user: {verdict.told}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_nothing_is_refused_where_calls_may_run_eagerly(case, monkeypatch):
+    """As users run it: what cannot be recorded is eager mode's. A later error of another kind is an error."""
+    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
+    observer._WARNED.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EagerWarning)
+        verdict = judge(case.program, jtorch, jtorch.compile)
+    assert verdict.kind == "correct", f"{case.title}: {verdict}"
 
 
 def test_the_forty_four_are_all_here():

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
+
 FILE = Path(__file__).parents[2] / "examples" / "dynamic_vs_static.py"
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import jtorch
 
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
+
 ROOT = Path(__file__).parents[2]
 MNIST = ROOT / "../shared/data/mnist"
 

@@ -1,7 +1,8 @@
 """``python -m tests.fuzz --seeds 0:5000``: random training programs, eager mode against compiled.
 
 ``--torch`` compares eager mode with PyTorch, too; ``--only torch`` does nothing else. ``--mode interpret``
-and ``unjitted`` run recordings without kernels, ``dynamic`` with sizes as symbols. ``--show 17`` prints a
+and ``unjitted`` run recordings without kernels, ``dynamic`` with sizes as symbols, ``breaks`` with a line
+that cannot be recorded, where calls may run eagerly. ``--show 17`` prints a
 program. A worker runs the programs in a process of its own, started again where memory grows; the program
 that kills it counts as a failure.
 """
@@ -30,7 +31,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0:200", help="first:last+1")
     parser.add_argument("--torch", action="store_true")
     parser.add_argument("--only", choices=("compiled", "torch"))
-    parser.add_argument("--mode", choices=("interpret", "unjitted", "dynamic"))
+    parser.add_argument("--mode", choices=("interpret", "unjitted", "dynamic", "breaks"))
     parser.add_argument("--show", type=int)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
     parser.add_argument("--each", type=int, default=1, help="how many failures of a class are made small")

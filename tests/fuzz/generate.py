@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tests.fuzz import arrays, elements, training
@@ -57,6 +59,22 @@ def program(seed: int) -> Program:
     outside = 0.1 if inside else 0.6
     calls = tuple(_call(w, arguments, opt, k, outside) for k in range(w.number(2, 6)))
     return Program(seed, tuple(w.setup), signature, tuple(w.body), calls)
+
+
+BREAKS = (
+    "st.log.append(float({0}.detach().double().sum()))", "st.log.append({0}.detach().double().tolist())",
+    "st.log.append(f'{{{0}.detach().double().sum().item():.2f}}')", "print(end='')",
+    "st.seen.append({0}.detach().float().numpy().shape)", "st.log.append(next(iter([1, 2])))",
+)  # fmt: skip
+"""Lines that cannot be recorded, but for the last, of an argument."""
+
+
+def with_break(p: Program) -> Program:
+    """The program with such a line somewhere."""
+    rng = np.random.Generator(np.random.Philox(p.seed + 1))
+    line = BREAKS[int(rng.integers(len(BREAKS)))].format("a0")
+    place = int(rng.integers(len(p.body)))
+    return replace(p, body=(*p.body[:place], line, *p.body[place:]))
 
 
 def _arguments(w: Writer) -> dict[str, str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import jtorch
-from tests.fuzz.generate import program
+from tests.fuzz.generate import program, with_break
 from tests.fuzz.programs import Program
 from tests.fuzz.run import Judge, Outcome, place_of, quiet, run
 from tests.fuzz.shrink import shrunk
 
+_OPTIONS: dict[str | None, dict[str, Any]] = {
+    "dynamic": {"dynamic": True, "fullgraph": True}, "breaks": {"fullgraph": False},
+}  # fmt: skip
 _STOCHASTIC = ("Dropout",)  # each library draws its own numbers
 
 
@@ -31,11 +35,12 @@ class Failure:
 def check(p: Program, pairs: tuple[str, ...] = ("compiled",), mode: str | None = None) -> list[Failure]:
     """What of a program differs: between eager and compiled mode, and between jtorch and PyTorch."""
     found = []
+    if mode == "breaks":
+        p = with_break(p)
     with quiet():
         judge = Judge(p)
         if "compiled" in pairs:
-            options = {"dynamic": True} if mode == "dynamic" else {"mode": mode}
-            other = run(p, compile=jtorch.compile(**options))
+            other = run(p, compile=jtorch.compile(**_OPTIONS.get(mode, {"mode": mode, "fullgraph": True})))
             found.append(_failure(p, "compiled", judge.complaint(other), other, judge.plain))
         if "torch" in pairs and not any(name in p.script() for name in _STOCHASTIC):
             oracle = Judge(p, "torch")

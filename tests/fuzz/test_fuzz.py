@@ -34,6 +34,10 @@ def test_programs_give_the_same_compiled():
     _check(range(12), ("compiled",), "interpret")
 
 
+def test_programs_that_cannot_be_recorded_run_eagerly():
+    assert not [f for seed in range(12) for f in of_seed(seed, ("compiled",), "breaks")]
+
+
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 def test_programs_give_what_pytorch_gives():
     _check(range(12), ("torch",), None)

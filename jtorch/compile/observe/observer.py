@@ -106,6 +106,7 @@ class Observer(Reading, Writing):
         self.noted = Noted()  # objects of the library that may be changed
         self.journal = watch.Journal(self.effects.known)  # and how those were that changed
         self.has_symbols = False  # whether sizes are symbols, so that it may have to be recorded without
+        self.whole = True  # whether a call that cannot be recorded is an error
         self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
         self.refilled = False  # and whether one did
         self.once: Any = _never_once  # runs what a cache lacks: see ``record/once.py``

@@ -1,6 +1,7 @@
-"""Output: what a function prints, logs and writes to streams, which happens when it is recorded, not later.
+"""Output: what a function prints, logs and writes to streams.
 
-It is let through with a warning, once for each line, since it is common while debugging. What a stream from
+A call that puts something out runs eagerly. Where that is not wanted (``fullgraph=True``), it is let through
+with a warning, once for each line: it happens when the function is recorded, not later. What a stream from
 outside is asked or made to do otherwise (reading, seeking, closing) the program may rest on: that is refused.
 What a class of the user's does with a text that it is given to write is watched, and done again.
 """
@@ -44,7 +45,7 @@ def see_output(observer: Observer, frame: types.FrameType, callee: Any, args: li
     streams = [value for value in args if _is_stream(value)]
     outside = [value for value in streams if id(value) in observer.outside]
     if _tells(module, name) and (outside or not streams):
-        observer.warn(frame, f"calls {name}()")
+        _say(observer, frame, f"calls {name}()")
         return True
     if outside:
         raise observer.error(
@@ -54,7 +55,7 @@ def see_output(observer: Observer, frame: types.FrameType, callee: Any, args: li
         )
     others = kind_of(type(owner)) in (Kind.FOREIGN, Kind.ITERATOR)
     if name in _WRITING and others and id(owner) in observer.outside:
-        observer.warn(frame, f"calls {name}() of a {type(owner).__name__}")
+        _say(observer, frame, f"calls {name}() of a {type(owner).__name__}")
         return True
     for value in args:
         _see_handed(observer, frame, value)
@@ -62,6 +63,13 @@ def see_output(observer: Observer, frame: types.FrameType, callee: Any, args: li
 
 
 _ELSEWHERE = "Do that outside, or in a function that is disabled for compiling (jtorch.compiler.disable)."
+
+
+def _say(observer: Observer, frame: types.FrameType, text: str) -> None:
+    """It is about to put something out, which is done at each call where calls may run eagerly."""
+    if not observer.whole:
+        raise observer.error(frame, f"{text}, which a recording would do once", _ELSEWHERE)
+    observer.warn(frame, text)
 
 
 def _owner(callee: Any, args: list[Any]) -> Any:
@@ -86,7 +94,7 @@ def _see_stream(observer: Observer, frame: types.FrameType, name: str, stream: A
     if id(stream) not in observer.outside:
         return False
     if name in _WRITING:
-        observer.warn(frame, f"calls {name}() of a {type(stream).__name__}")
+        _say(observer, frame, f"calls {name}() of a {type(stream).__name__}")
     elif name not in _ASKING:
         raise observer.error(
             frame,
@@ -105,7 +113,7 @@ def _see_handed(observer: Observer, frame: types.FrameType, function: Any) -> No
     if _is_stream(owner):
         _see_stream(observer, frame, name, owner)
     elif _tells(module, name) or (isinstance(owner, logging.Logger) and name in _LEVEL_OF):
-        observer.warn(frame, f"hands over {name}(), which is called")
+        _say(observer, frame, f"hands over {name}(), which is called")
 
 
 def _see_logging(
@@ -121,8 +129,10 @@ def _see_logging(
         if level is not None and not owner.isEnabledFor(level):
             _read_levels(observer, frame, owner)
             return True
-    if name not in _SILENT:
-        observer.warn(frame, f"calls {module.removeprefix('_')}.{name}()")
+    if module.endswith("warnings"):  # which tell once for a line, too
+        observer.warn(frame, f"calls warnings.{name}()")
+    elif name not in _SILENT:
+        _say(observer, frame, f"calls {module}.{name}()")
     return True
 
 

@@ -47,6 +47,7 @@ class Known:
     masks: Masks = Masks.APART  # what they are counted as, where that is asked
     counting: CountNeeded | None = None  # where it was
     may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded
+    whole: bool = True  # whether a call that cannot be recorded is an error
 
     @property
     def may_refill(self) -> bool:

@@ -140,7 +140,7 @@ class Capture:
 def capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str,
     varying: Iterable[Place] = (), may_wait: bool = False, sizing: Sizings | None = None,
-    moving: Moving = STILL, masks: Masks = Masks.APART,
+    moving: Moving = STILL, masks: Masks = Masks.APART, whole: bool = True,
 ) -> Capture:  # fmt: skip
     """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call,
     and so do integers that are ``moving``.
@@ -148,7 +148,8 @@ def capture(
     Where it makes an object for all later calls, and this one ``may_wait``, that raises ``Filling``: what
     the first call does may be something else. So do ``ErrorText`` where an error tells elements, and
     ``LaterError`` where the way back raises. ``sizing`` says which sizes are symbols, where they can be,
-    ``masks`` what the number of elements is that masks name, where that is asked.
+    ``masks`` what the number of elements is that masks name, where that is asked. ``whole``: what cannot be
+    recorded is an error; else nothing is put out. A ``CompileError`` has what was ``read`` until then.
     """
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
@@ -156,7 +157,7 @@ def capture(
         opened = {place.identity: place for place in varying}
         known = Known(
             filled, exact=moving.digits, opened=opened, may_wait=may_wait, sizing=sizing,
-            integers=moving.integers, masks=masks,
+            integers=moving.integers, masks=masks, whole=whole,
         )  # fmt: skip
         try:
             made, observer = _attempted(function, leaves, structure, context, name, known)
@@ -164,6 +165,9 @@ def capture(
             if may_wait and not known.log:
                 raise
             raise CompileError(str(found)) from found.__cause__
+        except CompileError as error:
+            error.final = bool(known.log)
+            raise
         outside = [e.array for e in captured(made.inputs)]
         outside += _of_flags(made)
         facts = relied_on(observer, made.plain, [*outside, *made.windows], made.by_graph)
@@ -188,7 +192,7 @@ def _attempted(
     reason: Restart
     for _ in range(_ATTEMPTS):
         observer, made = Observer(name), None
-        observer.may_refill = known.may_refill
+        observer.may_refill, observer.whole = known.may_refill, known.whole
         try:
             made = _capture(function, leaves, structure, context, observer, known)
             why = _why_not(made, known)
@@ -200,6 +204,8 @@ def _attempted(
         except Restart as found:
             reason = found.with_traceback(None)  # which holds all that the attempt made
         except Exception as error:
+            if isinstance(error, CompileError):
+                error.read = tuple(observer.reads.values())
             plain = known.sizing is None and not known.counted
             if plain or (config.get("CHECK") and not isinstance(error, CompileError)):
                 raise

@@ -384,4 +384,3 @@ def test_what_a_mask_names_has_a_name_of_its_own_in_the_call():
         out = run(b, x)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             out.backward()
-
