@@ -205,8 +205,10 @@ class CompiledFunction(Asks):
                 if result is not MISS:
                     self._use(plan, plans, args, leaves, structure)
                     return result
-            alone = not plans and len(args) == len(leaves) and all(map(operator.is_, args, leaves))
-            if self._eagerly.has(leaves, structure, context, alone) or self._branches_too_often(ways):
+            flat = len(args) == len(leaves) and all(map(operator.is_, args, leaves))
+            if self._eagerly.has(leaves, structure, context, flat, not plans):
+                return self.function(*args, **kwargs)
+            if self._branches_too_often(ways):
                 return self.function(*args, **kwargs)
             with one_recording():
                 with _recording:
@@ -321,6 +323,7 @@ class CompiledFunction(Asks):
             return None
         except CompileError as error:
             if type(error) is not CompileError or error.final or self._is_whole:
+                error.read = ()  # which would live as long as the error
                 raise
             name_line(error, self.function)
             if self._eagerly.refuse(error, structure, form):

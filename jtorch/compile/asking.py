@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.compile import debug
+from jtorch.compile.eager_calls import EagerCalls
 from jtorch.compile.inspect.facts import facts_of, in_short, with_state_now
 from jtorch.compile.inspect.fitting import Asked, LastCall, choose
 from jtorch.compile.inspect.ledger import changes_of, in_words
@@ -46,6 +47,7 @@ class Asks:
     name: str
     function: Callable
     plans: dict[Any, list[Any]]
+    _eagerly: EagerCalls
     last_call: LastCall | None
     options: Any
 
@@ -128,6 +130,11 @@ class Asks:
     def _asked(self, args: tuple, kwargs: dict[str, Any], measured: bool = False) -> Asked:
         """The plan that a question with these arguments is about; ``measured`` needs arguments that live."""
         if not any(self.plans.values()):
+            if self._eagerly.reasons:
+                told = "; ".join(self._eagerly.reasons.values())
+                raise RuntimeError(
+                    f"calls of '{self.name}' run eagerly, since they cannot be recorded: {told}"
+                )
             raise RuntimeError(f"'{self.name}' has not been compiled yet: call it once")
         if args or kwargs or self.last_call is None:
             args, kwargs = self._positional(args, kwargs)

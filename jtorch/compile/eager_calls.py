@@ -19,7 +19,8 @@ eager calls."""
 _KEPT = 16
 
 Form = tuple[Any, ...]
-"""What tells calls apart that may go other ways: kinds of tensors, values of all else, and the mode."""
+"""What tells calls apart that may go other ways: kinds of tensors, values of all else, and the mode. Of an
+object it is where it lies: another one there would run eagerly, too, which is right in any case."""
 
 
 def form_of(leaves: Sequence[Any], context: Context) -> Form:
@@ -52,24 +53,26 @@ class EagerCalls:
         self._known: list[_Known] = []
         self._latest: _Known | None = None  # of those that have tensors and numbers for arguments alone
         self._refused: Counter[Any] = Counter()  # recordings, by the structure of the arguments
-        self._told: set[str] = set()
+        self.reasons: dict[str, str] = {}  # by the place where each came up
 
-    def has(self, leaves: Sequence[Any], structure: Any, context: Context, alone: bool) -> bool:
-        """Whether a call of these that no plan takes is one of them, as things are. ``alone``: the leaves are
-        the arguments, and there is no plan."""
+    def has(self, leaves: Sequence[Any], structure: Any, context: Context, flat: bool, first: bool) -> bool:
+        """Whether a call of these that no plan takes is one of them, as things are. ``flat``: the leaves are
+        the arguments; ``first``: there is no plan for this structure."""
         if not self._known:
             return False
         form = form_of(leaves, context)
-        if self._refused[structure] >= MOST:
-            found: _Known | None = _Known(structure, form, _always)
-        else:
-            found = next((k for k in self._known if k[:2] == (structure, form) and k.holds()), None)
-        if alone and found is not None:
+        found = next((k for k in self._known if k[:2] == (structure, form) and k.holds()), None)
+        if found is None and self._refused[structure] >= MOST:
+            if not first:  # the next one of this form may be one that a plan takes
+                return True
+            found = _Known(structure, form, _always)
+        if flat and found is not None:
             self._latest = found
         return found is not None
 
     def has_again(self, args: Sequence[Any], context: Context) -> bool:
-        """Whether the latest one was like a call with these arguments: asked before all else."""
+        """Whether the latest one was like a call with these arguments, of which none was passed by keyword:
+        asked before all else."""
         latest = self._latest
         return latest is not None and latest.form == form_of(args, context) and latest.holds()
 
@@ -86,13 +89,14 @@ class EagerCalls:
         self.add(error, structure, form)
         self._refused[structure] += 1
         text = str(error)
-        if text in self._told:
+        place = text.partition(": ")[0]
+        if place in self.reasons:
             return False
-        self._told.add(text)
+        self.reasons[place] = text
         where = user_source()
         warnings.warn_explicit(
-            f"calls of '{self.name}' like this one run eagerly, since they cannot be recorded: {text} "
-            "(fullgraph=True makes an error of it)",
+            f"calls of '{self.name}' like this one run eagerly (fullgraph=True makes an error of it), since "
+            f"they cannot be recorded: {text}",
             EagerWarning, where.file, where.line,
         )  # fmt: skip
         return True

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jtorch.core import config
+
 Result = tuple[Any, list[Any]]
 """What a function gives that is followed: anything that holds no number that it worked out, and these."""
 
@@ -126,6 +128,7 @@ class _Notes:
         self.lines: list[str] = []
         self.space: dict[str, Any] = {"inf": math.inf, "nan": math.nan}
         self._known: dict[str, Followed] = {}
+        self._steps: dict[Callable[..., Any], str] = {}
         self._asked: set[str] = set()
         self.numbers = [Followed(n, f"given[{k}]", self) for k, n in enumerate(numbers)]
 
@@ -146,11 +149,11 @@ class _Notes:
         return answer
 
     def step(self, f: Callable[..., Any], arguments: Sequence[Any]) -> Followed:
-        name = f"f_{f.__name__}"
-        if self.space.setdefault(name, f) is not f:
-            name = f"{name}{len(self.space)}"
-            self.space[name] = f
-        return self.line(f"{name}({', '.join(map(_name, arguments))})", f(*map(_value, arguments)))
+        known = self._steps.get(f)
+        if known is None:
+            known = self._steps[f] = f"f{len(self._steps)}"
+            self.space[known] = f
+        return self.line(f"{known}({', '.join(map(_name, arguments))})", f(*map(_value, arguments)))
 
     def function(self, results: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any] | None]:
         body = [*self.lines, f"return [{', '.join(map(_name, results))}]"]
@@ -207,6 +210,8 @@ class Ways:
         try:
             way = followed(self.f, numbers)
         except TypeError:
+            if config.get("CHECK"):
+                raise
             self.missed = -sys.maxsize  # it is asked itself from now on
             return
         self.known = (way, *self.known)[: self.MOST]

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import array
+import bisect
 import collections
+import contextlib
 import contextvars
+import ctypes
+import decimal
 import functools
+import hashlib
+import heapq
 import io
 import itertools
 import logging
+import queue
 import random
+import struct
+import threading
 import types
 import warnings
+import zlib
 
 import numpy as np
 import pytest
@@ -511,3 +522,210 @@ def test_what_is_printed_is_printed_at_each_call(capsys):
             step(jtorch.ones(2) * k)
     told = [f"sum tensor({2 * k}.)\ntwice {4.0 * k}\n" for k in range(3)]
     assert capsys.readouterr().out == "".join(told)
+
+
+# -- what code that is written in C did ----------------------------------------------------------------------
+
+
+def array_case(line, n=3):
+    def make():
+        a = np.arange(float(n))[::-1].copy()
+        space = {"a": a, "np": np, "__name__": __name__}
+        exec(compile(f"def f(x):\n    {line}", __file__, "exec"), space)
+        return space["f"], lambda: a.tolist()
+
+    make.__name__ = line
+    return make
+
+
+def case_of(make_object, change, show):
+    def make():
+        made = make_object()
+        return lambda x: change(made), lambda: show(made)
+
+    return make
+
+
+def record():
+    return np.zeros(2, [("u", "f8"), ("v", "i4")])
+
+
+def add_to_field(a):
+    a["u"][0] += 1
+
+
+def step_of_semaphore(semaphore):
+    semaphore.acquire()
+
+
+def in_bytes(b):
+    struct.pack_into("i", b, 0, struct.unpack_from("i", b, 0)[0] + 1)
+
+
+def in_buffer(b):
+    b[0] = bytes([b[0][0] + 1])
+
+
+def filled(make):
+    made = make()
+    for n in range(40):
+        made.put(n)
+    return made
+
+
+def all_of(made):
+    return [made.get() for _ in range(made.qsize())]
+
+
+ARRAYS = [
+    "a[1:] += 1", "a.sort()", "np.add(a, 1, out=a)", "np.copyto(a, a + 1)", "a.fill(a[0] + 1)",
+    "a[:] = a + 1", "a[a > 0] = a[a > 0] + 1", "np.add(a, a, out=a)", "a.flat[0] = a[0] + 5",
+    "np.put(a, [0], [a[0] + 1])", "a.put([0], [a[0] + 1])", "a[[0, 1]] += 1", "np.add.at(a, [0], 1)",
+    "a.reshape(-1)[0] += 1", "a.T[0] += 2", "a.partition(1)", "a[...] += 1", "np.place(a, a > 0, a[0] + 3)",
+    "np.negative(a, a)", "np.random.shuffle(a)",
+]  # fmt: skip
+CHANGES = {
+    **{line: array_case(line) for line in ARRAYS},
+    **{f"large: {line}": array_case(line, 2000) for line in ARRAYS},
+    "push": case_of(lambda: [5, 3, 9], lambda h: heapq.heappush(h, heapq.heappop(h) + 4), list),
+    "heapify": case_of(list, lambda h: (heapq.heappush(h, -len(h)), heapq.heapify(h)), list),
+    "replace": case_of(lambda: [3, 4, 5], lambda h: heapq.heapreplace(h, h[0] + 9), list),
+    "insort": case_of(lambda: [1, 5, 9], lambda h: bisect.insort(h, len(h)), list),
+    "counter": case_of(collections.Counter, lambda c: c.update([len(c)]), dict),
+    "queue": case_of(lambda: filled(queue.Queue), lambda q: q.get(), all_of),
+    "priorities": case_of(lambda: filled(queue.PriorityQueue), lambda q: q.put(q.get() + 50), all_of),
+    "simple": case_of(lambda: filled(queue.SimpleQueue), lambda q: q.get(), all_of),
+    "semaphore": case_of(lambda: threading.Semaphore(50), step_of_semaphore, lambda s: s._value),
+    "lock": case_of(
+        threading.Lock, lambda k: k.release() if k.locked() else k.acquire(), lambda k: k.locked()
+    ),
+    "bytes": case_of(lambda: bytearray(8), in_bytes, bytes),
+    "byte array": case_of(lambda: bytearray(b"ab"), lambda b: b.extend(b"c"), bytes),
+    "buffer": case_of(lambda: ctypes.create_string_buffer(4), in_buffer, lambda b: b.raw),
+    "array": case_of(lambda: array.array("i", [1]), lambda a: a.append(len(a)), list),
+    "field": case_of(record, add_to_field, lambda a: a.tolist()),
+    "compressor": case_of(zlib.compressobj, lambda c: c.compress(b"abc" * 3), lambda c: c.flush()),
+    "hash": case_of(hashlib.md5, lambda h: h.update(b"a"), lambda h: h.hexdigest()),
+    "rotated": case_of(lambda: collections.deque([1, 2, 3]), lambda d: d.rotate(1), list),
+    "set": case_of(set, lambda s: s.add(len(s)), sorted),
+    "moved": case_of(
+        lambda: collections.OrderedDict(a=1, b=2), lambda d: d.move_to_end(next(iter(d))), list
+    ),
+    "cycle": case_of(lambda: [itertools.cycle("abc")], lambda c: next(c[0]), lambda c: next(c[0])),
+    "event": case_of(threading.Event, lambda e: e.clear() if e.is_set() else e.set(), lambda e: e.is_set()),
+    "memory": case_of(lambda: memoryview(bytearray(4)), lambda m: m.__setitem__(0, m[0] + 1), bytes),
+    "precision": case_of(decimal.Context, lambda c: setattr(c, "prec", c.prec + 1), lambda c: c.prec),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_is_changed_in_c_is_changed_once_or_an_error(name, dynamic, alone):
+    """By a call that cannot be recorded: for this, or for another line."""
+
+    def outcome(wrap):
+        random.seed(0)
+        np.random.seed(0)
+        change, shown = CHANGES[name]()
+
+        def step(x):
+            change(x)
+            return x * 2 if alone else refused(x * 2)
+
+        step = wrap(step)
+        for k in range(4):
+            step(jtorch.ones(3) * k)
+        return shown()
+
+    expected = outcome(lambda f: f)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert outcome(lambda f: jtorch.compile(f, dynamic=dynamic)) == expected
+    except CompileError as error:
+        assert "test_eager_calls.py" in str(error)
+
+
+def test_what_can_be_taken_back_is():
+    """Not all of the above is an error."""
+    done = set()
+    for name, make in CHANGES.items():
+        change, _ = make()
+
+        @jtorch.compile
+        def step(x, change=change):
+            change(x)
+            return refused(x)
+
+        with warnings.catch_warnings(), contextlib.suppress(CompileError):
+            warnings.simplefilter("ignore")
+            step(jtorch.ones(3))
+            done.add(name)
+    assert done >= {*ARRAYS[:-1], "push", "heapify", "insort", "counter", "byte array", "set", "rotated"}
+
+
+def test_a_callee_is_not_run_again_where_the_way_back_raises():
+    calls = []
+
+    @jtorch.compiler.disable
+    def callee(x):
+        calls.append(1)
+        return x * 2
+
+    class Broken(jtorch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("no way back")
+
+    @jtorch.compile
+    def step(x):
+        with jtorch.no_grad():
+            y = callee(x)
+        return Broken.apply(x * y)
+
+    for n in (1, 2):
+        with pytest.raises(CompileError, match="no way back"):
+            step(jtorch.ones(3, requires_grad=True))
+        assert len(calls) == n
+
+
+def test_questions_say_why_it_runs_eagerly():
+    step = jtorch.compile(refused)
+    with pytest.warns(EagerWarning):
+        step(jtorch.ones(3))
+    for ask in (step.explain, step.stats, step.graph, step.source):
+        with pytest.raises(RuntimeError, match=r"calls of 'refused' run eagerly.*needs the elements"):
+            ask()
+
+
+def test_it_is_told_once_for_a_line_whatever_the_values():
+    counts = collections.Counter()
+
+    @jtorch.compile
+    def step(x):
+        counts.update([len(counts)])
+        return x
+
+    with pytest.warns(EagerWarning) as told:
+        for _ in range(4):
+            step(jtorch.ones(3))
+    assert len(told) == 1
+    assert dict(counts) == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
+def test_a_warning_of_the_function_is_given_as_in_eager_mode():
+    def step(x):
+        warnings.warn("hello", UserWarning, stacklevel=1)
+        return x
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run_it = jtorch.compile(step)
+        for _ in range(3):
+            run_it(jtorch.ones(3))
+    assert [str(w.message) for w in told if w.category is UserWarning] == ["hello"] * 3

@@ -378,6 +378,7 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer, name = stop.observer, callee.__name__
     owner: Any = args[0] if args else None
     rest = args[1:]
+    observer.hand_foreign(stop.frame, owner)
     if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))

@@ -50,6 +50,8 @@ _TAG = 3  # from 3.14 on the low bits tell whether a reference is counted; 3 is 
 _word = ctypes.c_size_t.from_address
 _object = ctypes.py_object.from_address
 _box = ctypes.py_object.from_buffer
+_counting = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_count, _discount = (_counting((name, ctypes.pythonapi)) for name in ("Py_IncRef", "Py_DecRef"))
 _layout = LAYOUTS.get(sys.version_info[:2], LAYOUTS[3, 11])
 _FUNCTION, _LOCALS = _layout.function, _layout.locals
 
@@ -73,6 +75,16 @@ def value_at(address: int) -> Any:
     if not word & _TAG:
         return _object(address).value
     return _box(ctypes.c_size_t(word & ~_TAG)).value
+
+
+def put(address: int, value: Any) -> None:
+    """Have a word of a frame refer to ``value`` instead of what it refers to, of which it holds a reference
+    unless a tag says that it does not."""
+    old = _word(address).value
+    _count(id(value))
+    _word(address).value = id(value)
+    if not old & _TAG:
+        _discount(old)
 
 
 def function_of(frame: FrameType) -> FunctionType | None:

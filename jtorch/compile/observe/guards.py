@@ -13,7 +13,7 @@ import math
 import operator
 import types
 import weakref
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from types import FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
@@ -435,12 +435,16 @@ class ContentsRead(Read):
         return len(now) == len(before) and (all(map(operator.is_, now, before)) or same(now, before))
 
     def restore(self) -> None:
-        if type(self.container) is list:
-            self.container[:] = self.value
-        elif type(self.container) is dict:
-            n = len(self.value) // 2
+        kind, n = type(self.container), len(self.value) // 2
+        if kind in (list, bytearray):
+            self.container[:] = kind(self.value)
+        elif kind in (set, deque):
             self.container.clear()
-            self.container.update(zip(self.value[:n], self.value[n:], strict=True))
+            (self.container.update if kind is set else self.container.extend)(self.value)
+        elif kind in (dict, OrderedDict, Counter, defaultdict):
+            self.container.clear()
+            for key, value in zip(self.value[:n], self.value[n:], strict=True):
+                self.container[key] = value
 
     def test(self, name: Callable[[str, Any], str]) -> str:
         return f"{name('again', self)}.holds()"
@@ -490,7 +494,7 @@ def test_of(reads: Iterable[Read]) -> Callable[[], bool]:
     """The same as a function, which raises nothing."""
     names: dict[str, Any] = {"GONE": GONE}
     text = (
-        f"def reads_hold():\n    try:\n        return {tests_of(reads, names)}\n"
+        f"def reads_hold():\n    try:\n        return {tests_of(reads, names) or True}\n"
         "    except GONE:\n        return False\n"
     )
     exec(compile(text, "<jtorch guards>", "exec"), names)

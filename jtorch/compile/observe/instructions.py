@@ -45,6 +45,7 @@ from jtorch.compile.observe.container_items import (
 from jtorch.compile.observe.effects import Cell, Filling, Place
 from jtorch.compile.observe.frames import NULL, function_of
 from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, content_of
+from jtorch.compile.observe.instead import instead
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
@@ -532,6 +533,10 @@ def _call(stop: Stop) -> None:
     args = [stop.peek(k + names) for k in range(n, 0, -1)]
     callee, second = stop.peek(n + names + 2), stop.peek(n + names + 1)
     function = second if callee is NULL else callee
+    other = None if names or keywords else instead(function, args)
+    if other is not None and (callee is NULL or second is NULL):
+        stop.put(n + (1 if callee is NULL else 2), other)
+        return
     if makes_text(function):
         see_text(stop, n + names + 3, function)
     if callee is NULL:

@@ -129,10 +129,8 @@ def _see_logging(
         if level is not None and not owner.isEnabledFor(level):
             _read_levels(observer, frame, owner)
             return True
-    if module.endswith("warnings"):  # which tell once for a line, too
-        observer.warn(frame, f"calls warnings.{name}()")
-    elif name not in _SILENT:
-        _say(observer, frame, f"calls {module}.{name}()")
+    if name not in _SILENT:
+        _say(observer, frame, f"calls {module.removeprefix('_')}.{name}()")
     return True
 
 

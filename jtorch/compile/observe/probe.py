@@ -43,19 +43,22 @@ def _pair(first: Any, second: Any) -> tuple:
 
 
 def _finds_operands() -> bool:
-    """Whether a frame holds what it must at the instruction that makes a tuple of two arguments."""
+    """Whether a frame holds what it must at the instruction that makes a tuple of two arguments, and what is
+    put there is in the tuple."""
     found: list[bool] = []
-    one, two = object(), object()
+    one, two, three = object(), object(), object()
 
     def look(stop: Stop) -> None:
         values = (one, two, one, two)  # the locals, and both of them loaded
         found.append(frames.is_right(_pair.__code__, _pair, stop.frame, values))  # type: ignore[arg-type]
+        if found[-1]:
+            stop.put(1, three)
 
     build = next(i for i in dis.get_instructions(_pair) if i.opname == "BUILD_TUPLE")
     table = Table({build.offset: Place(look, 2)}, 2)
     with watching(_Waiting(table)):
-        _pair(one, two)
-    return found == [True]
+        made = _pair(one, two)
+    return found == [True] and made == (one, three)
 
 
 class _Waiting:

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import abc
 import contextvars
+import datetime
 import enum
 import functools
 import logging
+import numbers
+import operator
+import pathlib
+import re
+import struct
 import threading
 import types
 import typing
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -21,6 +28,7 @@ import numpy as np
 from jtorch.compile.observe.effects import Effects
 from jtorch.compile.observe.fact_guards import ArrayRead, MemoryRead, RegistryRead
 from jtorch.compile.observe.guards import (
+    GONE,
     MISSING,
     PLAIN,
     AttributeRead,
@@ -64,6 +72,12 @@ Question = Callable[[Callable[[str, Any], str]], str]
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
+_STILL = (  # classes of objects that do not change, or only by what is seen
+    re.Pattern, re.Match, numbers.Number, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
+    pathlib.PurePath, types.MappingProxyType, types.CodeType, weakref.ref, logging.Logger, BaseException,
+    contextvars.ContextVar, contextvars.Context, contextvars.Token, operator.itemgetter, operator.attrgetter,
+    operator.methodcaller, struct.Struct, np.ufunc, type(functools.lru_cache(int)), property,
+)  # fmt: skip
 WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
 
 
@@ -79,6 +93,7 @@ class Reading:
     open_places: dict[Any, Any]
     on_the_way_back: bool
     handed: list[Any]
+    whole: bool
     name: str
     _sets: dict[frozenset[Any], frozenset[Any]]
 
@@ -256,6 +271,7 @@ class Reading:
             seen.add(id(value))
             if objects:
                 self.see_class(frame, value)
+            self.hand_foreign(frame, value)
             if isinstance(value, BaseException) and self.is_outside(value):  # its text is made of them
                 self.read(AttributeRead, frame, value, "args", value.args)
                 stack.append(value.args)
@@ -278,6 +294,19 @@ class Reading:
                 if kind is Kind.OBJECT:  # of a class that derives from one of C's
                     self.contents(frame, value)
                 stack += self._facts(frame, value)
+
+    def hand_foreign(self, frame: types.FrameType | None, value: Any) -> None:
+        """Code that is not watched gets an object, of whose state nobody sees what that does: where calls may
+        run eagerly, this one does."""
+        if self.whole or kind_of(type(value)) is not Kind.FOREIGN or isinstance(value, _STILL):
+            return
+        if self.is_outside(value) and instance_facts(value) is None:
+            raise self.error(
+                frame,
+                f"hands a {type(value).__name__} from outside to code that is not watched, which may change "
+                "what is in it, and a recording would do that once",
+                "Do it outside, or in a function that is disabled for compiling (jtorch.compiler.disable).",
+            )
 
     def _facts(self, frame: types.FrameType | None, value: Any) -> Iterator[Any]:
         """What an object holds: in its own dict, in slots, and of a user's class the constants in there."""
@@ -329,6 +358,27 @@ def _is_iterable(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def put_back(reads: Iterable[Read]) -> bool:
+    """What a recording did that is over has been undone, as far as it was seen: put back what code written in
+    C did to containers and arrays; whether all that had been read is as it was then."""
+    found = [read for read in reads if not _is_of_the_recording(read.value)]
+    try:
+        changed = [read for read in found if not read.holds()]
+        for read in changed:
+            if isinstance(read, (ArrayRead, ContentsRead)):
+                read.restore()
+        return all(read.holds() for read in changed)
+    except GONE:
+        return False
+
+
+def _is_of_the_recording(value: Any) -> bool:
+    """Whether it is, or holds, what stands for a tensor or a number: read after it was written."""
+    if type(value) is tuple:
+        return any(map(_is_of_the_recording, value))
+    return isinstance(value, Scalar) or (isinstance(value, Tensor) and hasattr(value._data, "tracer"))
 
 
 def check_reads(reads: Iterable[Read], name: str) -> None:

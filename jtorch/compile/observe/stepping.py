@@ -67,6 +67,10 @@ class Stop:
             raise IndexError(f"{self.place.opname} has no operand {depth} on a stack of {self.place.depth}")
         return frames.value_at(self._top - 8 * depth)
 
+    def put(self, depth: int, value: Any) -> None:
+        """Have the instruction find ``value`` there."""
+        frames.put(self._top - 8 * depth, value)
+
 
 def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> None:
     """``frame`` is about to run the instruction at ``offset``."""

@@ -255,7 +255,7 @@ class _Growing:
 
     @staticmethod
     def _add(known: list[Block], blocks: Sequence[Block]) -> None:
-        for new in blocks:
+        for new in blocks:  # no keys: they would be guards on the numbers, see ``core/followed.py``
             for k, old in enumerate(known):
                 if old[3:6] == new[3:6] if new.length else old == new:
                     if new.low < old.low or new.high > old.high:

@@ -19,7 +19,7 @@ from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer, quietly
 from jtorch.compile.observe.questions import TensorRead
-from jtorch.compile.observe.reading import Question, check_reads
+from jtorch.compile.observe.reading import Question, check_reads, put_back
 from jtorch.compile.observe.relied import relied_on, untold
 from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.observe.stand_ins import check_error
@@ -164,9 +164,11 @@ def capture(
         except LaterError as found:
             if may_wait and not known.log:
                 raise
-            raise CompileError(str(found)) from found.__cause__
+            error = CompileError(str(found))
+            error.final, error.read = bool(known.log), found.read
+            raise error from found.__cause__
         except CompileError as error:
-            error.final = bool(known.log)
+            error.final = error.final or bool(known.log)
             raise
         outside = [e.array for e in captured(made.inputs)]
         outside += _of_flags(made)
@@ -191,7 +193,7 @@ def _attempted(
     """The first recording that needs not begin again, and who watched it."""
     reason: Restart
     for _ in range(_ATTEMPTS):
-        observer, made = Observer(name), None
+        observer, made, refused = Observer(name), None, None
         observer.may_refill, observer.whole = known.may_refill, known.whole
         try:
             made = _capture(function, leaves, structure, context, observer, known)
@@ -205,7 +207,7 @@ def _attempted(
             reason = found.with_traceback(None)  # which holds all that the attempt made
         except Exception as error:
             if isinstance(error, CompileError):
-                error.read = tuple(observer.reads.values())
+                refused = error
             plain = known.sizing is None and not known.counted
             if plain or (config.get("CHECK") and not isinstance(error, CompileError)):
                 raise
@@ -214,6 +216,10 @@ def _attempted(
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
                 observer.journal.undo()
+                read = tuple(observer.reads.values())
+                is_as_it_was = put_back(read)
+                if refused is not None:
+                    refused.read, refused.final = read, not is_as_it_was
         known.learn(reason, leaves)
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from jtorch.compile.run.instances import Instances
 
 
+_KEPT = 64  # tables of runs, which are quickly made
+
+
 class Assembly:
     """``rows``, ``patches`` and who owns each row grow task by task, from the template's ``words``. ``parts``
     are the moving numbers of the products; ``is_cut``: threads share what can be shared."""
@@ -89,6 +92,8 @@ class Assembly:
         known = self.instances.tile_tables
         key = run, tuple((one.kernel, one.blocks.shape[1]) for one in products)
         if key not in known:
+            if len(known) >= _KEPT:
+                known.clear()
             blocks: Any = self.blocks  # what the host does is in no run
             known[key] = TileTable(run, blocks, self.instances.kernels, products, self.instances.pointed)
         return known[key]

@@ -68,13 +68,17 @@ class Ends:
 
     def add(self, made: Instance) -> None:
         gone, known = self._counted
-        if len(known) < self.LOOKED_AT:
-            self._counted = gone, (*known, (weakref.ref(made), made.executor))
-            return
+        self._counted = gone, (*known, (weakref.ref(made), made.executor))
+        if len(known) >= self.LOOKED_AT:
+            self.look()
+
+    def look(self) -> None:
+        """Keep nothing of those that are gone but how many runs ended."""
+        gone, known = self._counted
         alive = [(reference, executor) for reference, executor in known if reference() is not None]
         left = {id(executor) for _, executor in alive}
         gone += sum(executor.ended for _, executor in known if id(executor) not in left)
-        self._counted = gone, (*alive, (weakref.ref(made), made.executor))
+        self._counted = gone, tuple(alive)
 
     @property
     def alive(self) -> list[Instance]:
@@ -270,6 +274,7 @@ class Instances(Runner):
         """Have an arena of so many bytes: a larger one is no memory of the instances that there are."""
         if nbytes > self._reserved:
             self.found.clear()
+            self.ends.look()  # which hold the memory that there was
             self._reserved = max(nbytes, 2 * self._reserved)
             self.memory, self.base = arena.allocate(self._reserved)
 

@@ -35,9 +35,9 @@ class ProductShape(NamedTuple):
 
 class Told(NamedTuple):
     """What kernels are told for the pieces of a product: ``kernel`` is called for each row of ``blocks``.
-    Word k of ``at`` is where x, y and the result begin, ``begins[k]`` bytes on; ``at`` are all pieces'
-    blocks from word 1 on, or what they share, whose address is the first word of their blocks then.
-    ``goes_by_tiles``: it is cut as the plan says, by a kernel that several threads may be in."""
+    Where x, y and the result are, ``begins`` bytes on, is told in words 1 to 3 of each, or in the first three
+    of what they share, whose address is word 0 of each then. ``goes_by_tiles``: it is cut as the plan says,
+    by a kernel that several threads may be in."""
 
     kernel: int
     blocks: np.ndarray

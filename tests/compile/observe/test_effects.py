@@ -512,10 +512,10 @@ def test_what_is_refused_changes_nothing():
     def f(x):
         state["n"] += 1
         kept.append(x)
-        return x * float(x.sum())
+        return x * round(x.sum().item())
 
     for _ in range(2):
-        with pytest.raises(CompileError, match=r"float\(\)"):
+        with pytest.raises(CompileError, match=r"round\(\)"):
             jtorch.compile(f)(t(1))
     assert (state, kept) == ({"n": 0}, [])
 
@@ -734,7 +734,7 @@ def test_a_full_deque_has_what_it_had_again():
 
     def f(x):
         kept.append(3.0)
-        return x * float(x.sum())
+        return x * round(x.sum().item())
 
     with pytest.raises(CompileError):
         jtorch.compile(f)(t(1))

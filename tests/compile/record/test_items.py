@@ -134,11 +134,10 @@ def test_gradients_stop_at_item():
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: float(x.sum()),
         lambda x: int(x.sum()),
         lambda x: f"{x.sum().item():.2f}",
         lambda x: str(x.sum().item()),
-        lambda x: math.isnan(x.sum().item()),
+        lambda x: math.floor(x.sum().item()),
         lambda x: round(x.sum().item(), 2),
         lambda x: jtorch.ones((x > 0).sum().item()),
         lambda x: x[(x > 9).sum().item()],
