@@ -15,11 +15,13 @@ import heapq
 import io
 import itertools
 import logging
+import operator
 import queue
 import random
 import struct
 import threading
 import types
+import unittest.mock
 import warnings
 import zlib
 
@@ -645,6 +647,123 @@ def test_what_is_changed_in_c_is_changed_once_or_an_error(name, dynamic, alone):
             assert outcome(lambda f: jtorch.compile(f, dynamic=dynamic)) == expected
     except CompileError as error:
         assert "test_eager_calls.py" in str(error)
+
+
+def entered(log):
+    return types.SimpleNamespace(log=log, close=lambda: None)
+
+
+class Draws(random.Random):
+    pass
+
+
+OTHERS = {
+    "closing": lambda log, x, k: [q.log.append(k) for q in [closed(log)]],
+    "default of a variable": lambda log, x, k: IN_VARIABLE.get(log).append(k),
+    "iadd": lambda log, x, k: operator.iadd(log, [k]),
+    "imul": lambda log, x, k: operator.imul(log, 2) if log else log.append(k),
+    "reduce": lambda log, x, k: functools.reduce(operator.iadd, [[k], [k]], log),
+    "top": lambda log, x, k: (heapq.heappush(log, (k, "z")), len(log) > 3 and heapq.heappop(log)),
+    "replace": lambda log, x, k: heapq.heapreplace(log, k + 1) if log else heapq.heappush(log, k),
+    "insort": lambda log, x, k: bisect.insort(log, k),
+    "drawn": lambda log, x, k: log.append(DRAWS.random()),
+    "reduced": lambda log, x, k: log.extend(itertools.accumulate([k, 1], operator.add)),
+    "deque": lambda log, x, k: log.extend(operator.iadd(collections.deque(log, 3), [k])),
+}
+IN_VARIABLE = contextvars.ContextVar("in_variable")
+DRAWS = Draws(0)
+
+
+def closed(log):
+    with contextlib.closing(entered(log)) as q:
+        return q
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("alone", [False, True])
+def test_code_that_nobody_watches_does_to_a_list_what_it_does_in_eager_mode(name, alone):
+    def outcome(wrap):
+        log = []
+        DRAWS.seed(0)
+
+        def step(x, k):
+            OTHERS[name](log, x, k)
+            return x * 2 if alone else refused(x * 2)
+
+        step = wrap(step)
+        for k in range(5):
+            step(jtorch.ones(3), k)
+        return log
+
+    expected = outcome(lambda f: f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert outcome(jtorch.compile) == expected
+
+
+def test_with_closing_gives_what_is_outside():
+    log = []
+
+    @jtorch.compile
+    def step(x, k):
+        with contextlib.closing(entered(log)) as q:
+            q.log.append(k)
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(4):
+            step(jtorch.ones(3), k)
+    assert log == [0, 1, 2, 3]
+
+
+def test_what_a_mock_replaces_is_replaced_for_as_long():
+    class Thing:
+        def number(self):
+            return 1
+
+    thing, log = Thing(), []
+
+    @jtorch.compile
+    def step(x):
+        with unittest.mock.patch.object(Thing, "number", lambda self: 7):
+            log.append(thing.number())
+        log.append(thing.number())
+        return x
+
+    with pytest.warns(EagerWarning, match="unittest.mock"):
+        step(jtorch.ones(2))
+        step(jtorch.ones(2))
+    assert log == [7, 1, 7, 1]
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+@pytest.mark.parametrize("make", [lambda: nn.LazyLinear(2), nn.LazyBatchNorm1d], ids=["linear", "norm"])
+def test_a_module_that_takes_its_shapes_from_a_refused_call(make):
+    jtorch.manual_seed(0)
+    module = make()
+    step = jtorch.compile(lambda x: refused(module(x)))
+    with pytest.warns(EagerWarning):
+        results = [step(jtorch.ones(4, 3)) for _ in range(3)]
+    jtorch.manual_seed(0)
+    module = make()
+    assert [r.tolist() for r in results] == [refused(module(jtorch.ones(4, 3))).tolist() for _ in range(3)]
+
+
+def test_a_callable_is_not_asked_for_its_hash():
+    asked = []
+
+    class Callable:
+        def __call__(self, x):
+            return x * 2
+
+        def __hash__(self):
+            asked.append(1)
+            return 1
+
+    call = Callable()
+    jtorch.compile(lambda x: call(x))(jtorch.ones(3))
+    assert not asked
 
 
 def test_what_can_be_taken_back_is():

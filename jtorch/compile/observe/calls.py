@@ -59,6 +59,16 @@ _CHANGING = frozenset({
     "difference_update", "intersection_update", "symmetric_difference_update", "appendleft", "extendleft",
     "popleft", "rotate", "move_to_end", "fill", "put", "resize", "__setitem__", "__delitem__", "__iadd__",
 })  # fmt: skip
+_CHANGING_FIRST = frozenset(  # functions that change what they are given first
+    [("_heapq", name) for name in ("heappush", "heappop", "heapify", "heappushpop", "heapreplace")]
+    + [("_heapq", name) for name in ("_heapify_max", "_heappop_max", "_heapreplace_max")]
+    + [("_heapq", f"{name}_max") for name in ("heappush", "heappop", "heapify", "heappushpop", "heapreplace")]
+    + [("_bisect", name) for name in ("insort", "insort_left", "insort_right")]
+    + [
+        ("_operator", f"i{name}")
+        for name in ("add", "mul", "concat", "or", "and", "xor", "sub", "floordiv", "truediv", "mod", "pow")
+    ]
+)
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait"}
@@ -255,6 +265,8 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
             return
         if id(args[0]) in observer.outside:
             observer.write(stop.frame, args[0], args[1], MISSING, args[-1])
+    if (module, callee.__name__) in _CHANGING_FIRST:
+        _see_changed(observer, stop.frame, args[0] if args else None)
     if (module, callee.__name__) in _ANSWERS and not args:
         observer.read(AnswerRead, stop.frame, callee, None, callee())
     _see_change(observer, stop.frame, callee, args)
@@ -277,6 +289,13 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _hand_over(observer, stop.frame, args, hashes=True)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
+
+
+def _see_changed(observer: Observer, frame: types.FrameType, container: Any) -> None:
+    """A function that is written in C is about to change a container or an array."""
+    observer.change_given(frame, container)
+    if id(container) in observer.outside and kind_of(type(container)) in (Kind.CONTAINER, Kind.ARRAY):
+        observer.write(frame, container, MISSING, MISSING, container)
 
 
 def _is_method_of_module(callee: types.FunctionType, owner: Any) -> bool:
@@ -391,6 +410,7 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         check_iterator(observer, stop.frame, owner)
     if isinstance(owner, contextvars.ContextVar) and name == "get":
         observer.read(ContextRead, stop.frame, owner, None, owner.get(MISSING))
+        stop.pending = observer.meet
     elif isinstance(owner, CACHE) and name == "cache_info":
         if id(owner) in observer.caches:
             raise observer.error(

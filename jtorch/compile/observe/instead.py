@@ -7,6 +7,7 @@ The interpreter is about to call what lies on its stack; the other function is p
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -30,24 +31,23 @@ def _is_finite(value: Any) -> Any:
     return abs(value) < math.inf
 
 
-_OF_FLOATS: dict[Any, Callable[[Any], Any]] = {
-    float: _number, math.isnan: _is_nan, math.isinf: _is_infinite, math.isfinite: _is_finite,
-}  # fmt: skip
+_OF_FLOATS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (float, _number), (math.isnan, _is_nan), (math.isinf, _is_infinite), (math.isfinite, _is_finite),
+)  # fmt: skip
 
 
 def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:
     """What does the same as ``callee`` with what stands for a number, None where there is no such thing."""
-    if len(args) != 1:
+    if len(args) != 1 or not issubclass(type(callee), (type, types.BuiltinFunctionType)):
         return None
     (value,) = args
-    try:
-        function = _OF_FLOATS.get(callee)
-    except TypeError:  # it is no key
-        return None
     kind = _kind_of(value)
+    if not kind:
+        return None
+    function = next((f for known, f in _OF_FLOATS if known is callee), None)
     if callee is int:
         return _number if kind == "i" else None
-    if function is not _number and isinstance(value, Tensor):
+    if function is not _number and type(value) is Tensor:
         return None
     return function if kind == "f" else None
 
@@ -57,6 +57,6 @@ def _kind_of(value: Any) -> str:
     if type(value) is Tensor:
         data = value._data
         return data.dtype.kind if hasattr(data, "tracer") and data.size == 1 else ""
-    if isinstance(value, Scalar) and hasattr(value, "bound"):
+    if issubclass(type(value), Scalar) and hasattr(value, "bound"):
         return value.var.dtype.kind
     return ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import contextlib
 import dis
 import functools
 import sys
@@ -55,7 +56,7 @@ from jtorch.core.dim import is_symbolic
 
 # What reads and writes nothing but locals, constants, and what the frame itself made.
 HARMLESS = frozenset({
-    "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "BEFORE_WITH", "BUILD_CONST_KEY_MAP", "BUILD_INTERPOLATION",
+    "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "BUILD_CONST_KEY_MAP", "BUILD_INTERPOLATION",
     "BUILD_LIST", "BUILD_SLICE", "BUILD_STRING", "BUILD_TEMPLATE",
     "BUILD_TUPLE", "CACHE", "CALL", "CALL_INTRINSIC_2", "CHECK_EG_MATCH", "CHECK_EXC_MATCH",
     "CLEANUP_THROW", "COPY", "COPY_FREE_VARS", "DELETE_FAST", "END_ASYNC_FOR", "END_FOR",
@@ -64,7 +65,7 @@ HARMLESS = frozenset({
     "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "KW_NAMES", "LIST_APPEND", "LIST_TO_TUPLE",
     "LOAD_ASSERTION_ERROR", "LOAD_BUILD_CLASS", "LOAD_CLOSURE", "LOAD_COMMON_CONSTANT", "LOAD_CONST",
     "LOAD_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_FAST_BORROW", "LOAD_FAST_BORROW_LOAD_FAST_BORROW",
-    "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_LOCALS", "LOAD_SMALL_INT", "LOAD_SPECIAL",
+    "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_LOCALS", "LOAD_SMALL_INT",
     "MAKE_CELL", "NOP", "NOT_TAKEN", "POP_EXCEPT", "POP_ITER", "POP_JUMP_BACKWARD_IF_NONE",
     "POP_JUMP_BACKWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
     "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "POP_TOP", "PREP_RERAISE_STAR", "PRINT_EXPR",
@@ -516,6 +517,21 @@ def _catch(stop: Stop) -> None:
     for one that is being handled, ever after.
     """
     stop.pending = functools.partial(check_error, stop.observer)
+
+
+@on("BEFORE_WITH", "LOAD_SPECIAL")
+def _enter(stop: Stop) -> None:
+    """``with`` something whose code is not watched: what it gives is from outside, or changes."""
+    manager = stop.peek(1)
+    if issubclass(type(manager), contextlib.closing):
+        stop.observer.meet(manager.thing)
+    elif type(manager).__module__ == "unittest.mock":
+        raise stop.observer.error(
+            stop.frame,
+            f"enters a {type(manager).__name__} of unittest.mock, which changes what nobody sees, and a "
+            "recording would do that once",
+            "Enter it outside.",
+        )
 
 
 # -- calls ---------------------------------------------------------------------------------------------------

@@ -93,7 +93,9 @@ def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args
             "Do that outside, and pass in what you read; or in a function that is disabled for compiling "
             "(jtorch.compiler.disable).",
         )
-    if isinstance(owner, random.Random) or type(owner).__module__.startswith("numpy.random"):
+    if isinstance(owner, random.Random):  # also of a class of the user's, whose own methods are watched
+        module = "random"
+    elif type(owner).__module__.startswith("numpy.random"):
         module = type(owner).__module__
     elif isinstance(owner, type) and owner.__module__ == "datetime":
         module = "datetime"
