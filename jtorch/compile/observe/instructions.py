@@ -30,12 +30,8 @@ from jtorch.compile.observe.attributes import (
     read_special,
     write_attribute,
 )  # fmt: skip
-from jtorch.compile.observe.calls import (
-    check_iterator,
-    read_length,
-    read_membership,
-    see_call,
-)
+from jtorch.compile.observe.builtin_calls import check_iterator, read_length, read_membership
+from jtorch.compile.observe.calls import see_call
 from jtorch.compile.observe.container_items import (
     from_the_front,
     item_of,
