@@ -28,9 +28,10 @@ def form_of(leaves: Sequence[Any], context: Context) -> Form:
 
 
 def _form(leaf: Any) -> Any:
-    if isinstance(leaf, Tensor):
-        return type(leaf), leaf._data.dtype, leaf._data.shape, leaf._requires_grad
-    return type(leaf), leaf if isinstance(leaf, PLAIN) else id(leaf)
+    kind = type(leaf)  # isinstance() may ask an object of the user's for its class
+    if issubclass(kind, Tensor):
+        return kind, leaf._data.dtype, leaf._data.shape, leaf._requires_grad
+    return kind, leaf if issubclass(kind, PLAIN) else id(leaf)
 
 
 class _Known(NamedTuple):
