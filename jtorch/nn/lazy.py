@@ -45,16 +45,19 @@ class LazyModuleMixin:
 
 
 def _infer(module: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-    is_new = isinstance(module, LazyModuleMixin)  # else by a recording, which was taken back but for this
-    with op.CONTEXT.get().evaluator.outside():  # done once, also where a compiled function does it
-        if is_new:
-            module.initialize_parameters(*args, **kwargs)
-    if is_new and module.has_uninitialized_params():
-        raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
+    if isinstance(module, LazyModuleMixin):  # else a recording has done it, of which the hooks were put back
+        _become(module, args, kwargs)
     module._initialize_hook.remove()
     module._load_hook.remove()
     del module._initialize_hook, module._load_hook
-    if is_new and module.cls_to_become is not None:
+
+
+def _become(module: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    with op.CONTEXT.get().evaluator.outside():  # done once, also where a compiled function does it
+        module.initialize_parameters(*args, **kwargs)
+    if module.has_uninitialized_params():
+        raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
+    if module.cls_to_become is not None:
         module.__class__ = module.cls_to_become
 
 
