@@ -191,7 +191,13 @@ class CompiledFunction(Asks):
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)
         leaves, structure = flatten_call(args, kwargs)
-        leaves[:] = lend_all(leaves, self.name)
+        try:
+            leaves[:] = lend_all(leaves, self.name)
+        except CompileError as error:
+            if self._is_whole:
+                raise
+            self._tell_of_eager(error, 0.0)
+            return self.function(*args, **kwargs)
         plans = self.plans.setdefault(structure, [])
         for _ in range(_LOOKS):
             recordings = self._recordings
@@ -326,8 +332,8 @@ class CompiledFunction(Asks):
                 error.read = ()  # which would live as long as the error
                 raise
             name_line(error, self.function)
-            if self._eagerly.refuse(error, structure, form):
-                self._note((Change(str(error), "", "", _CANNOT_BE_RECORDED),), "eager", timings.total, 0)
+            self._eagerly.refuse(error, structure, form)
+            self._tell_of_eager(error, timings.total)
             return None
         if recorded is None:
             return None
@@ -335,6 +341,11 @@ class CompiledFunction(Asks):
         plan.facts = facts
         self._moved.recorded(structure, moving, made)
         return plan, made
+
+    def _tell_of_eager(self, error: CompileError, seconds: float) -> None:
+        """Once for each place that a call runs eagerly."""
+        if self._eagerly.tell(error):
+            self._note((Change(str(error), "", "", _CANNOT_BE_RECORDED),), "eager", seconds, 0)
 
     @property
     def _is_whole(self) -> bool:

@@ -85,10 +85,13 @@ class EagerCalls:
         """Calls like the one that met ``error`` are, as long as what that had read is as it was."""
         self._known = [_Known(structure, form, test_of(error.read)), *self._known[: _KEPT - 1]]
 
-    def refuse(self, error: CompileError, structure: Any, form: Form) -> bool:
-        """The same of a call that cannot be recorded; whether that is new."""
+    def refuse(self, error: CompileError, structure: Any, form: Form) -> None:
+        """The same of a call that cannot be recorded."""
         self.add(error, structure, form)
         self._refused[structure] += 1
+
+    def tell(self, error: CompileError) -> bool:
+        """Say that a call runs eagerly, once for each place; whether that is new."""
         text = str(error)
         place = text.partition(": ")[0]
         if place in self.reasons:

@@ -53,6 +53,10 @@ _TAME_POWER = 16  # of an integer of 64 bits, which is a float
 _LARGEST_POWER = 8  # of a size that is written as a product
 
 
+def _is_number(value: Any) -> bool:
+    return is_symbolic(value) or isinstance(value, _NUMBERS)
+
+
 def _with_other(f: Callable, n: Any, other: Any, swap: bool = False) -> Any:
     """f(n, other), or the other way round where ``swap``: a float stays an expression; of other numbers it is
     one, of what is none that has to say what it is."""
@@ -183,10 +187,10 @@ class Dim:
         return other - (other // self) * self
 
     def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
+        return (self // other, self % other) if _is_number(other) else NotImplemented
 
     def __rdivmod__(self, other: Any) -> Any:
-        return other // self, other % self
+        return (other // self, other % self) if _is_number(other) else NotImplemented
 
     def __truediv__(self, other: Any) -> Any:
         return _with_other(operator.truediv, self, other)

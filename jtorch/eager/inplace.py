@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jtorch.core import op as op_module
 from jtorch.core.number_ranges import check_scalar, element, require_number
 from jtorch.core.op import Op
@@ -54,7 +56,8 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
             if "axis" in kwargs:  # NumPy's name
                 kwargs["dim"] = kwargs.pop("axis")
             others = (*args, *kwargs.values())
-        if 0 in input._data.strides:  # asked here, as nearly no call has more to check
+        data = input._data
+        if data.__class__ is not np.ndarray or not data.flags.forc:  # asked here: nearly no call has more
             check_written(input)
         for other in others:
             if isinstance(other, Tensor) and other._cell is input._cell and not (fills and not other.ndim):

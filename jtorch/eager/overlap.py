@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op as op_module
-from jtorch.core.strides import is_crowded
+from jtorch.core.dim import is_symbolic
+from jtorch.core.strides import has_spread_axis, is_crowded
 from jtorch.eager.tensor import Tensor
 
 _WITHIN = (
@@ -29,10 +30,25 @@ _BETWEEN = (
 def check_written(tensor: Tensor) -> None:
     """Raise RuntimeError where elements of ``tensor`` share memory with each other."""
     data = tensor._data
-    if 0 not in data.strides or not data.size:
+    shape, strides = data.shape, data.strides
+    if data.__class__ is np.ndarray and data.flags.forc:
         return
-    if any(s == 0 and n > 1 for s, n in zip(data.strides, data.shape, strict=True)):
+    if any(map(is_symbolic, (*shape, *strides))):  # which are asked no more than has to be
+        shared = bool(data.size) and has_spread_axis(shape, strides)
+    else:
+        shared = is_crowded(shape, strides) and _is_shared(shape, strides)
+    if shared:
         raise RuntimeError(_WITHIN)
+
+
+def _is_shared(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements do lie at one place."""
+    if has_spread_axis(shape, strides):
+        return True
+    places = np.zeros((), np.int64)
+    for step, n in zip(strides, shape, strict=True):
+        places = places[..., None] + step * np.arange(n)
+    return len(np.unique(places)) < places.size
 
 
 def writeable(view: np.ndarray) -> np.ndarray | None:

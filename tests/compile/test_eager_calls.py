@@ -848,3 +848,22 @@ def test_a_warning_of_the_function_is_given_as_in_eager_mode():
         for _ in range(3):
             run_it(jtorch.ones(3))
     assert [str(w.message) for w in told if w.category is UserWarning] == ["hello"] * 3
+
+
+def test_arrays_that_no_tensor_can_be_run_eagerly():
+    """Of negative strides; plain ones have a plan all the same."""
+    f = jtorch.compile(lambda a: jtorch.tensor(a) * 2)
+    for _ in range(3):
+        array = np.arange(4.0)[::-1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EagerWarning)
+            assert f(array).tolist() == [6.0, 4.0, 2.0, 0.0]
+        assert f(np.arange(4.0)).tolist() == [0.0, 2.0, 4.0, 6.0]
+    assert [retrace.outcome for retrace in f.retraces].count("eager") == 1
+    with pytest.raises(CompileError, match="strides are not negative"):
+        jtorch.compile(f.function, fullgraph=True)(np.arange(4.0)[::-1])
+
+
+def test_an_ellipsis_is_no_state():
+    f = jtorch.compile(lambda x, k: x[k] * 2)
+    assert f(jtorch.ones(2, 3), ...).tolist() == [[2.0] * 3] * 2

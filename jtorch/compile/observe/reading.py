@@ -73,7 +73,8 @@ Question = Callable[[Callable[[str, Any], str]], str]
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
 LIMIT = 100_000  # reads of one recording
 _STILL = (  # classes of objects that do not change, or only by what is seen
-    re.Pattern, re.Match, numbers.Number, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
+    type(...), re.Pattern, re.Match, numbers.Number,
+    datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
     pathlib.PurePath, types.MappingProxyType, types.CodeType, weakref.ref, logging.Logger, BaseException,
     contextvars.ContextVar, contextvars.Context, contextvars.Token, operator.itemgetter, operator.attrgetter,
     operator.methodcaller, struct.Struct, np.ufunc, type(functools.lru_cache(int)), property,

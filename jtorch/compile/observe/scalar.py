@@ -113,18 +113,19 @@ class Scalar:
         if method == "__call__" and ufunc in ARITHMETIC and not options:
             return ARITHMETIC[ufunc](self, *operands)
         values = (float(v) if issubclass(type(v), Scalar) else v for v in operands)
-        return getattr(ufunc, method)(*values, **options)
+        return _asked(getattr(ufunc, method), *values, **options)
 
     def __bool__(self) -> bool:
         return self._compare(operator.ne, 0.0)
 
-    def _compare(self, test: Callable, other: Any) -> bool:
+    def _compare(self, test: Callable, other: Any) -> Any:
         if not _is_number(other):  # a Fraction, Decimal or complex number
-            return bool(test(float(self), other))
+            return bool(_asked(test, float(self), other))
+        kind = np.bool_ if isinstance(other, np.generic) else bool
         other = float(other)
-        outcome = bool(test(self.value, other))
+        outcome = kind(test(self.value, other))
         if len(self.origins) == 1 and self.origins[0].var is self.var:
-            self.origins[0].guards.append(NumberTest(test, other, outcome, user_source()))
+            self.origins[0].guards.append(NumberTest(test, other, bool(outcome), user_source()))
         else:
             float(self)  # the result of arithmetic: guard the numbers it was made of
         return outcome
@@ -146,10 +147,10 @@ class Scalar:
         return bool(self.tracer.branches.decide(within(self.tracer, number, least, most, or_infinite)))
 
     def __eq__(self, other: object) -> bool:
-        return self._compare(operator.eq, other) if _is_comparable(other) else False
+        return self._compare(operator.eq, other) if _is_comparable(other) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
-        return self._compare(operator.ne, other) if _is_comparable(other) else True
+        return self._compare(operator.ne, other) if _is_comparable(other) else NotImplemented
 
     def __lt__(self, other: Any) -> Any:
         return self._compare(operator.lt, other) if _is_comparable(other) else NotImplemented
@@ -171,10 +172,10 @@ class Scalar:
         return self
 
     def __divmod__(self, other: Any) -> Any:
-        return _divmod(self, other)
+        return _divmod(self, other) if _is_comparable(other) else NotImplemented
 
     def __rdivmod__(self, other: Any) -> Any:
-        return _divmod(other, self)
+        return _divmod(other, self) if _is_comparable(other) else NotImplemented
 
     @property
     def real(self) -> Any:
@@ -239,12 +240,12 @@ def _at_most(limit: float) -> float:
     return nearest if nearest <= limit else math.nextafter(nearest, 0.0)
 
 
-def _asked(function: Callable, *values: Any) -> Any:
+def _asked(function: Callable, *values: Any, **options: Any) -> Any:
     """What Python answers about a number, which is no fault of ours where it has none: ``int(nan)``."""
     try:
-        return function(*values)
-    except (OverflowError, ValueError) as error:
-        raise type(error)(*error.args) from None
+        return function(*values, **options)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise error.with_traceback(None) from None
 
 
 def _divmod(left: Any, right: Any) -> Any:

@@ -54,7 +54,7 @@ def _checked(array: np.ndarray, name: str) -> Lent:
             problem = f"of dtype {array.dtype} (from_numpy: {error})"
     raise CompileError(
         f"{user_source()}: '{name}' got a NumPy array {problem} as an argument, which compiled code cannot "
-        "follow: pass a plain array of numbers, or jtorch.from_numpy of one."
+        "follow: pass a plain array of numbers, whose strides are not negative, or a tensor."
     )
 
 

@@ -55,7 +55,9 @@ def repeat_interleave(
     axis = ax.one(dim, input.ndim)
     if not isinstance(repeats, Tensor) and not isinstance(repeats, int):
         raise TypeError("repeat_interleave(): argument 'repeats' must be int or Tensor")
-    if isinstance(repeats, int) or repeats.numel() == 1:
+    if isinstance(repeats, Tensor) and repeats.numel() == 1 and not reads_elements():
+        repeats = repeats.reshape(1).expand(input.shape[axis])  # the count of each is a symbol, this one too
+    elif isinstance(repeats, int) or repeats.numel() == 1:
         count = repeats if isinstance(repeats, int) else int(repeats.item())
         if count < 0:
             raise RuntimeError("Repeats must be non-negative")

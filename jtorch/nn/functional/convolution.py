@@ -38,6 +38,7 @@ def _convolve(
     strides, dilations = spread(stride, rank, "stride"), spread(dilation, rank, "dilation")
     low, high = _borders(padding, weight.shape[2:], strides, dilations)
     _check_numbers(strides, dilations, groups)
+    _check_kernel(weight.shape[2:])
     _check_channels(input, weight, bias, groups)
     _check_fits(input, weight, low, high, dilations)
     out = ops.convolution(
@@ -90,6 +91,14 @@ def _borders(
     if min(both) < 0:
         raise RuntimeError("negative padding is not supported")
     return both, both
+
+
+def _check_kernel(kernel: tuple[int, ...]) -> None:
+    if 0 in kernel:
+        names = ("kT", "kH", "kW") if len(kernel) == 3 else ("kernel_height", "kernel_width")
+        sizes = zip(names, (1, *kernel)[-len(names) :], strict=True)
+        told = " ".join(f"{name}: {n}" for name, n in sizes)
+        raise RuntimeError(f"kernel size should be greater than zero, but got {told}")
 
 
 def _check_channels(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
@@ -194,6 +203,7 @@ def _convolve_transposed(
     if min(border) < 0:
         raise RuntimeError("negative padding is not supported")
     _check_numbers(strides, dilations, groups)
+    _check_kernel(weight.shape[2:])
     _check_transposed(input, weight, bias, groups, extra, strides, dilations)
     # Output padding of a stride and more no window may see as padding. It first uncovers what ``padding``
     # cuts off at the end; what is left over and still a stride and more, is zeros behind the images.

@@ -132,7 +132,9 @@ def _check_sizes(shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
 
 def _along(input: Tensor, dim: int, m: int, scale: float | None, mode: str, align_corners: bool) -> Tensor:
     n = input.shape[dim]
-    if mode != "bicubic" and n == m:
+    if mode == "nearest" and input.ndim == 4 and (n == m or m == 2 * n):
+        scale = None  # which PyTorch does not look at then, of images alone
+    if n == m and mode != "bicubic" and (scale is None or not mode.startswith("nearest")):
         return input
     if mode in ("nearest", "nearest-exact"):
         shift = 0.5 if mode == "nearest-exact" else 0.0
@@ -157,7 +159,7 @@ def _along(input: Tensor, dim: int, m: int, scale: float | None, mode: str, alig
 
 def _repeats(n: int, m: int, times: int, scale: float | None, shift: float) -> bool:
     """Whether each of n positions is the nearest of ``times`` among m, one after the other."""
-    if times == 2 and shift == 0.0:
+    if times == 2 and shift == 0.0 and scale is None:
         return True
     return bool((_nearest(n, m, scale, shift) == np.arange(m) // times).all())
 
@@ -165,7 +167,7 @@ def _repeats(n: int, m: int, times: int, scale: float | None, shift: float) -> b
 def _nearest(n: int, m: int, scale: float | None, shift: float) -> np.ndarray:
     """PyTorch computes in float32 here, and which neighbour is nearest depends on it."""
     step = np.float32(1.0 / scale) if scale else np.float32(n) / np.float32(m)
-    if shift == 0.0 and m == 2 * n:
+    if shift == 0.0 and m == 2 * n and scale is None:
         return np.arange(m) // 2
     places = np.floor((np.arange(m, dtype=np.float32) + np.float32(shift)) * step)
     return np.minimum(places.astype(np.int64), n - 1)

@@ -120,6 +120,9 @@ PROGRAMS = {
     "repeated": (
         lambda x, n: x.repeat_interleave(n, 0) * 2, lambda k: (randn(12, 3), jtorch.randint(0, 4, (12,))), 1,
     ),
+    "repeated by one number": (
+        lambda x, n: x.repeat_interleave(n, 0) * 2, lambda k: (randn(4, 3), jtorch.tensor([k + 2])), 1,
+    ),
     "repeated by numbers alone": (
         lambda n: jtorch.repeat_interleave(n).flip(0), lambda k: (jtorch.randint(0, 5, (9,)),), 1,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -135,3 +136,63 @@ def test_numbers_of_numpy_are_weak(name, number):
         assert found.dtype is jtorch.float32
         assert jtorch.allclose(found, f(x, number))
         assert jtorch.allclose(jtorch.compile(f)(x, n), found)
+
+
+class _Asks:
+    """What says itself whether it is equal to something."""
+
+    def __eq__(self, other):
+        return "equal"
+
+    def __ne__(self, other):
+        return "another"
+
+    __hash__ = None
+
+
+def _told(f, *arguments):
+    """What a call gives or raises, in a form that compares."""
+    try:
+        found = f(*arguments)
+    except Exception as error:
+        return type(error), str(error)
+    parts = found if isinstance(found, tuple) else (found,)
+    return [(type(p), p.tolist() if hasattr(p, "tolist") else p) for p in parts]
+
+
+COMPARISONS = {
+    "k == x": lambda x, k: k == x,
+    "k != x": lambda x, k: k != x,
+    "(k % 2) != x": lambda x, k: (k % 2) != x,
+    "an item == x": lambda x, k: x.sum().item() == x,
+    "an item != x": lambda x, k: x.sum().item() != x,
+    "a size == x": lambda x, k: x.shape[0] == x,
+    "half a size != x": lambda x, k: (x.shape[0] / 2) != x,
+    "k == array": lambda x, k: k == np.array([1, 2, 3]),
+    "k != array": lambda x, k: k != np.array([1, 2, 3]),
+    "k < array": lambda x, k: k < np.array([1, 2, 3]),
+    "k < a NumPy number": lambda x, k: (x + 1, k < np.float32(2)),
+    "k == an object": lambda x, k: (x + 1, k == _Asks(), k != _Asks(), _Asks() == k),
+    "k == something else": lambda x, k: (x + 1, k == "a", k != "a", k == None, k == [1]),  # noqa: E711
+    "k in a list": lambda x, k: (x + 1, k in [x[0], 2.0]),
+    "index in a list": lambda x, k: (x + 1, [x[1], k].index(k)),
+    "lists": lambda x, k: (x + 1, [k] == [x[0]], [k] != [x[0]]),
+    "tuples": lambda x, k: (x + 1, (k, 1) == (x[0], 1)),
+    "k < complex": lambda x, k: k < 2j,
+    "k < text": lambda x, k: k < "a",
+    "bits": lambda x, k: k & np.array([1, 2, 3]),
+    "divmod(k, x)": lambda x, k: divmod(k, x),
+    "divmod(x, k)": lambda x, k: divmod(x, k),
+    "divmod(a size, x)": lambda x, k: divmod(x.shape[0], x),
+}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+@pytest.mark.parametrize("kind", [float, int])
+def test_the_other_operand_is_asked(name, kind):
+    """A number on the left of what is none of Python's: Python asks the right one."""
+    f = COMPARISONS[name]
+    compiled = jtorch.compile(f)
+    for n, k in ((3, 3), (3, 2), (4, 2), (5, 5), (3, 1)):
+        x = jtorch.arange(1.0, n + 1)
+        assert _told(compiled, x, kind(k)) == _told(f, x, kind(k))

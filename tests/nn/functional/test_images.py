@@ -27,7 +27,7 @@ PADS = {
 }  # fmt: skip
 SIZES = {
     **{
-        f"{mode} {kw}": (lambda F, x, m=mode, k=kw: F.interpolate(x, mode=m, **k), [shape])
+        f"{mode} {kw} of {len(shape)}": (lambda F, x, m=mode, k=kw: F.interpolate(x, mode=m, **k), [shape])
         for modes, shape in [
             (("nearest", "nearest-exact", "linear", "area"), LINE),
             (("nearest", "nearest-exact", "bilinear", "bicubic", "area"), IMAGE),
@@ -50,6 +50,18 @@ SIZES = {
     "pairs": (lambda F, x: F.interpolate(x, scale_factor=(1.5, 2), mode="bicubic"), [IMAGE]),
     "upsample": (lambda F, x: F.upsample(x, 9), [IMAGE]),
     "upsample bilinear": (lambda F, x: F.upsample_bilinear(x, scale_factor=2), [IMAGE]),
+}  # fmt: skip
+FACTORS = {  # that make the result as large, or twice as large, and are not 1 or 2
+    f"{mode} {factor} of {len(shape)}": (
+        lambda F, x, m=mode, f=factor: F.interpolate(x, mode=m, scale_factor=f), [shape],
+    )
+    for modes, shape in [
+        (("nearest", "nearest-exact", "linear", "area"), LINE),
+        (("nearest", "nearest-exact", "bilinear", "bicubic", "area"), IMAGE),
+        (("nearest", "nearest-exact", "trilinear", "area"), VOLUME),
+    ]
+    for mode in modes
+    for factor in (1.1, 1.2, 2.2)
 }  # fmt: skip
 GRID = np.random.default_rng(3).uniform(-1.3, 1.3, (2, 3, 4, 2))
 GRID3 = np.random.default_rng(3).uniform(-1.3, 1.3, (1, 2, 2, 3, 3))
@@ -126,6 +138,15 @@ def _arrays(given):
 def test_equals_pytorch(torch, name):
     call, given = (PADS | SIZES | OTHERS)[name]
     agree(torch, call, _arrays(given))
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_that_are_not_whole_equal_pytorch(torch, name):
+    """The values: PyTorch's gradients are of other ones, see ``docs/differences.md``."""
+    call, (shape,) = FACTORS[name]
+    (x,) = _arrays([shape])
+    found = call(jtorch.nn.functional, jtorch.tensor(x))
+    np.testing.assert_allclose(found, call(torch.nn.functional, torch.tensor(x)), rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ERRORS)
