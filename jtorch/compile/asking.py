@@ -68,12 +68,17 @@ class Asks:
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The source text of those kernels."""
         asked = self._asked(args, kwargs)
-        return self._headed(asked, debug.kernel_text(asked.plan.program.code))
+        program = asked.plan.program
+        return self._headed(asked, debug.kernel_text(program.code, *program.runner.inner))
 
     def plan(self, *args: Any, **kwargs: Any) -> str:
         """The steps, with what they read and write, and where."""
         asked = self._asked(args, kwargs)
-        return self._headed(asked, debug.plan_text(asked.plan.program.plan))
+        program = asked.plan.program
+        texts = [debug.plan_text(program.plan)]
+        for code in program.runner.inner:
+            texts.append(f"a step of {code.plan.fused.graph.name}:\n{debug.plan_text(code.plan)}")
+        return self._headed(asked, "\n\n".join(texts))
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """What the plan captured, computes, fused and guards: prints as text."""

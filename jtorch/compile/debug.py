@@ -51,9 +51,9 @@ def _safe(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def kernel_text(code: Code) -> str:
+def kernel_text(*codes: Code) -> str:
     """The source of every kernel, each once, in the order they run."""
-    return "\n\n".join(code.texts())
+    return "\n\n".join(dict.fromkeys(text for code in codes for text in code.texts()))
 
 
 def plan_text(plan: Plan) -> str:

@@ -41,6 +41,7 @@ class Kind(Enum):
     VIEW = "view"  # moves elements, computes nothing
     CONTRACTION = "contraction"  # a matrix product
     OPAQUE = "opaque"  # a library call
+    SCAN = "scan"  # a loop over the first axis, whose turn is over other ops: see ``Scan``
     COMPOSITE = "composite"  # a body over other ops: one node on the tape, many in the graph
 
 
@@ -58,8 +59,26 @@ class ContractionAxes(NamedTuple):
     out: tuple[int, ...]
 
 
+class Scan(NamedTuple):
+    """A loop over the first axis, as ``jax.lax.scan``: ``turn(xp, carries, constants, xs, *options)`` gives
+    the outputs of one step, of which those in ``carried`` are the next one's carries.
+
+    An op that is one has all of these as inputs, in this order, and the outputs of all steps, stacked; its
+    statics are how many ``constants`` there are, whether it goes in ``reverse``, and the ``options``.
+    """
+
+    turn: Callable
+    carried: tuple[int, ...]
+
+    def parted(self, values: Sequence[Any], constants: int) -> tuple[Sequence, Sequence, Sequence]:
+        """(carries, constants, what moves from step to step), of the op's inputs."""
+        n = len(self.carried)
+        return values[:n], values[n : n + constants], values[n + constants :]
+
+
 class Op:
-    """One declared op. Made by the decorators of this module, never by hand."""
+    """One declared op. Those of the table are made by the decorators of this module; others are of recordings
+    alone."""
 
     def __init__(self, kind: Kind, body: Callable, **facts: Any) -> None:
         self.kind = kind
@@ -81,6 +100,7 @@ class Op:
         self.positions: Callable | None = facts.pop("positions", None)
         # opaque: (array for the output, *inputs) -> what ``wait()``s for it; runs in the background
         self.start: Callable | None = facts.pop("start", None)
+        self.scan: Scan | None = facts.pop("scan", None)  # the loop that it is
         self.combine: str | None = facts.pop("combine", None)  # of a reduction
         self.identity: Any = facts.pop("identity", None)
         self.shape: Callable | None = facts.pop("shape", None)  # (*shapes, **statics) -> shape
@@ -145,6 +165,7 @@ class Op:
             Kind.VIEW: () if self.shape and (self.affine or self.index_map) else ("shape", "affine"),
             Kind.CONTRACTION: () if self.shape and self.contracted else ("shape", "contracted"),
             Kind.OPAQUE: () if self.shape else ("shape",),
+            Kind.SCAN: () if self.shape and self.scan else ("shape", "scan"),
             Kind.COMPOSITE: (),
         }[self.kind]
         if missing:

@@ -75,6 +75,7 @@ PATCH_WORDS = len(Patch._fields)
 class _Native(NamedTuple):
     call: int
     walk: int
+    scan: int
     run_rows: Any
     make_int: int
     save_thread: int
@@ -91,6 +92,7 @@ def _native() -> _Native:
     return _Native(
         addresses["jtorch_call"],
         addresses["jtorch_walk"],
+        addresses["jtorch_scan"],
         prototype(addresses["jtorch_run_rows"]),
         api("PyLong_FromLongLong"),
         api("PyEval_SaveThread"),
@@ -102,6 +104,19 @@ def walk_kernel() -> int:
     """The address of a kernel that runs several ones, one after the other. Its block has their number, then a
     row of ROW_WORDS for each, as a table has; its status is the code of the one that failed."""
     return _native().walk
+
+
+def scan_kernel() -> int:
+    """The address of a kernel that runs a record (see the top) once for each step of a loop.
+
+    Its block has the record's address, the number of steps, and that of the record's arguments, then
+    SCAN_WORDS for each of these: a word of its own; its address at the first step; from the second step k on
+    it is the next word plus ``((k - late) & mask) * stride``, of the three words after that.
+    """
+    return _native().scan
+
+
+SCAN_WORDS = 6
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from jtorch.nn.parameter import Parameter
 from jtorch.nn.recurrent_cells import same_dtype, total_bias
 from jtorch.nn.utils.lengths import numbers_in
 from jtorch.nn.utils.rnn import PackedSequence
+from jtorch.ops.recurrent_turns import EqualSteps
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
@@ -204,7 +205,7 @@ class RNNBase(Module):
         if not x.shape[0]:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         rows = x.reshape(x.shape[0] * batch, x.shape[2])
-        out, last = self._run_layers(rows, (batch,) * x.shape[0], states)
+        out, last = self._run_layers(rows, EqualSteps(batch, x.shape[0]), states)
         out = out.reshape(x.shape[0], batch, out.shape[1])
         out = out.transpose(0, 1) if self.batch_first else out
         return (out, last) if batched else (out.squeeze(batch_dim), [s.squeeze(1) for s in last])
@@ -224,9 +225,7 @@ class RNNBase(Module):
             last = [s.index_select(1, back) for s in last]
         return PackedSequence(out, batch_sizes, order, back), last
 
-    def _run_layers(
-        self, x: Any, sizes: tuple[int, ...], states: list[Tensor] | None
-    ) -> tuple[Tensor, list[Tensor]]:
+    def _run_layers(self, x: Any, sizes: Any, states: list[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
         """All layers on rows (sum of ``sizes``, input_size): (rows of the last, the last states)."""
         directions = 2 if self.bidirectional else 1
         last: list[list[Tensor]] = [[] for _ in self._state_widths()]
@@ -255,7 +254,7 @@ class RNNBase(Module):
             found.get(kind) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         )
 
-    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: Any, reverse: bool) -> Any:
         """One layer in one direction: (outputs of all steps, the last states...)."""
         raise NotImplementedError
 
@@ -295,7 +294,7 @@ class RNN(RNNBase):
         out, last = self._run(input, None if hx is None else [hx])
         return out, last[0]
 
-    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: Any, reverse: bool) -> Any:
         w_ih, w_hh, b_ih, b_hh, _ = self._weights(names)
         projected = F.linear(x, w_ih, total_bias(b_ih, b_hh))
         relu = self.mode == "RNN_RELU"
@@ -328,7 +327,7 @@ class LSTM(RNNBase):
         out, (h, c) = self._run(input, None if hx is None else list(hx))
         return out, (h, c)
 
-    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: Any, reverse: bool) -> Any:
         w_ih, w_hh, b_ih, b_hh, w_hr = self._weights(names)
         projected = F.linear(x, w_ih, total_bias(b_ih, b_hh))
         return ops.lstm_layer(projected, w_hh, w_hr, *states, sizes=sizes, reverse=reverse)
@@ -349,7 +348,7 @@ class GRU(RNNBase):
         out, last = self._run(input, None if hx is None else [hx])
         return out, last[0]
 
-    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: tuple[int, ...], reverse: bool) -> Any:
+    def _layer(self, x: Tensor, names: list[str], states: Any, sizes: Any, reverse: bool) -> Any:
         w_ih, w_hh, b_ih, b_hh, _ = self._weights(names)
         projected = F.linear(x, w_ih, b_ih)
         return ops.gru_layer(projected, w_hh, b_hh, states[0], sizes=sizes, reverse=reverse)

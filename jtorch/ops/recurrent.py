@@ -15,25 +15,27 @@ from itertools import accumulate
 from jtorch.core.op import composite
 from jtorch.core.sizes import remembered
 from jtorch.ops.contraction import swap
+from jtorch.ops.recurrent_turns import (
+    GRU,
+    GRU_BACK,
+    LSTM,
+    LSTM_BACK,
+    RNN,
+    RNN_BACK,
+    EqualSteps,
+    gru_turn,
+    gru_turn_back,
+    is_loop,
+    looped,
+    lstm_turn,
+    lstm_turn_back,
+    part,
+    rnn_turn,
+    rnn_turn_back,
+)
 from jtorch.ops.routines import formula, runs_at_once
 
 # -- rows and steps --------------------------------------------------------------------------------------
-
-
-def _part(xp, x, start, stop, axis=0):
-    """Positions ``start`` to ``stop`` of one axis of a matrix."""
-    rows, columns = x.shape
-    if stop - start == (columns if axis else rows):  # a cell has a single step
-        return x
-    if axis:
-        return xp.slice(x, start=(0, start), stop=(rows, stop), step=(1, 1))
-    return xp.slice(x, start=(start, 0), stop=(stop, columns), step=(1, 1))
-
-
-def _chunks(xp, x, count):
-    """``count`` equal parts of the columns."""
-    n = x.shape[1] // count
-    return [_part(xp, x, k * n, (k + 1) * n, axis=1) for k in range(count)]
 
 
 @remembered
@@ -55,7 +57,7 @@ _LEAST_BLOCKS = 3  # of a layer: fewer take too many calls to earn that
 def _blocks(xp, sizes, reverse):
     """((first row, number of rows of a step, number of steps), ...), in the order in which they are computed:
     steps that have as many rows; where each call runs at once, BLOCK of them or a single one."""
-    return _blocks_of(sizes, reverse, runs_at_once(xp))
+    return _blocks_of(tuple(sizes), reverse, runs_at_once(xp))
 
 
 @remembered
@@ -91,7 +93,7 @@ def _in_turn(n, count, reverse):
 
 def _some(xp, x, start, n, count):
     """The rows of a block; None of None."""
-    return None if x is None else _part(xp, x, start, start + n * count)
+    return None if x is None else part(xp, x, start, start + n * count)
 
 
 def _block(xp, count, function, *values):
@@ -104,10 +106,10 @@ def _resized(xp, state, n, first, gone):
     """``state`` with ``n`` rows: sequences that end go to ``gone``, those that begin come from ``first``."""
     m = state.shape[0]
     if n < m:
-        gone.append(_part(xp, state, n, m))
-        return _part(xp, state, 0, n)
+        gone.append(part(xp, state, n, m))
+        return part(xp, state, 0, n)
     if n > m:
-        return xp.cat(state, _part(xp, first, m, n), axis=0)
+        return xp.cat(state, part(xp, first, m, n), axis=0)
     return state
 
 
@@ -124,17 +126,19 @@ def _joined(xp, parts, reverse):
 def _previous(xp, states, first, sizes, reverse):
     """For each row the state that it was computed from; ``states`` has those after each step."""
     n, rows = sizes[0], states.shape[0]
-    if sizes[-1] == n < rows:  # all steps have as many rows: those of the others lie together
-        begun = _part(xp, first, 0, n)
+    if (
+        sizes.__class__ is EqualSteps or sizes[-1] == n < rows
+    ):  # all steps have as many rows: those of the others lie together
+        begun = part(xp, first, 0, n)
         if reverse:
-            return xp.cat(_part(xp, states, n, rows), begun, axis=0)
-        return xp.cat(begun, _part(xp, states, 0, rows - n), axis=0)
+            return xp.cat(part(xp, states, n, rows), begun, axis=0)
+        return xp.cat(begun, part(xp, states, 0, rows - n), axis=0)
     parts: list = []
     steps = _steps(sizes, reverse)
-    before, rows = None, _part(xp, first, 0, steps[0][1])
+    before, rows = None, part(xp, first, 0, steps[0][1])
     for start, n in steps:
         if before is not None:
-            rows = _resized(xp, _part(xp, states, before[0], sum(before)), n, first, [])
+            rows = _resized(xp, part(xp, states, before[0], sum(before)), n, first, [])
         parts.append(rows)
         before = (start, n)
     return _joined(xp, parts, reverse)
@@ -143,7 +147,7 @@ def _previous(xp, states, first, sizes, reverse):
 def _begin(xp, first, sizes, reverse):
     """The state of the sequences that the first computed step has."""
     n = sizes[-1] if reverse else sizes[0]
-    return first if n == first.shape[0] else _part(xp, first, 0, n)
+    return first if n == first.shape[0] else part(xp, first, 0, n)
 
 
 def _sum_rows(xp, x):
@@ -161,6 +165,9 @@ def _add(x, y):
 @composite(n_outputs=2, dtype="as_is", public=None, grad_name="RnnBackward0", fuses=False)
 def rnn_layer(xp, x, weight, h, *, sizes, reverse, relu):
     """h = act(x + h @ weight.T): (all states (rows, H), the last of each sequence (B, H))"""
+    if is_loop(xp, x, sizes):
+        (states,), (last,) = looped(xp, RNN, sizes, reverse, [h], [swap(xp, weight)], [x], relu)
+        return states, last
     outs: list = []
     gone: list = []
     state = _begin(xp, h, sizes, reverse)
@@ -177,8 +184,7 @@ def _rnn_steps(xp, x, weight, state, count, reverse, relu):
     transposed = swap(xp, weight)
     outs: list = []
     for start, stop in _in_turn(state.shape[0], count, reverse):
-        z = _part(xp, x, start, stop) + xp.matmul(state, transposed)
-        state = xp.relu(z) if relu else xp.tanh(z)
+        (state,) = rnn_turn(xp, [state], [transposed], [part(xp, x, start, stop)], relu)
         outs.append(state)
     return tuple(outs)
 
@@ -187,26 +193,34 @@ def _rnn_steps(xp, x, weight, state, count, reverse, relu):
 def _(xp, g, out0, weight, h, needs, sizes, reverse, relu):
     # not "> 0": the gradient at NaN is NaN's, as in PyTorch
     slope = 1.0 - (xp.cast(xp.le(out0, 0.0), dtype=g[0].dtype) if relu else out0 * out0)
+    if is_loop(xp, out0, sizes):
+        (dx, _), (_, dh) = looped(xp, RNN_BACK, sizes, not reverse, [g[1]], [weight], [g[0], slope])
+    else:
+        dx, dh = _rnn_all_back(xp, g, slope, weight, sizes, not reverse)
+    dw = xp.matmul(swap(xp, dx), _previous(xp, out0, h, sizes, reverse)) if needs[1] else None
+    return dx, dw, dh if needs[2] else None
+
+
+def _rnn_all_back(xp, g, slope, weight, sizes, reverse):
+    """The gradients of what the activation saw, and of the first states."""
     parts: list = []
     gone: list = []
-    dh = _begin(xp, g[1], sizes, not reverse)
-    for start, n, count in _blocks(xp, sizes, not reverse):
+    dh = _begin(xp, g[1], sizes, reverse)
+    for start, n, count in _blocks(xp, sizes, reverse):
         dh = _resized(xp, dh, n, g[1], gone)
         rows = (_some(xp, a, start, n, count) for a in (g[0], slope))
-        *found, dh = _block(xp, count, _rnn_back, *rows, weight, dh, count, not reverse)
+        *found, dh = _block(xp, count, _rnn_back, *rows, weight, dh, count, reverse)
         parts += found
-    dx = _joined(xp, parts, not reverse)
-    dw = xp.matmul(swap(xp, dx), _previous(xp, out0, h, sizes, reverse)) if needs[1] else None
-    return dx, dw, _whole(xp, dh, gone) if needs[2] else None
+    return _joined(xp, parts, reverse), _whole(xp, dh, gone)
 
 
 def _rnn_back(xp, given, slope, weight, dh, count, reverse):
     """(the gradients of what the activation saw, step by step; that of the state before)"""
     parts: list = []
     for start, stop in _in_turn(dh.shape[0], count, reverse):
-        dz = (dh + _part(xp, given, start, stop)) * _part(xp, slope, start, stop)
+        rows = [part(xp, a, start, stop) for a in (given, slope)]
+        dz, dh = rnn_turn_back(xp, [dh], [weight], rows)
         parts.append(dz)
-        dh = xp.matmul(dz, weight)
     return (*parts, dh)
 
 
@@ -220,6 +234,10 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
     Returns all outputs (rows, P), the last of each sequence (B, P), the last cells (B, H); hidden: the
     gates and the cells, (rows, H) each. Source: Hochreiter and Schmidhuber 1997; Sak et al. 2014.
     """
+    if is_loop(xp, x, sizes):
+        constants = [swap(xp, w) for w in (weight, projection) if w is not None]
+        found, last = looped(xp, LSTM, sizes, reverse, [h, c], constants, [x])
+        return (found[0], last[0], last[5], *found[1:])
     state, cell = _begin(xp, h, sizes, reverse), _begin(xp, c, sizes, reverse)
     kept: tuple[list, ...] = ([], [], [], [], [], [])
     h_gone: list = []
@@ -239,24 +257,13 @@ def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
 
 def _lstm_steps(xp, x, weight, projection, state, cell, count, reverse):
     """(output, i, f, g, o, cell) of each step, one after the other"""
-    transposed = swap(xp, weight)
-    shrink = None if projection is None else swap(xp, projection)
+    constants = [swap(xp, w) for w in (weight, projection) if w is not None]
     found: list = []
     for start, stop in _in_turn(state.shape[0], count, reverse):
-        product = xp.matmul(state, transposed)
-        i, f, g, o, cell, state = formula(xp, _lstm_cell, product, _part(xp, x, start, stop), cell)
-        if shrink is not None:
-            state = xp.matmul(state, shrink)
-        found += state, i, f, g, o, cell
+        made = lstm_turn(xp, [state, cell], constants, [part(xp, x, start, stop)])
+        state, *_, cell = made
+        found += made
     return tuple(found)
-
-
-def _lstm_cell(xp, product, x, cell):
-    """(the four gates, the next cell, the next state)"""
-    i, f, g, o = _chunks(xp, x + product, 4)
-    i, f, g, o = xp.sigmoid(i), xp.sigmoid(f), xp.tanh(g), xp.sigmoid(o)
-    cell = f * cell + i * g
-    return i, f, g, o, cell, o * xp.tanh(cell)
 
 
 def _lstm_slopes(xp, cells, before, gates, extra):
@@ -278,43 +285,52 @@ def _lstm_slopes(xp, cells, before, gates, extra):
 def _(xp, g, out0, out3, out4, out5, out6, out7, weight, projection, h, c, needs, sizes, reverse):
     before = _previous(xp, out7, c, sizes, reverse)
     slopes, given, to_cell = formula(xp, _lstm_slopes, out7, before, (out3, out4, out5, out6), tuple(g[3:7]))
+    rows = slopes, g[0], to_cell, out4, g[7], given
+    if is_loop(xp, out0, sizes):
+        constants = [w for w in (weight, projection) if w is not None]
+        there = [a for a in rows if a is not None]
+        options = g[7] is not None, given is not None
+        (dx, dout, *_), (_, _, dh, dc) = looped(
+            xp, LSTM_BACK, sizes, not reverse, g[1:3], constants, there, *options
+        )
+    else:
+        dx, dout, dh, dc = _lstm_all_back(xp, rows, weight, projection, g[1], g[2], sizes, not reverse)
+    dw = xp.matmul(swap(xp, dx), _previous(xp, out0, h, sizes, reverse)) if needs[1] else None
+    dp = None
+    if projection is not None and needs[2]:
+        dp = xp.matmul(swap(xp, dout), out6 * xp.tanh(out7))
+    return dx, dw, dp, dh, dc
+
+
+def _lstm_all_back(xp, rows, weight, projection, dh_last, dc_last, sizes, reverse):
+    """The gradients of what the gates saw, of the outputs (None without a projection), and of the first
+    states."""
     parts: list = []
     outs: list = []
     h_gone: list = []
     c_gone: list = []
-    dh, dc = (_begin(xp, last, sizes, not reverse) for last in g[1:3])
-    for start, n, count in _blocks(xp, sizes, not reverse):
-        dh, dc = _resized(xp, dh, n, g[1], h_gone), _resized(xp, dc, n, g[2], c_gone)
-        rows = (_some(xp, a, start, n, count) for a in (slopes, g[0], to_cell, out4, g[7], given))
-        *found, dh, dc = _block(xp, count, _lstm_back, *rows, weight, projection, dh, dc, count, not reverse)
+    dh, dc = (_begin(xp, last, sizes, reverse) for last in (dh_last, dc_last))
+    for start, n, count in _blocks(xp, sizes, reverse):
+        dh, dc = _resized(xp, dh, n, dh_last, h_gone), _resized(xp, dc, n, dc_last, c_gone)
+        some = (_some(xp, a, start, n, count) for a in rows)
+        *found, dh, dc = _block(xp, count, _lstm_back, *some, weight, projection, dh, dc, count, reverse)
         parts += found if projection is None else found[::2]
         outs += [] if projection is None else found[1::2]
-    dx = _joined(xp, parts, not reverse)
-    dw = xp.matmul(swap(xp, dx), _previous(xp, out0, h, sizes, reverse)) if needs[1] else None
-    dp = None
-    if projection is not None and needs[2]:
-        dp = xp.matmul(swap(xp, _joined(xp, outs, not reverse)), out6 * xp.tanh(out7))
-    return dx, dw, dp, _whole(xp, dh, h_gone), _whole(xp, dc, c_gone)
+    dout = _joined(xp, outs, reverse) if outs else None
+    return _joined(xp, parts, reverse), dout, _whole(xp, dh, h_gone), _whole(xp, dc, c_gone)
 
 
 def _lstm_back(xp, slopes, dout, to_cell, forget, dcells, given, weight, projection, dh, dc, count, reverse):
     """(the gradients of what the gates saw and, with a projection, of the output, step by step; those of the
     states before)"""
+    constants = [w for w in (weight, projection) if w is not None]
+    there = [a for a in (slopes, dout, to_cell, forget, dcells, given) if a is not None]
+    options = dcells is not None, given is not None
     found: list = []
     for start, stop in _in_turn(dh.shape[0], count, reverse):
-        dh = dh + _part(xp, dout, start, stop)
-        output = dh
-        if projection is not None:
-            dh = xp.matmul(dh, projection)
-        dc = dc + dh * _part(xp, to_cell, start, stop)
-        if dcells is not None:
-            dc = dc + _part(xp, dcells, start, stop)
-        dz = xp.cat(dc, dc, dc, dh, axis=1) * _part(xp, slopes, start, stop)
-        if given is not None:
-            dz = dz + _part(xp, given, start, stop)
+        rows = [part(xp, a, start, stop) for a in there]
+        dz, output, dh, dc = lstm_turn_back(xp, [dh, dc], constants, rows, *options)
         found += (dz,) if projection is None else (dz, output)
-        dh = xp.matmul(dz, weight)
-        dc = dc * _part(xp, forget, start, stop)
     return (*found, dh, dc)
 
 
@@ -328,6 +344,10 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     Returns all states (rows, H), the last of each sequence (B, H); hidden: r, u, n and what r multiplies,
     (rows, H) each. Source: Cho et al. 2014, with the reset gate after the product, as in cuDNN.
     """
+    if is_loop(xp, x, sizes):
+        constants = [a for a in (swap(xp, weight), bias) if a is not None]
+        (outs, *gates), (last, *_) = looped(xp, GRU, sizes, reverse, [h], constants, [x])
+        return (outs, last, *gates)
     gone: list = []
     kept: tuple[list, ...] = ([], [], [], [], [])
     state = _begin(xp, h, sizes, reverse)
@@ -345,23 +365,13 @@ def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
 
 def _gru_steps(xp, x, weight, bias, state, count, reverse):
     """(state, r, u, n, what r multiplies) of each step, one after the other"""
-    transposed = swap(xp, weight)
+    constants = [a for a in (swap(xp, weight), bias) if a is not None]
     found: list = []
     for start, stop in _in_turn(state.shape[0], count, reverse):
-        z = xp.matmul(state, transposed)
-        r, u, new, q, state = formula(xp, _gru_cell, z, bias, _part(xp, x, start, stop), state)
-        found += state, r, u, new, q
+        made = gru_turn(xp, [state], constants, [part(xp, x, start, stop)])
+        state = made[0]
+        found += made
     return tuple(found)
-
-
-def _gru_cell(xp, product, bias, x, state):
-    """(r, u, n, what r multiplies, the next state)"""
-    zr, zu, q = _chunks(xp, product if bias is None else product + bias, 3)
-    q = xp.clone(q)  # a result: it has memory of its own
-    xr, xu, xn = _chunks(xp, x, 3)
-    r, u = xp.sigmoid(xr + zr), xp.sigmoid(xu + zu)
-    n = xp.tanh(xn + r * q)
-    return r, u, n, q, n + u * (state - n)
 
 
 def _gru_slopes(xp, before, gates, extra):
@@ -391,32 +401,40 @@ def _(xp, g, out0, out2, out3, out4, out5, weight, bias, h, needs, sizes, revers
     slopes, given, to_new, given_new = formula(
         xp, _gru_slopes, before, (out2, out3, out4, out5), tuple(g[2:])
     )
+    rows = slopes, g[0], out3, given
+    if is_loop(xp, out0, sizes):
+        there = [a for a in rows if a is not None]
+        (dz, totals, _), (*_, dh) = looped(xp, GRU_BACK, sizes, not reverse, [g[1]], [weight], there)
+    else:
+        dz, totals, dh = _gru_all_back(xp, rows, weight, g[1], sizes, not reverse)
+    new = _add(totals * to_new, given_new)
+    dx = xp.cat(part(xp, dz, 0, 2 * h.shape[1], axis=1), new, axis=1)
+    dw = xp.matmul(swap(xp, dz), before) if needs[1] else None
+    db = None if bias is None else _sum_rows(xp, dz)
+    return dx, dw, db, dh
+
+
+def _gru_all_back(xp, rows, weight, last, sizes, reverse):
+    """The gradients of the products and of the states, of all steps, and of the first states."""
     parts: list = []
     totals: list = []
     gone: list = []
-    dh = _begin(xp, g[1], sizes, not reverse)
-    for start, n, count in _blocks(xp, sizes, not reverse):
-        dh = _resized(xp, dh, n, g[1], gone)
-        rows = (_some(xp, a, start, n, count) for a in (slopes, g[0], out3, given))
-        *found, dh = _block(xp, count, _gru_back, *rows, weight, dh, count, not reverse)
+    dh = _begin(xp, last, sizes, reverse)
+    for start, n, count in _blocks(xp, sizes, reverse):
+        dh = _resized(xp, dh, n, last, gone)
+        some = (_some(xp, a, start, n, count) for a in rows)
+        *found, dh = _block(xp, count, _gru_back, *some, weight, dh, count, reverse)
         parts += found[::2]
         totals += found[1::2]
-    dz = _joined(xp, parts, not reverse)
-    new = _add(_joined(xp, totals, not reverse) * to_new, given_new)
-    dx = xp.cat(_part(xp, dz, 0, 2 * h.shape[1], axis=1), new, axis=1)
-    dw = xp.matmul(swap(xp, dz), before) if needs[1] else None
-    db = None if bias is None else _sum_rows(xp, dz)
-    return dx, dw, db, _whole(xp, dh, gone)
+    return _joined(xp, parts, reverse), _joined(xp, totals, reverse), _whole(xp, dh, gone)
 
 
 def _gru_back(xp, slopes, dout, update, given, weight, dh, count, reverse):
     """(the gradients of the product and of the state, step by step; that of the state before)"""
+    there = [a for a in (slopes, dout, update, given) if a is not None]
     found: list = []
     for start, stop in _in_turn(dh.shape[0], count, reverse):
-        dh = dh + _part(xp, dout, start, stop)
-        dz = xp.cat(dh, dh, dh, axis=1) * _part(xp, slopes, start, stop)
-        if given is not None:
-            dz = dz + _part(xp, given, start, stop)
-        found += dz, dh
-        dh = dh * _part(xp, update, start, stop) + xp.matmul(dz, weight)
+        rows = [part(xp, a, start, stop) for a in there]
+        *made, dh = gru_turn_back(xp, [dh], [weight], rows)
+        found += made
     return (*found, dh)

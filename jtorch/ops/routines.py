@@ -11,6 +11,11 @@ def runs_at_once(xp):
     return hasattr(xp, "_products")
 
 
+def records(xp):
+    """Whether the namespace writes down what is computed, to be compiled: a compiled function's."""
+    return hasattr(xp, "_tracer")
+
+
 def formula(xp, function, *values):
     """``function(xp, *values)``: in one pass, if the namespace can."""
     found = direct(xp, "_formulas", "computed", function, *values)

@@ -71,13 +71,16 @@ def with_copies(graph: Graph) -> Graph:
         return out
 
     for eqn in graph.eqns:
-        if eqn.op.relabels and _must_copy(eqn, made_by):
+        if eqn.op.relabels and not _lies_in_order(_var(eqn.inputs[0]), made_by):
             add(eqn.replace(inputs=(copied(_var(eqn.inputs[0]), eqn),)))
         elif eqn.op.kind is Kind.CONTRACTION:
             product = eqn.replace(inputs=tuple(_materialised(a, add) for a in eqn.inputs))
             if product_of(product, made_by.get) is None:
                 product = product.replace(inputs=tuple(copied(_var(a), eqn) for a in product.inputs))
             add(product)
+        elif eqn.op.kind is Kind.SCAN:  # each turn's part of it lies in one piece
+            there = [_materialised(a, add) for a in eqn.inputs]
+            add(eqn.replace(inputs=tuple(v if _lies_in_order(v, made_by) else copied(v, eqn) for v in there)))
         elif eqn.op.kind is not Kind.ELEMENTWISE:  # a number where an array is meant gets memory
             add(eqn.replace(inputs=tuple(_materialised(a, add) for a in eqn.inputs)))
         else:
@@ -106,17 +109,17 @@ def _materialised(atom: Atom, add: object) -> Var:
     return out
 
 
-def _must_copy(eqn: Eqn, made_by: dict[Var, Eqn]) -> bool:
-    """Whether a reshape's input is not in memory order.
+def _lies_in_order(var: Var, made_by: dict[Var, Eqn]) -> bool:
+    """Whether what is reshaped is in memory order.
 
     Asked of the strides alone: where an axis has size 1 by chance (a last batch of one) a copy would not be
     needed, but leaving it out would make other kernels. An axis that a view put in has stride 0.
     """
-    source = layout_of(_var(eqn.inputs[0]), made_by.get)
+    source = layout_of(var, made_by.get)
     assert source is not None
     expected = 1
-    for n, stride in zip(reversed(_var(eqn.inputs[0]).shape), reversed(source.strides), strict=True):
+    for n, stride in zip(reversed(var.shape), reversed(source.strides), strict=True):
         if stride != expected and not (n == 1 and stride == 0):
-            return True
+            return False
         expected *= n
-    return False
+    return True

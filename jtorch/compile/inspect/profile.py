@@ -161,13 +161,16 @@ def _step(tasks: Sequence[Task], plan: Plan, us: float, runner: Any) -> StepTime
     return StepTime(
         first.name if alone else f"{first.name} and {len(tasks) - 1} more",
         first.step.kind.value if alone else "run", "" if source is None else str(source), us,
-        sum(_flops(task, plan) for task in tasks), bytes_of(tasks, plan),
+        sum(_flops(task, plan, runner) for task in tasks), bytes_of(tasks, plan),
         threads.count() if runner.is_shared(*tasks) else 1,
     )  # fmt: skip
 
 
-def _flops(task: Task, plan: Plan) -> float:
-    """Floating-point operations, each op of a kernel counted as one, whatever it takes."""
+def _flops(task: Task, plan: Plan, runner: Any) -> float:
+    """Floating-point operations, each op of a kernel counted as one, whatever it takes; of a loop over time
+    those of its products."""
+    if task.step.kind is StepKind.SCAN:
+        return float(runner.flops_of(task))
     if task.nest is not None:
         inner = sum(isinstance(v, Compute) and v.level == 2 for v in task.nest.values())
         return float(math.prod(task.nest.sizes) * (inner + len(task.nest.reductions)))

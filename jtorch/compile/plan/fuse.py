@@ -44,6 +44,7 @@ class Style(enum.StrEnum):
 class StepKind(enum.StrEnum):
     LOOP = "loop"  # a kernel
     GEMM = "gemm"  # a product of matrices, by BLAS or by our own kernel
+    SCAN = "scan"  # a loop whose turns have a plan of their own
     HOST = "host"  # a library call from Python
 
 
@@ -372,6 +373,8 @@ def _step(group: Group) -> Step:
     if group.style != Style.CALL:
         return Step(StepKind.LOOP, tuple(group.eqns), group)
     (eqn,) = group.eqns
+    if eqn.op.kind is Kind.SCAN:
+        return Step(StepKind.SCAN, (eqn,))
     blas = eqn.op.kind is Kind.CONTRACTION and eqn.outputs[0].dtype in (np.float32, np.float64)
     return Step(StepKind.GEMM if blas else StepKind.HOST, (eqn,))
 

@@ -26,7 +26,7 @@ def steps_of(order: Sequence[Task], find: Find, memory: Memory) -> list[Step]:
 
 
 def _step(task: Task, find: Find, memory: Memory) -> Step:
-    if task.step.kind is StepKind.HOST:
+    if task.step.kind in (StepKind.HOST, StepKind.SCAN):
         return Step(task, math.inf)
     if task.nest is not None:
         return Step(task, nest_time(task.nest), functools.partial(_cut_of_nest, task, memory))

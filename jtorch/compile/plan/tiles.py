@@ -202,12 +202,17 @@ def _finished(found: Grown, cuts: Sequence[int], size: int, times: Mapping[Task,
     if len(found.tasks) < 2 or time < LEAST_TIME:
         return None
     pairs = list(zip(cuts[::2], cuts[1::2], strict=True))
-    most = size // (FULL_ROWS if size >= 2 * FULL_ROWS else LEAST_ROWS)
-    for tiles in _halved(2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))):
+    for tiles in _halved(most_tiles(size, time)):
         if all(_fits(size, turns, together, tiles) for turns, together in pairs):
             edges = tuple([k * size // tiles * n // size for k in range(tiles + 1)] for n, _ in pairs)
             return Run(found.tasks, found.axes, edges, tiles, found.local)
     return None
+
+
+def most_tiles(size: int, time: float) -> int:
+    """How many tiles of ``size`` rows pay that take so many microseconds: a power of two."""
+    most = size // (FULL_ROWS if size >= 2 * FULL_ROWS else LEAST_ROWS)
+    return 2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))
 
 
 def _fits(size: int, turns: int, together: int, tiles: int) -> bool:

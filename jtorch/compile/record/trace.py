@@ -453,6 +453,7 @@ class _Namespace:
     """``xp`` while tracing: each primitive records itself."""
 
     def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
         for op in TABLE:
             if op.kind is not Kind.COMPOSITE:
                 setattr(self, op.name, tracer.table[op.index])

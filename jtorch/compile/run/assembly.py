@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from jtorch.compile.plan.plan import Run, Task
 from jtorch.compile.run.products import Told, told, told_for
-from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock
+from jtorch.compile.run.scans import HEAD
+from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, ScanBlock
 from jtorch.compile.run.tile_tables import TileTable, pointed_at
+from jtorch.compile.target import address_of
 from jtorch.core.pieces import LEAST_TIME, Range, count, cut
 from jtorch.native import workers
-from jtorch.native.executor import Patch, Row, walk_kernel
+from jtorch.native.executor import SCAN_WORDS, Patch, Row, scan_kernel, walk_kernel
 
 if TYPE_CHECKING:
     from jtorch.compile.run.instances import Instances
@@ -30,7 +33,7 @@ class Assembly:
         self, instances: Instances, words: np.ndarray, values: np.ndarray, parts: Sequence[tuple[int, ...]],
         is_cut: bool,
     ) -> None:  # fmt: skip
-        self.instances, self.words, self.is_cut = instances, words, is_cut
+        self.instances, self.words, self.values, self.is_cut = instances, words, values, is_cut
         self.start = words.__array_interface__["data"][0]
         argument, at, expr, nbytes = instances.patches
         offsets = (values[expr] + nbytes).tolist()
@@ -66,6 +69,8 @@ class Assembly:
                     self.calls.append((len(self.rows), task))
                 elif isinstance(block, LoopBlock):
                     self._loop(block)
+                elif isinstance(block, ScanBlock):
+                    self._scan(block)
                 else:
                     self._product(block)
 
@@ -139,6 +144,26 @@ class Assembly:
             self._points(*pointer)
         pool = workers.pool() if len(blocks) > 1 else 0
         self._add(block.task, Row(one.kernel, begin, len(blocks), blocks.strides[0], pool))
+
+    def _scan(self, block: ScanBlock) -> None:
+        """A loop, or as many as there are tiles of its rows."""
+        rows, steps = int(self.values[block.rows]), int(self.values[block.steps])
+        turns = self.instances.turns[block.loop]
+        edges = turns.edges(rows, steps)
+        tiles = len(edges) - 1
+        blocks = np.repeat(self.words[None, block.first : block.first + block.n], tiles, 0)
+        records = [
+            turns.record(high - low, k, tiles == 1) for k, (low, high) in enumerate(itertools.pairwise(edges))
+        ]
+        self.keep += records
+        blocks[:, 0] = [address_of(executor.record) for executor in records]
+        for n, argument in enumerate(block.loop.arguments):
+            begins = [low * argument.row for low in edges[:-1]]
+            for at in (HEAD + SCAN_WORDS * n + 1, HEAD + SCAN_WORDS * n + 2):
+                blocks[:, at] += begins
+                self._points(block.first + at, blocks[:, at], begins)
+        pool = workers.pool() if tiles > 1 and self.is_cut else 0
+        self._add(block.task, Row(scan_kernel(), self._kept(blocks), tiles, 8 * block.n, pool))
 
     def _points(self, k: int, column: np.ndarray, begins: list[int]) -> None:
         """``column`` holds what word ``k`` does and so many bytes: note what a call brings, or moves."""

@@ -4,7 +4,7 @@ which kernel each product runs. All that magnitudes decide, and not structure, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from jtorch.native.contraction import Call, call_of
 
 
 class Fit:
-    """A plan's tasks at its sizes. ``is_cut``: it is long enough that threads share what can be shared."""
+    """A plan's tasks at its sizes; ``scans`` are those that are loops, and how long they take. ``is_cut``:
+    it is long enough that threads share what can be shared."""
 
-    def __init__(self, code: Code) -> None:
-        self.code, self.plan = code, code.plan
+    def __init__(self, code: Code, scans: Mapping[Task, float]) -> None:
+        self.code, self.plan, self.scans = code, code.plan, scans
         self._products: dict[Task, tuple[Factors, Call]] = {}
         self._shared: dict[Task, np.ndarray] = {}
         self.is_cut = bool(workers.pool()) and is_cut(map(self.time, self.plan.tasks))
@@ -31,6 +32,8 @@ class Fit:
         """Microseconds that it takes on one thread, about; 0 of what the host does."""
         if task.step.kind is StepKind.HOST:
             return 0.0
+        if task in self.scans:
+            return self.scans[task]
         if task.nest is None:
             return product_time(self.product(task)[0].product.flops)
         return nest_time(task.nest)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,10 @@ from jtorch.compile.run import arena
 from jtorch.compile.run.assembly import Assembly
 from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.scans import Loop, Turns, codes_of, turns_of
 from jtorch.compile.run.segments import CallsAtSizes, Segments
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes, Tiling
-from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, Template
+from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, ScanBlock, Template
 from jtorch.compile.run.tile_tables import TileTable
 from jtorch.compile.run.usual import Usual
 from jtorch.compile.target import Binding
@@ -94,11 +95,17 @@ class Instances(Runner):
     """The runner of a plan over symbols. ``found`` has the instances by their sizes, a number or a tuple of
     them; ``instantiate(*sizes)`` makes one."""
 
-    def __init__(self, code: Code, binding: Binding, env: Environment) -> None:
+    def __init__(
+        self, code: Code, binding: Binding, env: Environment, turns: Callable[[Loop], Turns]
+    ) -> None:
         super().__init__()
         self.code, self.plan, self.binding, self.names = code, code.plan, binding, env.symbols
         self.template = Template(code, binding)
         self.addresses, self.compiled = kernel_addresses(code)
+        self.scans = [block for block in self.template.blocks if isinstance(block, ScanBlock)]
+        self.turns = turns_of([block.loop for block in self.scans], turns)
+        self.inner = codes_of(self.turns)  # which there are by now
+        self.compiled += sum(each.compiled for each in {*self.turns.values()})
         if self.plan.schedule is not None:
             self.steps = StepsAtSizes(self.template, env)
         self.functions = self.template.functions(self.names, [*env.limits, *env.tests], env.functions)
@@ -145,12 +152,35 @@ class Instances(Runner):
         for to, source in self.template.copied:
             self.copies.setdefault(source, []).append(to)
         self.kernels = {t: self.addresses[kernel.source] for t, kernel in self.code.kernels.items()}
-        self.usual = Usual(self.template, self.kernels, self.numbers, self.copies, binding.n_arguments)
+        if not self.scans:
+            self.usual = Usual(self.template, self.kernels, self.numbers, self.copies, binding.n_arguments)
 
     # -- sizes never seen before ---------------------------------------------------------------------------
 
     def instantiate(self, *sizes: int) -> Instance | None:
         """What runs calls of these sizes; None where a guard does not hold."""
+        return self._made(sizes, True)
+
+    def apart(self, rows: int, is_alone: bool) -> Executor:
+        """What runs all for so many rows as one table, in memory of its own; other threads have a share where
+        it ``is_alone``."""
+        with self.alone:
+            self.found.clear()
+            self._reserved = 0
+            made = self._made((rows,), is_alone)
+        assert made is not None and isinstance(made.executor, Executor)
+        return made.executor
+
+    def time_at(self, rows: int) -> float:
+        """Microseconds that all takes on one thread, about."""
+        return self._time(np.array(self.functions.numbers(rows)[0], np.int64))
+
+    def flops_at(self, rows: int) -> int:
+        """Floating-point operations of all products."""
+        return int(np.array(self.functions.numbers(rows)[0], np.int64)[self.flops].sum())
+
+    def _made(self, sizes: tuple[int, ...], is_shared: bool) -> Instance | None:
+        """The same; other threads have a share where it ``is_shared``."""
         with self.alone:
             try:
                 if not self.functions.holds(*sizes):
@@ -160,9 +190,9 @@ class Instances(Runner):
             except (ArithmeticError, ValueError):  # an integer that no int64 holds is one
                 return None
             time = self._time(values)
-            is_cut = pieces.is_cut([time]) and bool(workers.pool())
+            is_cut = is_shared and pieces.is_cut([time]) and bool(workers.pool())
             releases = self.binding.release_gil and time >= _LONG
-            if self.functions.are_usual(*sizes) and not is_cut:
+            if self.functions.are_usual(*sizes) and not is_cut and not self.scans:
                 made = self._usual(sizes, values, floats, releases)
             else:
                 made = self._general(sizes, values, floats, is_cut, releases)
@@ -196,7 +226,8 @@ class Instances(Runner):
     def _time(self, values: np.ndarray) -> float:
         """Microseconds that all takes on one thread, about."""
         products = map(pieces.product_time, values[self.flops].tolist())
-        return math.fsum([*self.times_of(values).tolist(), *products])
+        scans = (self.turns[b.loop].time(int(values[b.rows])) * int(values[b.steps]) for b in self.scans)
+        return math.fsum([*self.times_of(values).tolist(), *products, *scans])
 
     def _usual(self, sizes: tuple, values: np.ndarray, floats: list[float], releases: bool) -> Instance:
         usual = self.usual

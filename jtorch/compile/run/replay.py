@@ -27,12 +27,22 @@ from jtorch.compile.run.fit import Fit
 from jtorch.compile.run.host import array_at
 from jtorch.compile.run.host_calls import Address, Background, HostCall, Progress, Wait, layouts_of
 from jtorch.compile.run.runner import Runner, store
-from jtorch.compile.target import Binding
+from jtorch.compile.run.scans import HEAD, Loop, Turns, codes_of, scans_of, turns_of
+from jtorch.compile.target import Binding, address_of
 from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.pieces import Piece
 from jtorch.native import cache, workers
 from jtorch.native.contraction import FAILURES
-from jtorch.native.executor import ROW_WORDS, Executor, Patch, Row, layout_is_known, walk_kernel
+from jtorch.native.executor import (
+    ROW_WORDS,
+    SCAN_WORDS,
+    Executor,
+    Patch,
+    Row,
+    layout_is_known,
+    scan_kernel,
+    walk_kernel,
+)
 
 _BETWEEN_LOOKS = 200  # microseconds of kernels between two looks at what is under way
 
@@ -76,7 +86,7 @@ class Blocks:
 class Replay(Runner):
     """One plan, ready to run. ``run(*arguments)`` returns a status; see ``failure``."""
 
-    def __init__(self, code: Code, binding: Binding) -> None:
+    def __init__(self, code: Code, binding: Binding, turns: Callable[[Loop], Turns]) -> None:
         super().__init__()
         self.code, self.plan = code, code.plan
         # runtime scalars: argument -> the word in memory that kernels read it from
@@ -86,10 +96,14 @@ class Replay(Runner):
         self.n_arguments, self.release_gil = binding.n_arguments, binding.release_gil
         self.kernel_address, self.compiled = kernel_addresses(code)
         self.fixed_words: dict[Place, list[tuple[np.ndarray, int, int]]] = {}
-        self.fit = Fit(code)
+        self.scans = scans_of(self.plan)
+        self.turns = turns_of(self.scans.values(), turns)
+        self.inner = codes_of(self.turns)
+        self.fit = Fit(code, {t: self.turns[x].time(x.rows) * x.steps for t, x in self.scans.items()})
         self.is_cut = self.fit.is_cut
         self.segments: list[Any] = []
         self._make_segments()
+        self.compiled += sum(each.compiled for each in {*self.turns.values()})
         self.background = [s for s in self.segments if isinstance(s, Background)]
         self.run: Callable[..., int] = self._entry()
 
@@ -138,6 +152,10 @@ class Replay(Runner):
                 rows.append(self._row_of_run(group, blocks))
                 owners.append(group.tasks[0])
                 continue
+            if group in self.scans:
+                rows.append(self._row_of_scan(self.scans[group], blocks))
+                owners.append(group)
+                continue
             row = self._row(group, self.fit.pieces(group), blocks)
             # a status names the row, so a task that can fail has one of its own; so has one that is cut
             again = rows and rows[-1].goes_on_with(row) and not group.can_fail
@@ -147,13 +165,15 @@ class Replay(Runner):
                 rows.append(row)
                 owners.append(group)
         table = np.array(rows, np.int64)
-        memory = [blocks.words, *self.fit.all_shared(tasks)]
+        memory = [blocks.words, *self.fit.all_shared(tasks), *self.turns.values()]
         return Native(table, owners, blocks.patches, memory, self.n_arguments, self.release_gil)
 
     def _size(self, group: Task | Run) -> int:
         """The words of its argument blocks."""
         if isinstance(group, Run):
             return group.tiles * (1 + sum(ROW_WORDS + self.fit.n_words(task) for task in group.tasks))
+        if group in self.scans:
+            return self.scans[group].n_words * (len(self._edges(self.scans[group])) - 1)
         return self.fit.n_words(group) * len(self.fit.pieces(group))
 
     def _row(self, task: Task, pieces: Sequence[Piece], blocks: Blocks, first: bool = True) -> Row:
@@ -173,6 +193,25 @@ class Replay(Runner):
             rows = [self._row(task, [pieces[tile]], blocks, tile == 0) for task, pieces in run.pieces.items()]
             blocks.words[at : at + size] = [len(rows), *itertools.chain.from_iterable(rows)]
         return Row(walk_kernel(), blocks.address(begin), run.tiles, size * 8, workers.pool())
+
+    def _edges(self, loop: Loop) -> list[int]:
+        return self.turns[loop].edges(loop.rows, loop.steps)
+
+    def _row_of_scan(self, loop: Loop, blocks: Blocks) -> Row:
+        """A loop, or as many as there are tiles of its rows."""
+        begin, edges, turns = blocks.used, self._edges(loop), self.turns[loop]
+        tiles = len(edges) - 1
+        for tile, (low, high) in enumerate(itertools.pairwise(edges)):
+            at = blocks.take(loop.n_words)
+            record = turns.record(high - low, tile, tiles == 1).record
+            blocks.words[at : at + HEAD] = [address_of(record), loop.steps, len(loop.arguments)]
+            for k, argument in enumerate(loop.arguments):
+                word = at + HEAD + SCAN_WORDS * k
+                blocks.words[word + 3 : word + SCAN_WORDS] = argument.stride, argument.mask, argument.late
+                for n, (var, nbytes) in enumerate((argument.first, argument.later), start=word + 1):
+                    self._point(var, nbytes + low * argument.row, blocks.words, n, blocks)
+        pool = workers.pool() if tiles > 1 else 0
+        return Row(scan_kernel(), blocks.address(begin), tiles, 8 * loop.n_words, pool)
 
     def _fill(self, task: Task, piece: Piece, blocks: Blocks, first: bool) -> int:
         """Write the argument block of a piece of a task; returns the address of its kernel."""
@@ -244,7 +283,28 @@ class Replay(Runner):
     def ended(self) -> int:
         return self.segments[-1].ended if self.segments else self._ended
 
+    def time_at(self, rows: int) -> float:
+        """Microseconds that all takes on one thread, about."""
+        return sum(map(self.fit.time, self.plan.tasks))
+
+    def flops_at(self, rows: int) -> int:
+        """Floating-point operations of all products."""
+        products = [task for task in self.plan.tasks if task.step.kind is StepKind.GEMM]
+        return sum(self.fit.product(task)[0].product.flops for task in products)
+
+    def flops_of(self, scan: Task) -> int:
+        """The same of a loop over time."""
+        loop = self.scans[scan]
+        return loop.steps * self.turns[loop].flops(loop.rows)
+
+    def apart(self, rows: int, is_alone: bool) -> Executor:
+        """What runs all as one table: the only one that there is."""
+        (segment,) = self.segments
+        return segment.executor
+
     def is_shared(self, *tasks: Task) -> bool:
+        if tasks[0] in self.scans:
+            return self.is_cut and len(self._edges(self.scans[tasks[0]])) > 2
         return self.fit.is_shared(*tasks)
 
     def call_of(self, *tasks: Task) -> Callable[..., int]:

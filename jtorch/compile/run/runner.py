@@ -19,6 +19,7 @@ class Runner:
 
     is_atomic = False
     is_cut = False  # whether threads share steps, and runs of them
+    inner: Sequence[Any] = ()  # the code of what loops over time do at a step
     _ended = 0
 
     def __init__(self) -> None:

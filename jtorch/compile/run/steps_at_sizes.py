@@ -101,7 +101,7 @@ class StepsAtSizes:
         self.loops: dict[Task, _Loop] = {}
         self.factors: dict[Task, list[Footprint]] = {}  # where each factor and the result begin
         for task in plan.tasks:
-            if task.step.kind is StepKind.HOST:
+            if task.step.kind in (StepKind.HOST, StepKind.SCAN):
                 continue
             if task.nest is None:
                 found = product_of(task.step.eqns[0], plan.fused.find)
@@ -122,7 +122,7 @@ class StepsAtSizes:
 
     def _step(self, task: Task, numbers: Sequence[int], times: Mapping[Task, float]) -> Step:
         """A task, for what ``numbers`` are at these sizes; ``times`` are those of loops."""
-        if task.step.kind is StepKind.HOST:
+        if task.step.kind in (StepKind.HOST, StepKind.SCAN):
             return Step(task, math.inf)
         if task not in self.products:
             return Step(task, times[task], functools.partial(_cut_of, self.loops.get(task), numbers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jtorch.compile.codegen import source
@@ -10,13 +11,14 @@ from jtorch.compile.plan.plan import Plan
 from jtorch.compile.run.instances import Instances
 from jtorch.compile.run.interpreted import Interpreted
 from jtorch.compile.run.replay import Replay
+from jtorch.compile.run.scans import Loop, Turns
 from jtorch.compile.run.unjitted import Unjitted
 from jtorch.compile.target import Binding, Target
 from jtorch.core import config
 from jtorch.core.environment import Environment, Exact
 
 # One native call.
-CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding))
+CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding, _turns))
 # The text of the same kernels, run as plain Python.
 PYTHON = Target("python", source.emit, lambda code, _, binding: Unjitted(code, binding))
 # No kernel is run: the recorded graph is, by NumPy.
@@ -43,7 +45,13 @@ def of_sizes(target: Target, env: Environment) -> Target:
     """``target`` for a graph over symbols. Raises ``Exact`` for one that runs none."""
     if target is not CPU:
         raise Exact(f"the target {target.name!r} runs no plans for any sizes")
-    return Target("cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env))
+    return Target(
+        "cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env, _turns)
+    )
+
+
+def _turns(loop: Loop) -> Turns:
+    return Turns(loop, CPU, functools.partial(of_sizes, CPU))
 
 
 def chosen(interpreted: bool = False) -> Target:

@@ -22,11 +22,13 @@ from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run.expressions import Expressions
 from jtorch.compile.run.products import ProductShape
 from jtorch.compile.run.replay import word_of
+from jtorch.compile.run.scans import HEAD, Loop, scans_of
 from jtorch.compile.target import Binding
 from jtorch.core.dim import Dim, DimFloat
 from jtorch.core.environment import Exact
 from jtorch.core.products import blas_matrices
 from jtorch.native.contraction import is_usual, usual_kernel, usual_words
+from jtorch.native.executor import SCAN_WORDS
 
 
 @dataclass
@@ -79,6 +81,18 @@ class ProductBlock:
 
 
 @dataclass(eq=False)
+class ScanBlock:
+    """A loop over time: the block of ``scan_kernel`` for all rows. ``rows`` and ``steps`` are expressions."""
+
+    task: Task
+    first: int
+    n: int
+    loop: Loop
+    rows: int
+    steps: int
+
+
+@dataclass(eq=False)
 class HostBlock:
     """A library call: which word is the address of a variable that it reads or writes, or which argument of
     the call brings it."""
@@ -104,15 +118,18 @@ class Template:
     def __init__(self, code: Code, binding: Binding) -> None:
         self.code, self.plan, self.binding = code, code.plan, binding
         self.words, self.ints, self.floats = Words(), Expressions(), Expressions()
-        self.blocks: list[LoopBlock | ProductBlock | HostBlock] = []
+        self.blocks: list[LoopBlock | ProductBlock | ScanBlock | HostBlock] = []
         self.copied: list[tuple[int, int]] = []  # words, and those whose addresses they hold once more
         self.times: list[tuple[float, int, int, int]] = []  # of loops: us an element, elements, turns, line
         self.flops: list[int] = []  # of products
+        scans = scans_of(self.plan)
         for task in self.plan.tasks:
             if task.in_background:
                 raise Exact(f"{task.name} runs in the background, in memory of these very sizes")
             if task.step.kind is StepKind.HOST:
                 self.blocks.append(self._host(task))
+            elif task in scans:
+                self.blocks.append(self._scan(task, scans[task]))
             else:
                 self.blocks.append(self._product(task) if task.nest is None else self._loop(task))
         self.slots = self.numbers_of(self.plan.slots or ((self.plan.arena_bytes,),))  # of numbers one is made
@@ -173,6 +190,19 @@ class Template:
             walked = matrices.x.transposed or matrices.y.transposed
             found.usual = f"is_usual({', '.join(map(str, product.sizes))}, {walked})"
         return found
+
+    def _scan(self, task: Task, loop: Loop) -> ScanBlock:
+        first = len(self.words.constants)
+        head = [self.words.take() for _ in range(HEAD)]
+        self._number(head[1], loop.steps)
+        self._number(head[2], len(loop.arguments))
+        for argument in loop.arguments:
+            _, begin, later, *rest = [self.words.take() for _ in range(SCAN_WORDS)]
+            self._point(begin, *argument.first)
+            self._point(later, *argument.later)
+            for k, number in zip(rest, (argument.stride, argument.mask, argument.late), strict=True):
+                self._number(k, number)
+        return ScanBlock(task, first, loop.n_words, loop, self.ints.of(loop.rows), self.ints.of(loop.steps))
 
     def _host(self, task: Task) -> HostBlock:
         found = HostBlock(task)

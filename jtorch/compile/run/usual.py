@@ -13,7 +13,7 @@ import numpy as np
 
 from jtorch.compile.plan.plan import Task
 from jtorch.compile.run.assembly import joined
-from jtorch.compile.run.template import HostBlock, LoopBlock, Template
+from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, Template
 from jtorch.native.executor import PATCH_WORDS, ROW_WORDS, Patch, Row, offsets_in_record, record_of
 
 
@@ -62,6 +62,7 @@ class Usual:
                 if not begins and not block.task.can_fail and joined(rows, row):
                     continue
             else:
+                assert isinstance(block, ProductBlock)  # loops over time are assembled
                 row = Row(block.kernel, 8 * block.usual_at, 1, 0, 0)
             rows.append(row)
             self.owners.append(block.task)

@@ -69,6 +69,90 @@ define i64 @jtorch_walk(ptr %block) {
   ret i64 %code
 }
 
+; A record's rows, once for each step: see scan_kernel() of executor.py.
+define i64 @jtorch_scan(ptr %block) {
+entry:
+  %steps_slot = getelementptr i64, ptr %block, i64 1
+  %count_slot = getelementptr i64, ptr %block, i64 2
+  %arguments = getelementptr i64, ptr %block, i64 3
+  %record = load ptr, ptr %block
+  %steps = load i64, ptr %steps_slot
+  %count = load i64, ptr %count_slot
+  %row_count_slot = getelementptr i64, ptr %record, i64 1
+  %patches = getelementptr i64, ptr %record, i64 7
+  %patch_count = load i64, ptr %record
+  %row_count = load i64, ptr %row_count_slot
+  %patch_words = mul i64 %patch_count, 3
+  %rows = getelementptr i64, ptr %patches, i64 %patch_words
+  %none = icmp slt i64 %steps, 1
+  br i1 %none, label %done, label %step
+
+step:
+  %k = phi i64 [ 0, %entry ], [ %next_k, %step_end ]
+  %is_first = icmp eq i64 %k, 0
+  br label %argument
+
+argument:
+  %a = phi i64 [ 0, %step ], [ %next_a, %argument ]
+  %now_slot = getelementptr [6 x i64], ptr %arguments, i64 %a
+  %first_slot = getelementptr i64, ptr %now_slot, i64 1
+  %later_slot = getelementptr i64, ptr %now_slot, i64 2
+  %stride_slot = getelementptr i64, ptr %now_slot, i64 3
+  %mask_slot = getelementptr i64, ptr %now_slot, i64 4
+  %late_slot = getelementptr i64, ptr %now_slot, i64 5
+  %first = load i64, ptr %first_slot
+  %later = load i64, ptr %later_slot
+  %stride = load i64, ptr %stride_slot
+  %mask = load i64, ptr %mask_slot
+  %late = load i64, ptr %late_slot
+  %turn = sub i64 %k, %late
+  %masked = and i64 %turn, %mask
+  %far = mul i64 %masked, %stride
+  %moved = add i64 %later, %far
+  %now = select i1 %is_first, i64 %first, i64 %moved
+  store i64 %now, ptr %now_slot
+  %next_a = add i64 %a, 1
+  %more_arguments = icmp slt i64 %next_a, %count
+  br i1 %more_arguments, label %argument, label %any_patches
+
+any_patches:
+  %no_patches = icmp slt i64 %patch_count, 1
+  br i1 %no_patches, label %patched, label %patch
+
+patch:
+  %index = phi i64 [ 0, %any_patches ], [ %next_index, %patch ]
+  %position_slot = getelementptr [3 x i64], ptr %patches, i64 %index
+  %destination_slot = getelementptr i64, ptr %position_slot, i64 1
+  %offset_slot = getelementptr i64, ptr %position_slot, i64 2
+  %position = load i64, ptr %position_slot
+  %destination = load ptr, ptr %destination_slot
+  %offset = load i64, ptr %offset_slot
+  %address_slot = getelementptr [6 x i64], ptr %arguments, i64 %position
+  %address = load i64, ptr %address_slot
+  %word = add i64 %address, %offset
+  store i64 %word, ptr %destination
+  %next_index = add i64 %index, 1
+  %more_patches = icmp slt i64 %next_index, %patch_count
+  br i1 %more_patches, label %patch, label %patched
+
+patched:
+  %status = call i64 @jtorch_run_rows(ptr %rows, i64 %row_count)
+  %failed = icmp ne i64 %status, 0
+  br i1 %failed, label %fail, label %step_end
+
+step_end:
+  %next_k = add i64 %k, 1
+  %more = icmp slt i64 %next_k, %steps
+  br i1 %more, label %step, label %done
+
+fail:
+  %code = and i64 %status, CODE_MASK
+  ret i64 %code
+
+done:
+  ret i64 0
+}
+
 define ptr @jtorch_call(ptr %self, ptr %arguments, i64 %argument_count) {
 entry:
   %record_slot = getelementptr i8, ptr %self, i64 DATA_OFFSET

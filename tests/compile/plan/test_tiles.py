@@ -18,6 +18,7 @@ from jtorch.compile.plan.plan import Where
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.core import pieces, threads
 from jtorch.native import contraction
+from jtorch.nn import rnn
 from tests.compile.chain import (
     Machine,
     arguments_of,
@@ -355,6 +356,13 @@ def test_a_slip_gives_other_numbers(slip, program, monkeypatch):
     assert any(not np.allclose(a, b, rtol=1e-3) for a, b in zip(expected, found, strict=True))
 
 
+@pytest.fixture
+def _step_by_step(monkeypatch):
+    """A recording holds each step of a recurrent layer by itself, and not a loop."""
+    monkeypatch.setattr(rnn, "EqualSteps", lambda rows, steps: (rows,) * steps)
+
+
+@pytest.mark.usefixtures("_step_by_step")
 def test_layers_that_are_recurrent_have_runs():
     for layer in (nn.LSTM(16, 48), nn.GRU(16, 48), nn.RNN(16, 48, batch_first=True)):
         step = jtorch.compile(layer)
@@ -364,6 +372,7 @@ def test_layers_that_are_recurrent_have_runs():
         assert len(step._newest().program.plan.runs) > 0
 
 
+@pytest.mark.usefixtures("_step_by_step")
 def test_gradients_of_gates_go_by_tiles_too():
     """They are four parts side by side: a row of each is read within its own row alone."""
     layer, x = nn.LSTM(16, 48), jtorch.randn(20, 32, 16)

@@ -1,0 +1,230 @@
+"""A loop over time as one row of a table: its turn is planned once, for any number of rows, and that plan's
+record is run step by step, with addresses that move on.
+
+What a step carries to the next one is where the step before has written its output: nothing is copied. Where
+the rows of a batch have nothing to do with each other, threads go through all steps with some rows each, as
+through the runs of ``plan/tiles.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.graph.access import Find, layout_of
+from jtorch.compile.graph.ir import Graph, Type, Var
+from jtorch.compile.pipeline import compile_graph
+from jtorch.compile.plan.fuse import StepKind
+from jtorch.compile.plan.plan import Destination, Place, Plan, Task, Use, Where
+from jtorch.compile.plan.tiles import LONGEST, most_tiles
+from jtorch.compile.record.trace import Tracer
+from jtorch.compile.target import Binding, Target
+from jtorch.compile.timings import Timings
+from jtorch.core import pieces
+from jtorch.core.dim import Dim, symbol, value_of
+from jtorch.core.environment import LEAST, Environment, Exact
+from jtorch.core.op import Scan
+from jtorch.core.sizes import shape_of
+from jtorch.native.executor import SCAN_WORDS, Executor
+
+HEAD = 3
+"""Words of a block before those of its arguments: the record's address, steps, and arguments."""
+
+_KEPT = 256  # records of a turn
+_ALL, _TWO = -1, 1  # masks: each step has memory of its own, or every second one the same
+
+
+class Argument(NamedTuple):
+    """An input or an output of a turn: where it lies at the first step, as bytes of a variable's memory, and
+    from the second one on, see ``scan_kernel``. ``row``: the bytes from one row of the batch to the next; 0
+    where all rows see all of it."""
+
+    first: tuple[Var, Any]
+    later: tuple[Var, Any]
+    stride: Any
+    mask: int
+    late: int
+    row: Any
+
+
+class Loop:
+    """What the scan of a task does, whose sizes may be symbols: ``steps`` times a turn of ``rows`` rows.
+    Nobody reads outputs that are ``unread``."""
+
+    def __init__(self, task: Task, find: Find, unread: Container[Var]) -> None:
+        (self.eqn,) = task.step.eqns
+        scan = self.eqn.op.scan
+        assert scan is not None
+        self.scan: Scan = scan
+        facts = self.eqn.statics
+        self.reverse, self.constants = facts["reverse"], facts["constants"]
+        self.find = find
+        inputs = [_var(atom) for atom in self.eqn.inputs]
+        self.carries, self.fixed, self.moving = self.scan.parted(inputs, self.constants)
+        self.steps, self.rows = self.moving[0].shape[:2]
+        sizes = [n for var in self.carries for n in var.shape[1:]]
+        sizes += [n for var in self.fixed for n in var.shape] + [n for x in self.moving for n in x.shape[2:]]
+        if any(type(n) is Dim for n in sizes):
+            raise Exact(f"{self.eqn.op.name} has other sizes than those of steps and rows that move")
+        self.wanted = [
+            k for k, out in enumerate(self.eqn.outputs) if k in self.scan.carried or out not in unread
+        ]
+        self.arguments = list(self._arguments(unread))
+
+    @property
+    def form(self) -> tuple:
+        """What its turn's plan is made from."""
+        kinds = [(var.dtype, var.shape[1:]) for var in (*self.carries, *self.fixed)]
+        kinds += [(var.dtype, var.shape[2:]) for var in self.moving]
+        fixed = tuple(var.shape for var in self.fixed)
+        return self.eqn.op, self.eqn.statics["options"], fixed, tuple(kinds), tuple(self.wanted)
+
+    @property
+    def n_words(self) -> int:
+        """Those of its block."""
+        return HEAD + SCAN_WORDS * len(self.arguments)
+
+    def _arguments(self, unread: Container[Var]) -> Iterator[Argument]:
+        """Those of a turn: its inputs, then its outputs."""
+        outputs = self.eqn.outputs
+        for var, k in zip(self.carries, self.scan.carried, strict=True):
+            mask = _TWO if outputs[k] in unread else _ALL
+            yield self._moving(outputs[k], 0, mask)._replace(first=self._at(var), late=1)
+        for var in self.fixed:
+            yield Argument(self._at(var), self._at(var), 0, _ALL, 0, 0)
+        for var in self.moving:
+            owner, offset = self._at(var)
+            yield self._moving(var, offset, _ALL, owner)
+        for k in self.wanted:
+            yield self._moving(outputs[k], 0, _TWO if outputs[k] in unread else _ALL)
+
+    def _moving(self, var: Var, offset: Any, mask: int, owner: Var | None = None) -> Argument:
+        """What lies step by step from so many bytes of ``owner`` on, or else of ``var``."""
+        row = _size(var.shape[2:]) * var.dtype.itemsize
+        step = row * self.rows
+        begin = offset + (self.steps - 1) * step if self.reverse else offset
+        at = var if owner is None else owner, begin
+        return Argument(at, at, -step if self.reverse else step, mask, 0, row)
+
+    def _at(self, var: Var) -> tuple[Var, Any]:
+        layout = layout_of(var, self.find)
+        assert layout is not None  # see graph/finalise.py
+        return layout.owner, layout.offset * var.dtype.itemsize
+
+
+def scans_of(plan: Plan) -> dict[Task, Loop]:
+    """The tasks of a plan that are loops."""
+    tasks = [task for task in plan.tasks if task.step.kind is StepKind.SCAN]
+    read = {var for task in plan.tasks for var in task.reads} | set(plan.fused.graph.outputs)
+    unread = {var for task in tasks for var in task.writes} - read
+    return {task: Loop(task, plan.fused.find, unread) for task in tasks}
+
+
+def turns_of(loops: Iterable[Loop], make: Callable[[Loop], Turns]) -> dict[Loop, Turns]:
+    """The plans of the turns of some loops that never run at once; those of one form share one."""
+    known: dict[tuple, Turns] = {}
+    found = {}
+    for loop in loops:
+        if loop.form not in known:
+            known[loop.form] = make(loop)
+        found[loop] = known[loop.form]
+    return found
+
+
+def codes_of(turns: Mapping[Loop, Turns]) -> list[Code]:
+    """The code of each, once."""
+    return [each.code for each in dict.fromkeys(turns.values())]
+
+
+class Turns:
+    """The plans of a turn of ``loop``, or of one that is like it. ``cpu`` is the target of numbers,
+    ``of_sizes`` gives that of symbols."""
+
+    def __init__(self, loop: Loop, cpu: Target, of_sizes: Any) -> None:
+        self.loop, self.cpu, self.of_sizes = loop, cpu, of_sizes
+        self._known: dict[int, Any] = {}  # runners: for any number of rows, and for fewer ones
+        self._records: dict[tuple[int, int, bool], Executor] = {}
+        self.time = functools.lru_cache(maxsize=64)(self._time)
+        self.compiled = 0
+
+    def _time(self, rows: int) -> float:
+        """Microseconds of a turn of so many rows on one thread, about."""
+        return self._runner(rows).time_at(rows)
+
+    def flops(self, rows: int) -> int:
+        """Floating-point operations of the products of a turn."""
+        return self._runner(rows).flops_at(rows)
+
+    @property
+    def code(self) -> Code:
+        """That of the plan for the sizes at hand, which is made if need be."""
+        return self._runner(value_of(self.loop.rows)).code
+
+    def edges(self, rows: int, steps: int) -> list[int]:
+        """Where tiles of the rows begin and end. How many there are follows from sizes alone: see
+        ``core/pieces.py``."""
+        time = self.time(rows)
+        if time > LONGEST or not pieces.is_cut([time * steps]) or rows < 2:
+            return [0, rows]
+        tiles = most_tiles(rows, time * steps)
+        return [k * rows // tiles for k in range(tiles + 1)]
+
+    def record(self, rows: int, tile: int, is_alone: bool) -> Executor:
+        """What runs a turn of so many rows, with memory that no other ``tile`` has; where it ``is_alone``
+        threads share what can be shared of it."""
+        key = rows, tile, is_alone
+        if key not in self._records:
+            while len(self._records) >= _KEPT:
+                del self._records[next(iter(self._records))]
+            self._records[key] = self._runner(rows).apart(rows, is_alone)
+        return self._records[key]
+
+    def _runner(self, rows: int) -> Any:
+        key = rows if rows < LEAST else LEAST
+        if key not in self._known:
+            self._known[key] = self._compiled(rows)
+        return self._known[key]
+
+    def _compiled(self, rows: int) -> Any:
+        """The plan of a turn of any number of rows, or of these alone where they are few."""
+        loop = self.loop
+        env = Environment() if rows >= LEAST else None
+        n = rows if env is None else symbol(env, "rows", rows)
+        tracer = Tracer(loop.eqn.op.name)
+        tracer.has_symbols = env is not None
+        carries = [_variable(var, (n, *var.shape[1:])) for var in loop.carries]
+        fixed = [_variable(var, var.shape) for var in loop.fixed]
+        moving = [_variable(var, (n, *var.shape[2:])) for var in loop.moving]
+        parts = [list(map(tracer.fresh, part)) for part in (carries, fixed, moving)]
+        found = loop.scan.turn(tracer.xp, *parts, *loop.eqn.statics["options"])
+        outputs = tuple(tracer.read(tracer.lift(found[k])) for k in loop.wanted)
+        tracer.open = False
+        graph = Graph(tracer.name, (*carries, *fixed, *moving), tuple(tracer.eqns), outputs)
+        binding = Binding()
+        destinations = [Destination(Use.RESULT, k) for k in range(len(outputs))]
+        binding.bring(*(Place(Where.INPUT, k) for k in range(len(graph.inputs))))
+        binding.bring(*(destination.place for destination in destinations))
+        if env is not None:
+            env.planning = True
+        target = self.cpu if env is None else self.of_sizes(env)
+        runner = compile_graph(graph, destinations, target, binding, Timings()).runner
+        if env is not None:
+            env.close()
+        self.compiled += runner.compiled
+        return runner
+
+
+def _variable(like: Var, shape: Sequence[Any]) -> Var:
+    return Var(Type(like.dtype, shape_of(shape)))
+
+
+def _size(shape: Sequence[Any]) -> Any:
+    return math.prod(shape)
+
+
+def _var(atom: Any) -> Var:
+    assert isinstance(atom, Var)  # see graph/finalise.py
+    return atom
