@@ -171,9 +171,9 @@ class Instances(Runner):
         assert made is not None and isinstance(made.executor, Executor)
         return made.executor
 
-    def time_at(self, rows: int) -> float:
-        """Microseconds that all takes on one thread, about."""
-        return self._time(np.array(self.functions.numbers(rows)[0], np.int64))
+    def times_at(self, rows: int) -> list[float]:
+        """Microseconds that each step takes on one thread, about."""
+        return self._times(np.array(self.functions.numbers(rows)[0], np.int64))
 
     def flops_at(self, rows: int) -> int:
         """Floating-point operations of all products."""
@@ -189,7 +189,7 @@ class Instances(Runner):
                 values = np.array(ints, np.int64)
             except (ArithmeticError, ValueError):  # an integer that no int64 holds is one
                 return None
-            time = self._time(values)
+            time = math.fsum(self._times(values))
             is_cut = is_shared and pieces.is_cut([time]) and bool(workers.pool())
             releases = self.binding.release_gil and time >= _LONG
             if self.functions.are_usual(*sizes) and not is_cut and not self.scans:
@@ -223,11 +223,10 @@ class Instances(Runner):
         each, elements, _, _ = self.times
         return each * values[elements]
 
-    def _time(self, values: np.ndarray) -> float:
-        """Microseconds that all takes on one thread, about."""
+    def _times(self, values: np.ndarray) -> list[float]:
         products = map(pieces.product_time, values[self.flops].tolist())
         scans = (self.turns[b.loop].time(int(values[b.rows])) * int(values[b.steps]) for b in self.scans)
-        return math.fsum([*self.times_of(values).tolist(), *products, *scans])
+        return [*self.times_of(values).tolist(), *products, *scans]
 
     def _usual(self, sizes: tuple, values: np.ndarray, floats: list[float], releases: bool) -> Instance:
         usual = self.usual

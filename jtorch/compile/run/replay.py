@@ -283,9 +283,9 @@ class Replay(Runner):
     def ended(self) -> int:
         return self.segments[-1].ended if self.segments else self._ended
 
-    def time_at(self, rows: int) -> float:
-        """Microseconds that all takes on one thread, about."""
-        return sum(map(self.fit.time, self.plan.tasks))
+    def times_at(self, rows: int) -> list[float]:
+        """Microseconds that each step takes on one thread, about."""
+        return list(map(self.fit.time, self.plan.tasks))
 
     def flops_at(self, rows: int) -> int:
         """Floating-point operations of all products."""

@@ -147,12 +147,16 @@ class Turns:
         self.loop, self.cpu, self.of_sizes = loop, cpu, of_sizes
         self._known: dict[int, Any] = {}  # runners: for any number of rows, and for fewer ones
         self._records: dict[tuple[int, int, bool], Executor] = {}
-        self.time = functools.lru_cache(maxsize=64)(self._time)
+        self.times = functools.lru_cache(maxsize=64)(self._times)
         self.compiled = 0
 
-    def _time(self, rows: int) -> float:
+    def _times(self, rows: int) -> tuple[float, float]:
+        times = self._runner(rows).times_at(rows)
+        return math.fsum(times), max(times, default=0.0)
+
+    def time(self, rows: int) -> float:
         """Microseconds of a turn of so many rows on one thread, about."""
-        return self._runner(rows).time_at(rows)
+        return self.times(rows)[0]
 
     def flops(self, rows: int) -> int:
         """Floating-point operations of the products of a turn."""
@@ -166,8 +170,8 @@ class Turns:
     def edges(self, rows: int, steps: int) -> list[int]:
         """Where tiles of the rows begin and end. How many there are follows from sizes alone: see
         ``core/pieces.py``."""
-        time = self.time(rows)
-        if time > LONGEST or not pieces.is_cut([time * steps]) or rows < 2:
+        time, longest = self.times(rows)
+        if longest > LONGEST or not pieces.is_cut([time * steps]) or rows < 2:
             return [0, rows]
         tiles = most_tiles(rows, time * steps)
         return [k * rows // tiles for k in range(tiles + 1)]
