@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core.number_ranges import is_number
 from jtorch.core.op import composite, elementwise, opaque
 
 
@@ -74,7 +75,17 @@ _LARGEST[dt.BFLOAT16] = float(ml_dtypes.finfo(dt.BFLOAT16).max)
 def _(input, nan=None, posinf=None, neginf=None):
     most = _LARGEST.get(input.dtype.numpy, 0.0)
     return (input,), {
-        "nan": 0.0 if nan is None else dt.plain(nan),
-        "posinf": most if posinf is None else dt.plain(posinf),
-        "neginf": -most if neginf is None else dt.plain(neginf),
+        "nan": 0.0 if nan is None else _put("nan", 2, nan),
+        "posinf": most if posinf is None else _put("posinf", 3, posinf),
+        "neginf": -most if neginf is None else _put("neginf", 4, neginf),
     }
+
+
+def _put(name, position, value):
+    """A number, or the one that a tensor without axes and gradient holds."""
+    if hasattr(value, "requires_grad") and not value.ndim and not value.requires_grad:
+        return value.item()
+    if not (is_number(value) or isinstance(value, (np.number, np.bool_))):
+        place = f"nan_to_num(): argument '{name}' (position {position})"
+        raise TypeError(f"{place} must be float, not {type(value).__name__}")
+    return dt.plain(value)

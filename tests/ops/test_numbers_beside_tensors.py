@@ -1,5 +1,6 @@
 """Where PyTorch takes tensors only, a number is its TypeError, which names the argument."""
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -73,3 +74,25 @@ def test_a_number_is_no_target_of_a_loss(name):
             TypeError, match=rf"{name}\(\): argument 'target' \(position 2\) must be Tensor, not"
         ):
             function(x, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_nan_to_num_takes_the_numbers_that_tensors_hold(dtype):
+    """Of no axes and without a gradient; their dtype is none of the result's."""
+    torch = pytest.importorskip("torch")
+    for make in (
+        lambda T: T.tensor(2.5, dtype=T.float64),
+        lambda T: T.tensor(3),
+        lambda T: np.float32(1.5),
+        lambda T: T.tensor([3.0]),
+        lambda T: T.tensor(3.0, requires_grad=True),
+        lambda T: "a",
+    ):
+        found = []
+        for T in (jtorch, torch):
+            x = T.tensor([float("nan"), 1.0], dtype=getattr(T, dtype))
+            try:
+                found.append((T.nan_to_num(x, make(T)).tolist(), str(x.dtype).rpartition(".")[2]))
+            except TypeError as error:
+                found.append(str(error))
+        assert found[0] == found[1]
