@@ -33,12 +33,17 @@ def shape_of(sizes: Sequence[Any]) -> tuple:
     return Shape(sizes) if any(type(n) is Dim for n in sizes) else tuple(sizes)
 
 
-def has_negative(shape: tuple) -> bool:
-    """``min(shape) < 0``"""
-    for n in shape:  # noqa: SIM110  three times as fast as any()
-        if n < 0:
+def below(sizes: Sequence[Any], least: int) -> bool:
+    """``min(sizes) < least``, for which no size is compared with another one"""
+    for n in sizes:  # noqa: SIM110  three times as fast as any()
+        if n < least:
             return True
     return False
+
+
+def has_negative(shape: tuple) -> bool:
+    """``min(shape) < 0``"""
+    return below(shape, 0)
 
 
 def integer(n: Any) -> Any:

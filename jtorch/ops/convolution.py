@@ -15,6 +15,7 @@ import itertools
 import math
 
 from jtorch.core.op import composite
+from jtorch.core.sizes import has_negative
 from jtorch.ops.routines import direct, runs_at_once
 
 _MOST_TAPS = 49  # of a window that is gone through tap by tap
@@ -188,10 +189,10 @@ def _turned(xp, seen, axes):
 
 def _bordered(xp, x, low, high, between):
     """``padded``, where negative numbers take away, and with zeros between the elements, too."""
-    if any(between) or max(*low, *high) > 0:
+    if any(between) or any(n > 0 for n in (*low, *high)):
         before, after = ((0, 0, *(max(n, 0) for n in border)) for border in (low, high))
         x = xp.pad(x, low=before, high=after, interior=(0, 0, *between))
-    if min(*low, *high) >= 0:
+    if not has_negative((*low, *high)):
         return x
     start = (0, 0, *(max(-n, 0) for n in low))
     stop = (*x.shape[:2], *(n - max(-h, 0) for n, h in zip(x.shape[2:], high, strict=True)))

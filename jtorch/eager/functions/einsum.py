@@ -247,7 +247,7 @@ def _pair(x: Part, y: Part, keep: set[Label]) -> Part:
     labels = (*batch, *only_a, *only_b)
     if not inside:
         return _broadcast_product(x, y, labels), labels
-    lead = [max(a_size[s], b_size[s]) if 0 not in (a_size[s], b_size[s]) else 0 for s in batch]
+    lead = [b_size[s] if a_size[s] == 1 else a_size[s] for s in batch]
     rows, columns = [a_size[s] for s in only_a], [b_size[s] for s in only_b]
     depth = math.prod(a_size[s] for s in inside)
     left = _ordered(a, a_labels, [*batch, *only_a, *inside])

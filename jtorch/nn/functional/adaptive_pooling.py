@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from jtorch.core.sizes import has_negative
 from jtorch.eager.public import Tensor, arange, functions, no_grad, ops, tensor
 
 Sizes = int | None | Sequence[int | None]
@@ -37,7 +38,7 @@ def _target(name: str, rank: int, input: Tensor, output_size: Sizes) -> tuple[in
         sentence = "(): internal error: output_size.size() must be" if maximum else ": output_size must be"
         raise RuntimeError(f"{name}{sentence} {rank}")
     sizes = tuple(n if m is None else int(m) for n, m in zip(input.shape[-rank:], asked, strict=True))
-    if min(sizes) < 0:
+    if has_negative(sizes):
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received "
             f"{{{', '.join(map(str, sizes))}}}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jtorch.core.sizes import below
 from jtorch.eager.public import Tensor, integer, ops
 from jtorch.nn.functional.padding import bordered
 
@@ -217,7 +218,7 @@ def _convolve_transposed(
             input.shape[2:], strides, border, dilations, weight.shape[2:], extra, behind, strict=True
         )
     )
-    if min(sizes) < 1:
+    if below(sizes, 1):
         raise RuntimeError(
             f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel: "
             f"{list(sizes)}. Output size is too small"

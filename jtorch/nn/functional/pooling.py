@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core.sizes import below
 from jtorch.eager.public import Tensor, arange, ops
 
 Sizes = int | Sequence[int]
@@ -63,7 +64,7 @@ def _geometry(
         _count(n, k, s, p, d, ceil_mode)
         for n, k, s, p, d in zip(input.shape[-rank:], kernel, strides, border, dilations, strict=True)
     )
-    if min(places) < 1:
+    if below(places, 1):
         if name == "max_pool1d":
             raise RuntimeError(f"max_pool1d() Invalid computed output size: {places[0]}")
         axes = (1,) * (2 - rank)  # PyTorch pools sequences as images of one row

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.sizes import below
 from jtorch.eager.public import Tensor, apart, functions, integer, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
@@ -120,7 +121,7 @@ def _scaled(n: int, scale: float) -> int:
 
 
 def _check_sizes(shape: tuple[int, ...], sizes: tuple[int, ...]) -> None:
-    if min(*shape, *sizes) < 1:
+    if below((*shape, *sizes), 1):
         before, after = (
             ", ".join(f"{c}: {n}" for c, n in zip("DHW"[-len(shape) :], numbers, strict=True))
             for numbers in (shape, sizes)
