@@ -18,7 +18,7 @@ from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.record.inputs import ArrayInput, ConstantInput, Input
 from jtorch.compile.record.leaks import leaked
 from jtorch.compile.record.operands import typed
-from jtorch.compile.record.shared_memory import MemoryShared, common_whole, overlap, owner, part_of
+from jtorch.compile.record.shared_memory import FOREIGN, MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.compile.record.view_chains import by_strides, direct
@@ -48,6 +48,7 @@ class Memory(Evaluator):
         self.eqns: list[Eqn] = []
         self.inputs: list[Input] = []
         self.arrays: dict[int, ArrayInput] = {}  # id of an outside array -> its input
+        self.by_owner: dict[int, list[ArrayInput]] = {}  # the same by whose memory they are
         self.has_symbols = False  # whether sizes or integers are symbols
         self.shapes: dict[int, tuple] = {}  # id of an array argument -> its shape with symbols
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
@@ -132,19 +133,27 @@ class Memory(Evaluator):
         self._check_parts(array)
         shape = shape_of(self.shapes.get(id(array), array.shape))
         entry = ArrayInput(Var(Type(array.dtype, shape)), array)
-        for other in self.arrays.values():
+        for other in self._rivals(array):
             if array.size and other.array.size and overlap(other.array, array):
                 if other.written:  # what was written is not what this tensor would be read as
                     self._refuse_overlap(entry, [other])
                 entry.overlaps.append(other)
                 other.overlaps.append(entry)
         self.arrays[id(array)] = entry
+        self.by_owner.setdefault(id(owner(array)), []).append(entry)
         self.inputs.append(entry)
         strides = tuple(s // array.dtype.itemsize for s in array.strides)
         if id(array) in self.shapes:
             strides = contiguous_strides(shape)
         entry.sym = Sym(self, Storage(entry.var, entry), entry.var.type, strides=strides)
         return entry
+
+    def _rivals(self, array: np.ndarray) -> list[ArrayInput]:
+        """The inputs that may share memory with it."""
+        whose = owner(array)
+        if whose is FOREIGN:
+            return list(self.arrays.values())
+        return [*self.by_owner.get(id(whose), ()), *self.by_owner.get(id(FOREIGN), ())]
 
     def _check_parts(self, array: np.ndarray) -> None:
         """A part that NumPy took of an array argument is one of the array of this call."""
