@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.environment import LEAST, Environment, Exact, is_computed
+from jtorch.core.number_ranges import answers_first
 from jtorch.core.polynomial import (
     TESTS,
     Atom,
@@ -187,7 +188,9 @@ class Dim:
         return other - (other // self) * self
 
     def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if _is_number(other) else NotImplemented
+        if not _is_number(other) or answers_first(other, "__rdivmod__", int):
+            return NotImplemented
+        return self // other, self % other
 
     def __rdivmod__(self, other: Any) -> Any:
         return (other // self, other % self) if _is_number(other) else NotImplemented

@@ -43,6 +43,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or hasattr(value, "as_runtime_scalar")
 
 
+def answers_first(value: Any, method: str, kind: type) -> bool:
+    """Whether Python asks ``value``, on the right of a number of this ``kind``, before it, or it alone:
+    one of a class derived from its, or from float, which has a reflected ``method`` of its own."""
+    cls = type(value)
+    if cls in PLAIN or issubclass(cls, np.generic):
+        return False
+    base = next((b for b in (kind, float) if issubclass(cls, b)), None)
+    return base is not None and getattr(cls, method) is not getattr(base, method)
+
+
 def whole(value: Any) -> Any:
     """A number without what stands behind its point, as integers take it; of what is an integer nothing is
     asked, which a recording may not know."""

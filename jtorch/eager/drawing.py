@@ -154,6 +154,7 @@ def integers(
 @factory
 def randperm(n: int, *, generator: Any = None, dtype: Any = None) -> Tensor:
     """A random order of 0..n-1."""
+    n = ax.integer("randperm", "n", n)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     out = APPLY["sort_order"](bits((n,), generator), axis=0, descending=False)

@@ -194,3 +194,13 @@ def test_in_place_draws_obey_the_tape():
     assert x.grad.tolist() == [0.0, 0.0]
     with jtorch.no_grad():
         assert x.normal_() is x
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("n", [2.5, 2.0, True, "a", None], ids=str)
+def test_a_permutation_of_what_is_no_int_is_a_type_error(n, compiled):
+    def f(n):
+        return jtorch.randperm(n)
+
+    with pytest.raises(TypeError, match=r"randperm\(\): argument 'n' must be int, not "):
+        (jtorch.compile(f) if compiled else f)(n)

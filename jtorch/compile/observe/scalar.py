@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, Source, user_source
+from jtorch.core.number_ranges import answers_first
 from jtorch.core.op import BY_NAME, Op
 from jtorch.ops import xp
 
@@ -147,22 +148,31 @@ class Scalar:
         return bool(self.tracer.branches.decide(within(self.tracer, number, least, most, or_infinite)))
 
     def __eq__(self, other: object) -> bool:
-        return self._compare(operator.eq, other) if _is_comparable(other) else NotImplemented
+        return self._compared(operator.eq, other, "__eq__")
 
     def __ne__(self, other: object) -> bool:
-        return self._compare(operator.ne, other) if _is_comparable(other) else NotImplemented
+        return self._compared(operator.ne, other, "__ne__")
 
     def __lt__(self, other: Any) -> Any:
-        return self._compare(operator.lt, other) if _is_comparable(other) else NotImplemented
+        return self._compared(operator.lt, other, "__gt__")
 
     def __le__(self, other: Any) -> Any:
-        return self._compare(operator.le, other) if _is_comparable(other) else NotImplemented
+        return self._compared(operator.le, other, "__ge__")
 
     def __gt__(self, other: Any) -> Any:
-        return self._compare(operator.gt, other) if _is_comparable(other) else NotImplemented
+        return self._compared(operator.gt, other, "__lt__")
 
     def __ge__(self, other: Any) -> Any:
-        return self._compare(operator.ge, other) if _is_comparable(other) else NotImplemented
+        return self._compared(operator.ge, other, "__le__")
+
+    def answers(self, other: Any, method: str) -> bool:
+        """Whether Python asks ``other``, on the right, before this number."""
+        return answers_first(other, method, type(self.as_runtime_scalar))
+
+    def _compared(self, test: Callable, other: Any, reflected: str) -> Any:
+        if not _is_comparable(other) or self.answers(other, reflected):
+            return NotImplemented
+        return self._compare(test, other)
 
     def __abs__(self) -> Any:
         scalar: Any = self
@@ -172,7 +182,9 @@ class Scalar:
         return self
 
     def __divmod__(self, other: Any) -> Any:
-        return _divmod(self, other) if _is_comparable(other) else NotImplemented
+        if not _is_comparable(other) or self.answers(other, "__rdivmod__"):
+            return NotImplemented
+        return _divmod(self, other)
 
     def __rdivmod__(self, other: Any) -> Any:
         return _divmod(other, self) if _is_comparable(other) else NotImplemented

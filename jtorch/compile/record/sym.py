@@ -151,8 +151,8 @@ class Sym:
         return self.concrete("float()")
 
 
-def _operator(name: str, reflected: bool = False) -> Any:
-    op = BY_NAME[name]
+def _operator(name: str, symbol: str, reflected: bool = False) -> Any:
+    op, method = BY_NAME[name], f"__r{symbol}__"
 
     def operator(self: Any, *other: Any) -> Any:
         if other and isinstance(other[0], Tensor):  # a Tensor knows what to do with a traced value
@@ -160,6 +160,8 @@ def _operator(name: str, reflected: bool = False) -> Any:
         if len(other) > 1:  # pow(k, 2, 5)
             return NotImplemented
         if other and isinstance(self, Scalar):
+            if not reflected and self.answers(other[0], method):
+                return NotImplemented
             other = (operand_of(self, other[0]),)
             if other[0] is NotImplemented:
                 return NotImplemented
@@ -174,6 +176,6 @@ for _cls in (Sym, Scalar):
         "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
         "mod": "remainder", "pow": "pow",
     }.items():  # fmt: skip
-        setattr(_cls, f"__{_symbol}__", _operator(_name))
-        setattr(_cls, f"__r{_symbol}__", _operator(_name, reflected=True))
-    _cls.__neg__ = _operator("neg")
+        setattr(_cls, f"__{_symbol}__", _operator(_name, _symbol))
+        setattr(_cls, f"__r{_symbol}__", _operator(_name, _symbol, reflected=True))
+    _cls.__neg__ = _operator("neg", "neg")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 
 import numpy as np
@@ -192,6 +193,65 @@ COMPARISONS = {
 def test_the_other_operand_is_asked(name, kind):
     """A number on the left of what is none of Python's: Python asks the right one."""
     f = COMPARISONS[name]
+    compiled = jtorch.compile(f)
+    for n, k in ((3, 3), (3, 2), (4, 2), (5, 5), (3, 1)):
+        x = jtorch.arange(1.0, n + 1)
+        assert _told(compiled, x, kind(k)) == _told(f, x, kind(k))
+
+
+class _OwnFloat(float):
+    """Says itself what operators give of which it is the right operand."""
+
+    def __radd__(self, other):
+        return "sum", other * 1
+
+    def __rmul__(self, other):
+        return "product"
+
+    def __eq__(self, other):
+        return "equal"
+
+    def __gt__(self, other):
+        return "greater"
+
+    __hash__ = float.__hash__
+
+
+class _OwnInt(int):
+    def __radd__(self, other):
+        return "sum"
+
+    def __rpow__(self, other, modulus=None):
+        return "power"
+
+    def __rdivmod__(self, other):
+        return "divmod"
+
+
+class _Plain(float):
+    pass
+
+
+class _Number(enum.IntEnum):
+    TWO = 2
+
+
+OWN_CLASSES = {
+    "float": lambda x, k: (k * _OwnFloat(2), k == _OwnFloat(3), k != _OwnFloat(3), k < _OwnFloat(2)),
+    "sum": lambda x, k: (x + 1, k + _OwnFloat(2)),
+    "in a list": lambda x, k: (x + 1, [k] == [_OwnFloat(3)]),
+    "int": lambda x, k: (k + _OwnInt(2), divmod(k, _OwnInt(2)), k ** _OwnInt(2), k - _OwnInt(2)),
+    "plain": lambda x, k: (k * _Plain(2), k + _Plain(1), k == _Plain(2.0)),
+    "enumeration": lambda x, k: (k == _Number.TWO, k + _Number.TWO),
+    "item": lambda x, k: (x.sum().item() * _OwnFloat(2), x.sum().item() == _OwnFloat(2)),
+    "size": lambda x, k: (x.shape[0] + _OwnInt(2), x.shape[0] * _OwnInt(2), divmod(x.shape[0], _OwnInt(2))),
+}
+
+
+@pytest.mark.parametrize("name", OWN_CLASSES)
+@pytest.mark.parametrize("kind", [float, int])
+def test_a_class_derived_from_the_numbers_is_asked_first(name, kind):
+    f = OWN_CLASSES[name]
     compiled = jtorch.compile(f)
     for n, k in ((3, 3), (3, 2), (4, 2), (5, 5), (3, 1)):
         x = jtorch.arange(1.0, n + 1)
