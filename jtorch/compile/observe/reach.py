@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 import types
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jtorch.compile.observe.effects import Place
-from jtorch.compile.observe.guards import content_of, contents
+from jtorch.compile.observe.guards import PLAIN, content_of, contents
 from jtorch.compile.observe.kinds import Kind, is_library, is_observed, is_users, kind_of
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.core.dim import is_symbolic
@@ -23,7 +24,7 @@ from jtorch.optim.optimizer import Optimizer
 _LIMIT = 100_000  # parts that are looked at
 
 
-_UNKNOWN = object()  # stands for all that was not looked at
+UNKNOWN = object()  # stands for all that was not looked at
 
 
 def reached(roots: Iterable[Any], places: Iterable[Place]) -> Place | None:
@@ -31,8 +32,8 @@ def reached(roots: Iterable[Any], places: Iterable[Place]) -> Place | None:
     places = tuple(places)
     by_container = {id(place.container): place for place in places}
     named = {place.identity: place for place in places}
-    for value in _led_to(roots if named else (), through_globals=True):
-        if value is _UNKNOWN:
+    for value in led_to(roots if named else (), through_globals=True):
+        if value is UNKNOWN:
             return next(iter(by_container.values()), None)
         if id(value) in by_container:
             return by_container[id(value)]
@@ -44,14 +45,14 @@ def reached(roots: Iterable[Any], places: Iterable[Place]) -> Place | None:
 
 def holds_sizes(root: Any) -> bool:
     """Whether ``root`` is or holds a size that is a symbol, for all that can be told."""
-    return any(value is _UNKNOWN or is_symbolic(value) for value in _led_to([root]))
+    return any(value is UNKNOWN or is_symbolic(value) for value in led_to([root]))
 
 
 def holds_computed(root: Any) -> bool:
     """Whether ``root`` is or holds anything that a recording computes, for all that can be told."""
     return any(
-        value is _UNKNOWN or isinstance(value, Tensor) or issubclass(type(value), Scalar)
-        for value in _led_to([root])
+        value is UNKNOWN or isinstance(value, Tensor) or issubclass(type(value), Scalar)
+        for value in led_to([root])
     )
 
 
@@ -61,8 +62,8 @@ def seen_by_users_code(owner: Any) -> tuple[list[Tensor] | None, bool]:
     at."""
     tensors: list[Tensor] = []
     runs, uses = False, False
-    for value in _led_to([owner], through_globals=True, apart=Optimizer):
-        if value is _UNKNOWN:
+    for value in led_to([owner], through_globals=True, apart=Optimizer):
+        if value is UNKNOWN:
             return None, True
         if isinstance(value, Tensor):
             tensors.append(value)
@@ -73,10 +74,10 @@ def seen_by_users_code(owner: Any) -> tuple[list[Tensor] | None, bool]:
     return (tensors, uses) if runs else ([], False)
 
 
-def _led_to(
+def led_to(
     roots: Iterable[Any], through_globals: bool = False, apart: type | tuple[()] = ()
 ) -> Iterator[Any]:
-    """What ``roots`` lead to, each once, but for objects that are to be left ``apart``; ``_UNKNOWN`` at the
+    """What ``roots`` lead to, each once, but for objects that are to be left ``apart``; ``UNKNOWN`` at the
     end where that is too much to look at. ``through_globals``: also what users' functions name."""
     stack, seen = list(roots), set()
     while stack:
@@ -86,7 +87,7 @@ def _led_to(
         seen.add(id(value))
         yield value
         if len(seen) > _LIMIT:
-            yield _UNKNOWN
+            yield UNKNOWN
             return
         if through_globals:
             stack += [namespace[name] for namespace, name in _names(value)]
@@ -121,12 +122,24 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
+_DICTS: tuple[dict[Any, Any], ...] = ({}, OrderedDict())
+_VIEWS = {type(view) for d in _DICTS for view in (d.keys(), d.values(), d.items())}
+
+
 def _parts(value: Any) -> list[Any]:
     kind = kind_of(type(value))
     if type(value) is slice:
         return [value.start, value.stop, value.step]
+    if type(value) in _VIEWS:
+        return [*value]
+    if issubclass(type(value), BaseException):
+        return [*value.args, value.__dict__]
+    if kind is Kind.PLAIN and type(value) not in PLAIN:  # of a class of the user's that derives from one
+        return [getattr(value, "__dict__", None)]
     if kind in (Kind.PLAIN, Kind.TENSOR, Kind.NAMESPACE, Kind.ARRAY):
         return []
+    if isinstance(value, types.MappingProxyType):
+        return [*contents(value)]
     if kind in (Kind.CONTAINER, Kind.TUPLE):
         return [*contents(value), getattr(value, "__dict__", None)]
     if isinstance(value, types.CellType):

@@ -14,6 +14,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -314,7 +315,7 @@ def operand_of(scalar: Scalar, value: Any) -> Any:
             f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy array "
             f"of {value.dtype}: make it a tensor (jtorch.from_numpy)."
         )
-    if isinstance(value, (complex, Decimal)):
+    if isinstance(value, (complex, Decimal, timedelta)):
         raise scalar.refuse(f"arithmetic with a {type(value).__name__}")
     number = isinstance(value, (int, float, Scalar)) or hasattr(value, "dtype")
     return value if number else NotImplemented
