@@ -9,6 +9,8 @@ coordinate of the output moves. ``strides``, where stated, are those that ``stri
 over axes of one element as eager mode's do, where ``affine`` says 0. Where no strides can say it,
 ``index_map`` does (see ``jtorch.core.index``).
 ``put(xp, base, value, **statics)`` is ``base`` with ``value`` written through the view.
+
+Loops over time (scanning) are ops of recordings alone, and in no table: recurrent layers run as their turns.
 """
 
 from jtorch.ops import (  # for their declarations
