@@ -64,7 +64,9 @@ class Scan(NamedTuple):
     the outputs of one step, of which those in ``carried`` are the next one's carries.
 
     An op that is one has all of these as inputs, in this order, and the outputs of all steps, stacked; its
-    statics are how many ``constants`` there are, whether it goes in ``reverse``, and the ``options``.
+    statics are how many ``constants`` there are, whether it goes in ``reverse``, and the ``options``. Of all
+    but the constants the rows, the first axis in a step, have nothing to do with each other: threads go
+    through all steps with some of them each.
     """
 
     turn: Callable

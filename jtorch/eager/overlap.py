@@ -34,7 +34,7 @@ def check_written(tensor: Tensor) -> None:
     if data.__class__ is np.ndarray and data.flags.forc:
         return
     if any(map(is_symbolic, (*shape, *strides))):  # which are asked no more than has to be
-        shared = bool(data.size) and has_spread_axis(shape, strides)
+        shared = has_spread_axis(shape, strides) and bool(data.size)
     else:
         shared = is_crowded(shape, strides) and _is_shared(shape, strides)
     if shared:

@@ -293,7 +293,7 @@ class Replay(Runner):
         return sum(self.fit.product(task)[0].product.flops for task in products)
 
     def flops_of(self, scan: Task) -> int:
-        """The same of a loop over time."""
+        """Those of the products of a loop over time."""
         loop = self.scans[scan]
         return loop.steps * self.turns[loop].flops(loop.rows)
 

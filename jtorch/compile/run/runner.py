@@ -30,6 +30,10 @@ class Runner:
         """Whether threads share one task, or all of a run."""
         return False
 
+    def flops_of(self, scan: Any) -> int:
+        """Floating-point operations of the products of a loop over time; 0 where that has no plan."""
+        return 0
+
     def call_of(self, *tasks: Any) -> Any:
         """What runs one task alone, or all of a run, and gives its status."""
         raise RuntimeError('a function of mode="interpret" runs without kernels, so none can be timed alone')

@@ -103,7 +103,7 @@ class Loop:
 
     def _moving(self, var: Var, offset: Any, mask: int, owner: Var | None = None) -> Argument:
         """What lies step by step from so many bytes of ``owner`` on, or else of ``var``."""
-        row = _size(var.shape[2:]) * var.dtype.itemsize
+        row = math.prod(var.shape[2:]) * var.dtype.itemsize
         step = row * self.rows
         begin = offset + (self.steps - 1) * step if self.reverse else offset
         at = var if owner is None else owner, begin
@@ -223,10 +223,6 @@ class Turns:
 
 def _variable(like: Var, shape: Sequence[Any]) -> Var:
     return Var(Type(like.dtype, shape_of(shape)))
-
-
-def _size(shape: Sequence[Any]) -> Any:
-    return math.prod(shape)
 
 
 def _var(atom: Any) -> Var:

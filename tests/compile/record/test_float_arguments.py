@@ -161,6 +161,14 @@ def _told(f, *arguments):
     return [(type(p), p.tolist() if hasattr(p, "tolist") else p) for p in parts]
 
 
+def _assert_alike(f, kind):
+    """Calls with numbers of this kind tell the same compiled."""
+    compiled = jtorch.compile(f)
+    for n, k in ((3, 3), (3, 2), (4, 2), (5, 5), (3, 1)):
+        x = jtorch.arange(1.0, n + 1)
+        assert _told(compiled, x, kind(k)) == _told(f, x, kind(k))
+
+
 COMPARISONS = {
     "k == x": lambda x, k: k == x,
     "k != x": lambda x, k: k != x,
@@ -192,11 +200,7 @@ COMPARISONS = {
 @pytest.mark.parametrize("kind", [float, int])
 def test_the_other_operand_is_asked(name, kind):
     """A number on the left of what is none of Python's: Python asks the right one."""
-    f = COMPARISONS[name]
-    compiled = jtorch.compile(f)
-    for n, k in ((3, 3), (3, 2), (4, 2), (5, 5), (3, 1)):
-        x = jtorch.arange(1.0, n + 1)
-        assert _told(compiled, x, kind(k)) == _told(f, x, kind(k))
+    _assert_alike(COMPARISONS[name], kind)
 
 
 class _OwnFloat(float):
@@ -251,8 +255,4 @@ OWN_CLASSES = {
 @pytest.mark.parametrize("name", OWN_CLASSES)
 @pytest.mark.parametrize("kind", [float, int])
 def test_a_class_derived_from_the_numbers_is_asked_first(name, kind):
-    f = OWN_CLASSES[name]
-    compiled = jtorch.compile(f)
-    for n, k in ((3, 3), (3, 2), (4, 2), (5, 5), (3, 1)):
-        x = jtorch.arange(1.0, n + 1)
-        assert _told(compiled, x, kind(k)) == _told(f, x, kind(k))
+    _assert_alike(OWN_CLASSES[name], kind)

@@ -232,3 +232,17 @@ def test_second_derivatives_go_step_by_step():
         found = [compiled(x), *(p.grad.clone() for p in layer.parameters() if p.grad is not None)]
         expected = [penalty(x), *(p.grad.clone() for p in layer.parameters() if p.grad is not None)]
         assert_alike([t.detach() for t in found], [t.detach() for t in expected])
+
+
+@pytest.mark.parametrize("jit", ["0", "1"])
+def test_a_loop_is_profiled_and_shown(jit, monkeypatch):
+    """Where its turn has a plan, that is shown, and its products are counted."""
+    monkeypatch.setenv("JTORCH_JIT", jit)
+    layer = nn.LSTM(5, 6)
+    compiled = jtorch.compile(lambda x: layer(x)[0])
+    x = input_of(layer, 7, 3)
+    with jtorch.no_grad():
+        compiled(x)
+        (step,) = [step for step in compiled.profile(x).steps if step.kind == "scan"]
+        assert step.flops == (2 * 7 * 3 * 24 * 6 if jit == "1" else 0)
+        assert ("a step of lstm_scan" in compiled.plan(x)) == (jit == "1")
