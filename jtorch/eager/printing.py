@@ -208,8 +208,16 @@ def _prefix(tensor: Any) -> str:
 _OWN = ("jtorch", "torch")
 
 
-def tensor_text(tensor: Any) -> str:
-    """What ``repr(tensor)`` is. A traced tensor has no elements: its shape and dtype stand for them."""
+def graph_text(tensor: Any) -> str:
+    """What the text of a tensor tells of its graph, empty where it has none."""
+    if tensor.grad_fn is not None:
+        return f"grad_fn=<{tensor.grad_fn.name()}>"
+    return "requires_grad=True" if tensor.requires_grad else ""
+
+
+def tensor_text(tensor: Any, graph: str | None = None) -> str:
+    """What ``repr(tensor)`` is. A traced tensor has no elements: its shape and dtype stand for them.
+    ``graph`` is told of its graph, None for what there is."""
     data, prefix = tensor._data, _prefix(tensor)
     op_module.CONTEXT.get().evaluator.check_text()
     if not has_elements(tensor):
@@ -230,8 +238,7 @@ def tensor_text(tensor: Any) -> str:
             suffixes.append(f"dtype={tensor.dtype}")
         summarize = data.size > OPTIONS.threshold
         body = _nested(data, len(prefix), summarize, _formatter(_ends(data) if summarize else data))
-    if tensor.grad_fn is not None:
-        suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
-    elif tensor.requires_grad:
-        suffixes.append("requires_grad=True")
+    graph = graph_text(tensor) if graph is None else graph
+    if graph:
+        suffixes.append(graph)
     return _with_suffixes(prefix + body, suffixes, len(prefix))

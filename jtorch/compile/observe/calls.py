@@ -46,7 +46,7 @@ from jtorch.compile.observe.guards import (
 from jtorch.compile.observe.kinds import Kind, is_observed, is_users, kind_of, origin_of
 from jtorch.compile.observe.library import see_module, see_objects
 from jtorch.compile.observe.observer import Observer
-from jtorch.compile.observe.output import see_output
+from jtorch.compile.observe.output import see_call_out, see_output
 from jtorch.compile.observe.questions import see_hashed, see_search, see_tensor
 from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import is_stand_in
@@ -124,6 +124,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
             break
     if isinstance(callee, types.FunctionType) and "_jtorch_disabled" in callee.__dict__:
         # it runs at each call, and looks for itself
+        see_call_out(stop)
         observer.check_handed(args)
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
@@ -135,7 +136,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         check_volatile(observer, stop.frame, callee, args)
         if getattr(callee, "__name__", "") == "__hash__":
             check_address(observer, stop.frame, args or [getattr(callee, "__self__", None)])
-        if see_output(observer, stop.frame, callee, args):
+        if see_output(stop, callee, args, names):
             return
     if isinstance(callee, types.FunctionType):
         if callee.__name__ == "<genexpr>":  # since 3.15 it iterates before it says that it has started

@@ -244,11 +244,13 @@ class Effects:
         self.grown: dict[int, Any] = {}  # those that have more entries than before
         self.unsettled: dict[int, Any] = {}  # containers that what is put off to the end of the call changes
         self.writers: set[Any] = set()  # the code of all functions during whose calls something was written
+        self.leave_turn: Callable[[str], None] = lambda does: None  # raises in the turn of a loop
         self._undo = ExitStack()  # which goes on where one part cannot be undone
 
     def write(self, place: Place, value: Any, changes: bool = True) -> None:
         """``value`` is about to be written to ``place``; not ``changes`` where it is there already, so that
         reading the whole container finds what it finds before each call."""
+        self.leave_turn("changes what is outside")
         if place.identity not in self.known or isinstance(place, End):
             self._undo.callback(place.undoing(value))
         self.known.add(place.identity)
@@ -262,7 +264,7 @@ class Effects:
             self.writers.add(frame.f_code)
             frame = frame.f_back
 
-    def put_off(self, place: Afterwards, value: Any, containers: list[Any]) -> None:
+    def put_off(self, place: Place, value: Any, containers: list[Any]) -> None:
         """Have each call end with what putting ``value`` there does, which will change these containers."""
         self.write(place, value, changes=False)
         self.unsettled.update((id(container), container) for container in containers)

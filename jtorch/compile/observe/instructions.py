@@ -44,6 +44,8 @@ from jtorch.compile.observe.frames import NULL, function_of
 from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, content_of
 from jtorch.compile.observe.instead import instead
 from jtorch.compile.observe.kinds import Kind, kind_of
+from jtorch.compile.observe.late_texts import instead_of_text, see_format, see_operator
+from jtorch.compile.observe.output_effects import goes_out
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
@@ -453,6 +455,8 @@ def _operands(stop: Stop) -> None:
         return
     observer, right, left = stop.observer, stop.peek(1), stop.peek(2)
     observer.handed = [value for value in (left, right) if is_stand_in(value) or is_symbolic(value)]
+    if type(left) is str or type(right) is str:
+        see_operator(stop, goes_out)
     if isinstance(left, str):
         see_text(stop, 3)
     kinds = kind_of(type(left)), kind_of(type(right))
@@ -490,6 +494,7 @@ def _operand(stop: Stop) -> None:
     if name in _UNARY:
         read_special(stop.observer, stop.frame, value, _UNARY[name])
     if name.startswith(("FORMAT", "CONVERT")):
+        see_format(stop, goes_out)
         see_text(stop, 3 if below else 2)
     if kind_of(type(value)) in (Kind.CONTAINER, Kind.TUPLE, Kind.ARRAY, Kind.OURS, Kind.FOREIGN):
         stop.observer.deep(stop.frame, value)
@@ -545,10 +550,14 @@ def _call(stop: Stop) -> None:
     args = [stop.peek(k + names) for k in range(n, 0, -1)]
     callee, second = stop.peek(n + names + 2), stop.peek(n + names + 1)
     function = second if callee is NULL else callee
-    other = None if names or keywords else instead(function, args)
-    if other is not None and (callee is NULL or second is NULL):
-        stop.put(n + (1 if callee is NULL else 2), other)
-        return
+    stop.callee = n + names + (1 if callee is NULL else 2)
+    if not names and not keywords:
+        other = instead(function, args) if callee is NULL or second is NULL else None
+        given = args if callee is NULL or second is NULL else [second, *args]
+        other = other or instead_of_text(stop, function, given, goes_out)
+        if other is not None:
+            stop.put(stop.callee, other)
+            return
     if makes_text(function):
         see_text(stop, n + names + 3, function)
     if callee is NULL:
@@ -566,10 +575,13 @@ def _call_with(stop: Stop) -> None:
     keywords = stop.peek(1) if k else NULL
     keywords = {} if keywords is NULL else keywords
     positional, callee = stop.peek(k + 1), stop.peek(k + 2)
-    callee = stop.peek(k + 3) if callee is NULL else callee
+    at = k + 3 if callee is NULL else k + 2
+    callee = stop.peek(at)
     for given in (positional, keywords):
         check_iterator(stop.observer, stop.frame, given)
         stop.observer.contents(stop.frame, given)
+    is_known = isinstance(positional, (tuple, list)) and isinstance(keywords, dict)
+    stop.callee = at if is_known else 0
     args = list(positional) if isinstance(positional, (tuple, list)) else []
     if makes_text(callee):
         see_text(stop, k + 4, callee)

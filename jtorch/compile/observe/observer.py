@@ -44,6 +44,7 @@ from jtorch.compile.observe.guards import (
     instance_facts,
 )  # fmt: skip
 from jtorch.compile.observe.kinds import IGNORED, WITH_A_CLASS, Kind, is_observed, is_users, kind_of
+from jtorch.compile.observe.late_texts import LateTexts
 from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.reading import Question, Reading, check_reads, source_of
 from jtorch.compile.observe.relied import Relied
@@ -103,6 +104,9 @@ class Observer(Reading, Writing):
         self.numbers: dict[int, int] = {}  # id of one that can be changed -> which it is, inner ones first
         self.effects = Effects()  # what it writes outside
         self.telling: Any = None  # (frame, where in it) that makes a text for a message: see ``texts``
+        self.text_was_told = False  # whether a text of a tensor has been made of what it is now
+        self.late_texts = LateTexts()  # those of numbers that only a replay knows
+        self.stdout = sys.stdout
         self.noted = Noted()  # objects of the library that may be changed
         self.journal = watch.Journal(self.effects.known)  # and how those were that changed
         self.has_symbols = False  # whether sizes are symbols, so that it may have to be recorded without

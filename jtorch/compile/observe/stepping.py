@@ -50,15 +50,17 @@ _TABLES: weakref.WeakKeyDictionary[types.CodeType, Table] = weakref.WeakKeyDicti
 
 class Stop:
     """A frame before an instruction that is looked at. ``pending``, where the handler sets it, gets the
-    value that the instruction leaves on the stack."""
+    value that the instruction leaves on the stack. ``callee``: how far down the stack the function lies that
+    it calls, 0 where another one cannot be put there."""
 
-    __slots__ = ("_top", "frame", "observer", "pending", "place")
+    __slots__ = ("_top", "callee", "frame", "observer", "pending", "place")
 
     def __init__(self, observer: Any, frame: types.FrameType, table: Table, place: Place) -> None:
         self.observer = observer
         self.frame = frame
         self.place = place
         self.pending: Callable[[Any], None] | None = None
+        self.callee = 0
         self._top = frames.locals_of(frame) + 8 * (table.n_locals + place.depth)
 
     def peek(self, depth: int) -> Any:

@@ -83,6 +83,7 @@ def check_text(observer: Any) -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(NOT_THE_USERS):
         frame = frame.f_back
+    observer.text_was_told = True
     if frame.f_code.co_filename in _FILES:
         return
     told, at = observer.telling or (None, 0)

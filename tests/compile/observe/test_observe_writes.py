@@ -340,9 +340,9 @@ def test_writing_what_is_there_already_changes_nothing():
 def test_what_happens_while_recording_alone_warns_once(kind, capsys, caplog):
     def f(x):
         if kind == "print":
-            print("called")
+            print("called", t)
         else:
-            logging.getLogger("observed").warning("called")
+            logging.getLogger("observed").warning("called %s", t)
         return x * 2
 
     f = jtorch.compile(f)
