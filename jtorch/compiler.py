@@ -13,7 +13,7 @@ from jtorch.core import op
 
 __all__ = [
     "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "mark_dynamic", "reset",
+    "list_backends", "mark_dynamic", "reset", "scan",
 ]  # fmt: skip
 
 
@@ -84,6 +84,40 @@ def mark_dynamic(
     from jtorch.compile import compiler
 
     compiler.mark_dynamic(t, index, min, max)
+
+
+def scan(
+    f: Callable, carry: Any, xs: Any = None, *, length: int | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """A loop over time: ``carry, y = f(carry, x)`` for each ``x`` of the first axis of ``xs``, or ``length``
+    times with None; (the last carry, all ``y``, stacked along a new first axis).
+
+    ``carry``, ``xs`` and ``y`` are tensors, or tuples, lists and dicts of tensors, nested; ``y`` and ``xs``
+    may be None. ``reverse`` goes from the last step to the first, and gives ``y`` in the order of ``xs``.
+    Gradients flow to ``carry``, ``xs`` and all that ``f`` uses. Raises TypeError where the carry changes its
+    structure, shapes or dtypes, ValueError where first axes differ, or there is no step.
+
+    A compiled function records one step, whatever their number: recording and compiling 1,000 steps takes as
+    long as 2, and another number of steps is another size (a Python loop is recorded step by step, once for
+    each number of them). It is run step by step, as a Python loop is, where ``f`` writes to tensors or state
+    outside, branches on tensors, draws random numbers, or uses an op that is a library call.
+
+    >>> import jtorch
+    >>> @jtorch.compile
+    ... def decayed(xs):
+    ...     def step(total, x):
+    ...         total = total * 0.5 + x
+    ...         return total, total
+    ...     return jtorch.compiler.scan(step, jtorch.zeros(2), xs)
+    >>> last, all_of_them = decayed(jtorch.ones(3, 2))
+    >>> last, all_of_them.shape
+    (tensor([1.7500, 1.7500]), torch.Size([3, 2]))
+
+    Source: jax.lax.scan; torch._higher_order_ops.scan of PyTorch 2.13
+    """
+    from jtorch.eager import scanning
+
+    return scanning.scan(f, carry, xs, length=length, reverse=reverse)
 
 
 def reset() -> None:

@@ -53,7 +53,7 @@ ROOMS = {
     "testing": f"core ops eager {_LIBRARY} {_FACE} compile/inspect",  # assert_no_retrace reads the ledger
     # the three that know the whole: the package itself, and two files that users run or call
     "__init__.py": f"core native ops eager eager/machine compile/__init__.py {_LIBRARY}",
-    "compiler.py": "core compile",
+    "compiler.py": "core eager compile",
     "doctor.py": "core native compile/observe public __init__.py",
 }
 

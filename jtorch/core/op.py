@@ -67,10 +67,16 @@ class Scan(NamedTuple):
     statics are how many ``constants`` there are, whether it goes in ``reverse``, and the ``options``. Of all
     but the constants the rows, the first axis in a step, have nothing to do with each other: threads go
     through all steps with some of them each.
+
+    A turn that is a ``graph``, of a user's function, has no such rows, nor options; of what it carries its
+    outputs are the two latest ones, the last one first, and the static ``steps`` says how many there are.
+    ``like(graph)`` is the op of another graph in its place.
     """
 
     turn: Callable
     carried: tuple[int, ...]
+    graph: Any = None
+    like: Callable | None = None
 
     def parted(self, values: Sequence[Any], constants: int) -> tuple[Sequence, Sequence, Sequence]:
         """(carries, constants, what moves from step to step), of the op's inputs."""
@@ -372,6 +378,11 @@ class Evaluator:
     # (function, its owner, arguments, keywords, what gives the dicts that it will change): puts the call off
     # to the end of a compiled function. None where it happens at once.
     afterwards: Callable | None = None
+
+    def scan(self, step: Callable, carries: list, xs: list, steps: int, reverse: bool) -> Any:
+        """(the last carries, what all steps give, stacked) of a loop whose ``step`` takes and gives lists of
+        tensors; None where Python is to run the steps one by one."""
+        return None
 
     def unrolls(self, what: str, times: int, way_out: str) -> None:
         """Python is about to run ``what`` so many times, which a recording holds one by one."""

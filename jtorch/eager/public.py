@@ -44,6 +44,7 @@ from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.sixteen_bits import in_float32, widened
 from jtorch.eager.swapping import swap_tensors
 from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, reads_elements, twin_of
+from jtorch.eager.tree import flatten, mapped, tensors_of
 from jtorch.eager.type_info import finfo
 from jtorch.eager.updates import fill, scaled, update_each
 from jtorch.eager.views import apart
@@ -59,6 +60,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "vector_norm",
     # those of 16 bits, which are computed in float32
     "in_float32", "widened",
+    # tuples, lists and dicts of tensors
+    "flatten", "mapped", "tensors_of",
     # errors for what is no tensor
     "check_tensors", "not_a_tensor",
     # making them

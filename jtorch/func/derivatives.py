@@ -6,9 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.eager.public import Tensor, enable_grad, zeros_like
+from jtorch.eager.public import Tensor, enable_grad, flatten, tensors_of, zeros_like
 from jtorch.func.level import Level
-from jtorch.func.tree import flatten, tensors_of
 
 Argnums = int | tuple[int, ...]
 

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.public import Tensor, enable_grad, functions, zeros
+from jtorch.eager.public import Tensor, enable_grad, functions, tensors_of, zeros
 from jtorch.func.derivatives import Argnums, chosen, replaced, split_aux
 from jtorch.func.level import Level
-from jtorch.func.tree import tensors_of
 
 
 def jacrev(

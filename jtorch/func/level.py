@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.autograd import grad
-from jtorch.eager.public import Node, Tensor
-from jtorch.func.tree import mapped
+from jtorch.eager.public import Node, Tensor, mapped
 
 
 class Level:

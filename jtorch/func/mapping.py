@@ -13,8 +13,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.public import Tensor, functions, noted_draws, repeated_draws
-from jtorch.func.tree import flatten
+from jtorch.eager.public import Tensor, flatten, functions, noted_draws, repeated_draws
 
 _RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "

@@ -25,7 +25,22 @@ _USES, _LEAST_ROWS, _MOST_ROWS, _LARGEST = 12, 8, 64, 1 << 22
 
 def finalise(graph: Graph) -> Graph:
     """``graph`` with the copies that memory needs, or that gain by it, as equations of their own."""
-    return turned(with_copies(graph))
+    return turned(with_copies(without_unread(graph)))
+
+
+def without_unread(graph: Graph) -> Graph:
+    """Loops without what nobody reads of their turns."""
+    read = {*graph.outputs, *(atom for eqn in graph.eqns for atom in eqn.inputs)}
+    eqns = []
+    for eqn in graph.eqns:
+        scan = eqn.op.scan
+        kept = [k for k, var in enumerate(eqn.outputs) if var in read]
+        if scan is not None and scan.like is not None and len(kept) < len(eqn.outputs):
+            kept = sorted({*scan.carried, *kept})
+            turn = scan.graph.replace(outputs=tuple(scan.graph.outputs[k] for k in kept))
+            eqn = eqn.replace(op=scan.like(turn), outputs=tuple(eqn.outputs[k] for k in kept))
+        eqns.append(eqn)
+    return graph.replace(eqns=tuple(eqns))
 
 
 def turned(graph: Graph) -> Graph:

@@ -91,7 +91,7 @@ def led_to(
             return
         if through_globals:
             stack += [namespace[name] for namespace, name in _names(value)]
-        stack += _parts(value)
+        stack += parts_of(value)
 
 
 def _is_ours(value: Any) -> bool:
@@ -126,7 +126,8 @@ _DICTS: tuple[dict[Any, Any], ...] = ({}, OrderedDict())
 _VIEWS = {type(view) for d in _DICTS for view in (d.keys(), d.values(), d.items())}
 
 
-def _parts(value: Any) -> list[Any]:
+def parts_of(value: Any) -> list[Any]:
+    """What ``value`` holds, as far as the user's code can change it."""
     kind = kind_of(type(value))
     if type(value) is slice:
         return [value.start, value.stop, value.step]

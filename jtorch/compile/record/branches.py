@@ -55,6 +55,7 @@ class Branches:
         """What a traced tensor of one element decides now; recorded as what this plan expects."""
         tracer = self.tracer
         tracer.only_now("branches on the elements of a tensor (use jtorch.where)")
+        tracer.leave_turn("branches on the elements of a tensor")
         if tracer.callees:  # another way would have to run them again
             raise CompileError(
                 f"{user_source()}: a branch on the elements of a tensor after '{tracer.callees[-1].name}' "
@@ -82,6 +83,7 @@ class Branches:
         one, is a number."""
         tracer = self.tracer
         tracer.only_now("asks for a number of elements")
+        tracer.leave_turn("asks for a number of elements")
         if tracer.callees:
             raise CompileError(
                 f"{user_source()}: a number of elements is asked for after '{tracer.callees[-1].name}' ran, "

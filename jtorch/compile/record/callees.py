@@ -289,6 +289,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     if tracer.has_symbols:  # it would run once more where these very sizes have to be recorded
         raise Exact(f"it calls {name}, which is disabled for compiling")
     tracer.only_now("calls a function that is disabled for compiling")
+    tracer.leave_turn("calls a function that is disabled for compiling")
     leaves, structure = flatten((args, kwargs))
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
     fixed = [None if k in traced else v for k, v in enumerate(leaves)]

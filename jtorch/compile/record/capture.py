@@ -274,6 +274,7 @@ def _capture(
         if twin.__class__ is Lent:
             observer.meet(twin._data)
     observer.effects.plain, tracer.observer = known.digits, observer
+    observer.effects.leave_turn = tracer.leave_turn
     observer.runtime_numbers = tracer.runtime_numbers
     observer.once = functools.partial(run_once, tracer, observer)
     observer.progress = functools.partial(_progress, tracer, observer)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jtorch.compile.graph.ir import Atom, Graph
+from jtorch.compile.record import loops
 from jtorch.compile.record.inputs import ArrayInput, GradInput, of
 from jtorch.compile.record.returned import ViewOf
 from jtorch.compile.record.shared_memory import disjoint, owners
@@ -73,6 +74,7 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
             outputs.append(atom)
     effects.draws = [(g.generator, g.drawn) for g in tracer.generators.entries.values()]
     effects.seeds = list(tracer.generators.seeded.values())
+    loops.check_apart(tracer, outputs)
     graph = Graph(tracer.name, tuple(i.var for i in tracer.inputs), tuple(tracer.eqns), tuple(outputs))
     return graph, effects
 

@@ -34,6 +34,7 @@ class Generators:
     def next_call(self, generator: Any) -> tuple[Any, Any]:
         """(seed, number of this random op), both traced."""
         self.tracer.only_now("draws random numbers")
+        self.tracer.leave_turn("draws random numbers")
         if id(generator) in self.seeded:
             seed, number = self.seeded[id(generator)][1]
             self.seeded[id(generator)] = generator, (seed, number + 1)
@@ -69,6 +70,7 @@ class Generators:
 
     def move_to(self, generator: Any, position: tuple[int, int]) -> None:
         self.tracer.only_now("seeds a random generator")
+        self.tracer.leave_turn("seeds a random generator")
         if self.tracer.callees:
             raise CompileError(
                 f"{user_source()}: '{self.tracer.name}' seeds a random generator, or sets its state, after "

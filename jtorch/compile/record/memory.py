@@ -60,6 +60,8 @@ class Memory(Evaluator):
         self.begun: Begun = {}  # tensors over plain memory that began inside
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.open = True
+        self.turn: Any = None  # what a turn has made that is recorded: see ``loops``
+        self.of_turns: set[Var] = set()  # what those have made that are over
         self.observer: Any = None  # who watches the recording, if anybody does
 
     def only_now(self, does: str) -> None:
@@ -71,7 +73,18 @@ class Memory(Evaluator):
         for v in outputs:
             check_dtype(v.dtype)
         self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
+        if self.turn is not None:
+            self.turn.update(outputs)
         return outputs
+
+    def leave_turn(self, does: str) -> None:
+        """Raise where a turn ``does`` what no loop can do."""
+        if self.turn is not None:
+            self.turn.leave(does)
+
+    def refuse_later(self, variables: Iterable[Var]) -> None:
+        """A turn is over, and what it has made belongs to its steps."""
+        self.of_turns.update(variables)
 
     def fresh(self, var: Atom) -> Sym:
         """A variable as traced memory of its own."""
@@ -184,7 +197,8 @@ class Memory(Evaluator):
         atom = storage.current
         for op, statics in sym.chain:
             (atom,) = self.emit(op, [atom], statics)
-        sym.known = (storage.version, atom)
+        if self.turn is None:  # in which it is one of the turn's own
+            sym.known = (storage.version, atom)
         return atom
 
     def _view(self, op: Op, sym: Sym, statics: dict[str, Any]) -> Sym:
@@ -204,6 +218,8 @@ class Memory(Evaluator):
     def write(self, tensor: Any, value: Any) -> None:
         sym = self.lift(tensor._data)
         storage: Storage = sym.storage
+        if self.turn is not None and storage.current not in self.turn:
+            self.leave_turn("writes to a tensor from outside")
         if storage.picked is not None:
             storage.picked.check()
             self.written_picks.append((tensor, user_source()))

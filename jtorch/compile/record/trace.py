@@ -30,7 +30,7 @@ from jtorch.compile.observe.scalar import (
     with_pythons_sign,
 )  # fmt: skip
 from jtorch.compile.observe.texts import check_text
-from jtorch.compile.record import exchange, items
+from jtorch.compile.record import exchange, items, loops
 from jtorch.compile.record.branches import Branches
 from jtorch.compile.record.generators import Generators
 from jtorch.compile.record.graphs import Graphs, check_uses_gradient
@@ -297,6 +297,9 @@ class Tracer(Memory):
                 "ended: put them last."
             )
 
+    def scan(self, step: Callable, carries: list, xs: list, steps: int, reverse: bool) -> Any:
+        return loops.record(self, step, carries, xs, steps, reverse)
+
     def unrolls(self, what: str, times: int, way_out: str) -> None:
         here = self.line()
         place = (here.file, here.line)
@@ -413,6 +416,7 @@ class Tracer(Memory):
 
     def set_grad(self, tensor: Any, grad: Any) -> None:
         self.check_stranger(tensor)
+        self.leave_turn("sets the gradient of a tensor")
         if not self.made(tensor):
             self.only_now("sets the gradient of a tensor")
         at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
@@ -436,6 +440,7 @@ class Tracer(Memory):
         return not has_spread_axis(grad.shape, grad.element_strides)
 
     def exchange(self, collective: Any, values: Sequence[Any]) -> Any:
+        self.leave_turn("exchanges with other processes")
         return exchange.record(self, collective, values)
 
     def next_call(self, generator: Any) -> tuple[Any, Any]:

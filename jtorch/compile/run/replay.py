@@ -208,7 +208,10 @@ class Replay(Runner):
             for k, argument in enumerate(loop.arguments):
                 word = at + HEAD + SCAN_WORDS * k
                 blocks.words[word + 3 : word + SCAN_WORDS] = argument.stride, argument.mask, argument.late
-                for n, (var, nbytes) in enumerate((argument.first, argument.later), start=word + 1):
+                for n, place in enumerate((argument.first, argument.later), start=word + 1):
+                    if place is None:
+                        continue
+                    var, nbytes = place
                     self._point(var, nbytes + low * argument.row, blocks.words, n, blocks)
         pool = workers.pool() if tiles > 1 else 0
         return Row(scan_kernel(), blocks.address(begin), tiles, 8 * loop.n_words, pool)

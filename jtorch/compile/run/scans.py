@@ -38,11 +38,11 @@ _ALL, _TWO = -1, 1  # masks: each step has memory of its own, or every second on
 
 
 class Argument(NamedTuple):
-    """An input or an output of a turn: where it lies at the first step, as bytes of a variable's memory, and
-    from the second one on, see ``scan_kernel``. ``row``: the bytes from one row of the batch to the next; 0
-    where all rows see all of it."""
+    """An input or an output of a turn: where it lies at the first step, as bytes of a variable's memory (None
+    where that is no other place than later), and from the second step on, see ``scan_kernel``. ``row``: the
+    bytes from one row of the batch to the next; 0 where all rows see all of it."""
 
-    first: tuple[Var, Any]
+    first: tuple[Var, Any] | None
     later: tuple[Var, Any]
     stride: Any
     mask: int
@@ -64,9 +64,13 @@ class Loop:
         self.find = find
         inputs = [_var(atom) for atom in self.eqn.inputs]
         self.carries, self.fixed, self.moving = self.scan.parted(inputs, self.constants)
-        self.steps, self.rows = self.moving[0].shape[:2]
-        sizes = [n for var in self.carries for n in var.shape[1:]]
-        sizes += [n for var in self.fixed for n in var.shape] + [n for x in self.moving for n in x.shape[2:]]
+        self.has_rows = self.scan.graph is None
+        self.steps: Any = self.moving[0].shape[0] if self.has_rows else facts["steps"]
+        self.rows: Any = self.moving[0].shape[1] if self.has_rows else 1
+        of_rows = int(self.has_rows)  # how many axes these take
+        sizes = [n for var in self.carries for n in var.shape[of_rows:]]
+        sizes += [n for var in self.fixed for n in var.shape]
+        sizes += [n for x in self.moving for n in x.shape[1 + of_rows :]]
         if any(type(n) is Dim for n in sizes):
             raise Exact(f"{self.eqn.op.name} has other sizes than those of steps and rows that move")
         self.wanted = [
@@ -91,6 +95,9 @@ class Loop:
         """Those of a turn: its inputs, then its outputs."""
         outputs = self.eqn.outputs
         for var, k in zip(self.carries, self.scan.carried, strict=True):
+            if not self.has_rows:
+                yield self._latest(outputs[k], self.steps)._replace(first=self._at(var))
+                continue
             mask = _TWO if outputs[k] in unread else _ALL
             yield self._moving(outputs[k], 0, mask)._replace(first=self._at(var), late=1)
         for var in self.fixed:
@@ -99,12 +106,21 @@ class Loop:
             owner, offset = self._at(var)
             yield self._moving(var, offset, _ALL, owner)
         for k in self.wanted:
+            if not self.has_rows and k in self.scan.carried:
+                yield self._latest(outputs[k], self.steps - 1)
+                continue
             yield self._moving(outputs[k], 0, _TWO if outputs[k] in unread else _ALL)
+
+    def _latest(self, var: Var, late: Any) -> Argument:
+        """One of two places of which the last step has the first, seen so many steps later."""
+        at = var, 0
+        nbytes = math.prod(var.shape[1:]) * var.dtype.itemsize
+        return Argument(None, at, nbytes, _TWO, late, 0)
 
     def _moving(self, var: Var, offset: Any, mask: int, owner: Var | None = None) -> Argument:
         """What lies step by step from so many bytes of ``owner`` on, or else of ``var``."""
-        row = math.prod(var.shape[2:]) * var.dtype.itemsize
-        step = row * self.rows
+        step = math.prod(var.shape[1:]) * var.dtype.itemsize
+        row = math.prod(var.shape[2:]) * var.dtype.itemsize if self.has_rows else 0
         begin = offset + (self.steps - 1) * step if self.reverse else offset
         at = var if owner is None else owner, begin
         return Argument(at, at, -step if self.reverse else step, mask, 0, row)
@@ -195,6 +211,9 @@ class Turns:
     def _compiled(self, rows: int) -> Any:
         """The plan of a turn of any number of rows, or of these alone where they are few."""
         loop = self.loop
+        if not loop.has_rows:
+            graph = loop.scan.graph
+            return self._runner_of(graph.replace(outputs=tuple(graph.outputs[k] for k in loop.wanted)), None)
         env = Environment() if rows >= LEAST else None
         n = rows if env is None else symbol(env, "rows", rows)
         tracer = Tracer(loop.eqn.op.name)
@@ -207,8 +226,11 @@ class Turns:
         outputs = tuple(tracer.read(tracer.lift(found[k])) for k in loop.wanted)
         tracer.open = False
         graph = Graph(tracer.name, (*carries, *fixed, *moving), tuple(tracer.eqns), outputs)
+        return self._runner_of(graph, env)
+
+    def _runner_of(self, graph: Graph, env: Environment | None) -> Any:
         binding = Binding()
-        destinations = [Destination(Use.RESULT, k) for k in range(len(outputs))]
+        destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
         binding.bring(*(Place(Where.INPUT, k) for k in range(len(graph.inputs))))
         binding.bring(*(destination.place for destination in destinations))
         if env is not None:

@@ -198,7 +198,8 @@ class Template:
         self._number(head[2], len(loop.arguments))
         for argument in loop.arguments:
             _, begin, later, *rest = [self.words.take() for _ in range(SCAN_WORDS)]
-            self._point(begin, *argument.first)
+            if argument.first is not None:
+                self._point(begin, *argument.first)
             self._point(later, *argument.later)
             for k, number in zip(rest, (argument.stride, argument.mask, argument.late), strict=True):
                 self._number(k, number)

@@ -109,7 +109,9 @@ argument:
   %masked = and i64 %turn, %mask
   %far = mul i64 %masked, %stride
   %moved = add i64 %later, %far
-  %now = select i1 %is_first, i64 %first, i64 %moved
+  %has_first = icmp ne i64 %first, 0
+  %is_there = and i1 %is_first, %has_first
+  %now = select i1 %is_there, i64 %first, i64 %moved
   store i64 %now, ptr %now_slot
   %next_a = add i64 %a, 1
   %more_arguments = icmp slt i64 %next_a, %count
