@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from jtorch.core.environment import LEAST, Environment, Exact, is_computed
+from jtorch.core.environment import LEAST, NAMES, Environment, Exact, is_computed
 from jtorch.core.number_ranges import answers_first
 from jtorch.core.polynomial import (
     TESTS,
@@ -86,6 +86,16 @@ def symbol(env: Environment, name: str, number: int, low: int = LEAST, high: Bou
     env.symbols.append(name)
     env.limits.append(f"{low} <= {name}" if high is None else f"{low} <= {name} <= {high}")
     return Dim(env, {(env.atom(Atom(name, number, low, high)),): 1})
+
+
+def symbols_in(numbers: Iterable[Any]) -> tuple[Dim, ...]:
+    """The symbols that these sizes are made of, each once, by their names."""
+    found: dict[str, Dim] = {}
+    for n in numbers:
+        for name in NAMES.findall(n.text) if type(n) in (Dim, DimFloat) else ():
+            if name in n.env.symbols and name not in found:
+                found[name] = Dim(n.env, {(n.env.number_of(name),): 1})
+    return tuple(found[name] for name in sorted(found))
 
 
 class Dim:

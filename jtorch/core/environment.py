@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from jtorch.core.errors import Restart, Source, user_source
 from jtorch.core.polynomial import Atom, Terms, added, is_constant, replaced
 
+NAMES = re.compile(r"[A-Za-z_]\w*")
 LEAST = 2  # of a symbol: programs treat 0 and 1 in their own ways, so these are recorded as they are
 
 
@@ -74,6 +76,14 @@ class Environment:
             self._known[atom.text] = len(self.atoms)
             self.atoms.append(atom)
         return self._known[atom.text]
+
+    def number_of(self, text: str) -> int:
+        """The number of a known atom."""
+        return self._known[text]
+
+    def is_about(self, test: str, names: Collection[str]) -> bool:
+        """Whether a test asks of no other symbols than those of these ``names``."""
+        return all(name in names for name in NAMES.findall(test) if name in self.symbols)
 
     def function(self, f: Callable) -> str:
         """A name for ``f`` in texts."""

@@ -25,7 +25,7 @@ class Steps:
         self.carries, self._carry = _flat(carry, "carry")
         self.xs, self._xs = _nothing() if xs is None else _flat(xs, "xs")
         self._gives: Callable[[list[Any]], Any] = lambda given: None
-        self._form: str | None = None
+        self._y: Any = None  # what the first step gave
 
     def step(self, carries: list[Tensor], parts: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """One call of the function."""
@@ -37,16 +37,17 @@ class Steps:
             )
         carry, y = returned
         new, rebuild = _flat(carry, "the carry that the function returns")
-        if _told(self._carry(carries)) != _told(rebuild(new)):
+        if _form(self._carry(carries)) != _form(rebuild(new)):
             raise TypeError(
                 f"scan(): the function got a carry of {_told(self._carry(carries))} and returned one of "
                 f"{_told(carry)}: shapes, dtypes and containers must stay"
             )
         given, self._gives = _nothing() if y is None else _flat(y, "y")
-        form = _told(y)
-        if self._form is not None and form != self._form:
-            raise TypeError(f"scan(): the function gave a y of {self._form} and then one of {form}")
-        self._form = form
+        if self._y is not None and _form(y) != _form(self._y[0]):
+            raise TypeError(
+                f"scan(): the function gave a y of {_told(self._y[0])} and then one of {_told(y)}"
+            )
+        self._y = self._y or (y,)
         return new, given
 
     def result(self, carries: list[Tensor], ys: list[Tensor]) -> tuple[Any, Any]:
@@ -64,6 +65,15 @@ def _flat(tree: Any, what: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
         if not isinstance(leaf, Tensor):
             raise TypeError(_TENSORS.format(what=what, given=f"a {type(leaf).__name__}"))
     return leaves, rebuild
+
+
+def _form(tree: Any) -> Any:
+    """Containers, dtypes and shapes, which may be symbols: to be compared, not to be told."""
+    if isinstance(tree, Tensor):
+        return tree.dtype, tuple(tree.shape)
+    if isinstance(tree, dict):
+        return type(tree), [(k, _form(v)) for k, v in tree.items()]
+    return (type(tree), list(map(_form, tree))) if isinstance(tree, (tuple, list)) else tree
 
 
 def _told(tree: Any) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 from jtorch.compile.graph.access import Layout
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var
-from jtorch.core.dim import is_symbolic
+from jtorch.core.dim import is_symbolic, symbols_in
+from jtorch.core.environment import LEAST
 
 
 def at_sizes(graph: Graph, space: Mapping[str, Any]) -> Graph:
@@ -19,10 +20,7 @@ def at_sizes(graph: Graph, space: Mapping[str, Any]) -> Graph:
             known[symbol.text] = eval(symbol.text, dict(space))
         return known[symbol.text]
 
-    of = Numbers(number)
-    eqns = tuple(map(of.eqn, graph.eqns))
-    inputs, outputs = (tuple(map(of.atom, atoms)) for atoms in (graph.inputs, graph.outputs))
-    return graph.replace(inputs=inputs, eqns=eqns, outputs=outputs)
+    return Numbers(number).graph(graph)
 
 
 def has_symbols(graph: Graph) -> bool:
@@ -36,6 +34,18 @@ def has_symbols(graph: Graph) -> bool:
         if found:
             return True
     return bool(found)
+
+
+def symbols_of(graph: Graph) -> tuple[Any, ...]:
+    """The symbols in it: numbers for this run only are made of these."""
+    found: list[Any] = []
+
+    def note(number: Any) -> int:
+        found.append(number)
+        return LEAST
+
+    Numbers(note).graph(graph)
+    return symbols_in(found)
 
 
 class Numbers:
@@ -61,10 +71,19 @@ class Numbers:
             self.variables[x] = Var(Type(x.dtype, self.value(x.shape)), x.hint)
         return self.variables[x]
 
+    def graph(self, x: Graph) -> Graph:
+        """A graph."""
+        eqns = tuple(map(self.eqn, x.eqns))
+        inputs, outputs = (tuple(map(self.atom, atoms)) for atoms in (x.inputs, x.outputs))
+        return x.replace(inputs=inputs, eqns=eqns, outputs=outputs)
+
     def eqn(self, x: Eqn) -> Eqn:
         """An equation."""
+        op, scan = x.op, x.op.scan
+        if scan is not None and scan.like is not None:
+            op = scan.like(self.graph(scan.graph))
         statics = {name: self.value(static) for name, static in x.statics.items()}
-        return Eqn(x.op, tuple(map(self.atom, x.inputs)), statics, tuple(map(self.var, x.outputs)), x.source)
+        return Eqn(op, tuple(map(self.atom, x.inputs)), statics, tuple(map(self.var, x.outputs)), x.source)
 
     def layout(self, x: Layout) -> Layout:
         """A view of a variable's memory."""

@@ -18,13 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.at_sizes import has_symbols
 from jtorch.compile.graph.interpret import read as value_of
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, repeated
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import UNKNOWN, led_to, parts_of
 from jtorch.core.dim import Dim
-from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, CONTEXT, Kind, Op, Scan
 from jtorch.eager.engine import Run
@@ -324,8 +322,6 @@ class _Cut:
     ) -> tuple[Var, ...]:  # fmt: skip
         """Those of the loop's equation: of what is carried the two latest ones, the last one first."""
         graph = Graph(name, (*self.carried, *self.free, *self.moving), tuple(self.eqns), tuple(outputs))
-        if has_symbols(graph):
-            raise Exact("a scan() has other sizes than its number of steps that move")
         op = loop_of(graph, len(self.carried))
         statics = {"constants": len(self.free), "reverse": reverse, "options": (), "steps": steps}
         return tracer.emit(op, [*begin, *self.free, *moving], statics)

@@ -147,17 +147,18 @@ class Assembly:
 
     def _scan(self, block: ScanBlock) -> None:
         """A loop, or as many as there are tiles of its rows."""
-        rows, steps = int(self.values[block.rows]), int(self.values[block.steps])
-        turns = self.instances.turns[block.loop]
-        edges = turns.edges(rows, steps)
+        sizes, steps = block.sizes_of(self.values), int(self.values[block.steps])
+        loop, turns = block.loop, self.instances.turns[block.loop]
+        edges = turns.edges(sizes, steps)
         tiles = len(edges) - 1
         blocks = np.repeat(self.words[None, block.first : block.first + block.n], tiles, 0)
         records = [
-            turns.record(high - low, k, tiles == 1) for k, (low, high) in enumerate(itertools.pairwise(edges))
+            turns.record(loop.of_rows(low, high, sizes), k, tiles == 1)
+            for k, (low, high) in enumerate(itertools.pairwise(edges))
         ]
         self.keep += records
         blocks[:, 0] = [address_of(executor.record) for executor in records]
-        for n, argument in enumerate(block.loop.arguments):
+        for n, argument in enumerate(loop.arguments):
             begins = [low * argument.row for low in edges[:-1]]
             for at in (HEAD + SCAN_WORDS * n + 1, HEAD + SCAN_WORDS * n + 2):
                 blocks[:, at] += begins

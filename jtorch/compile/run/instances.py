@@ -96,10 +96,15 @@ class Instances(Runner):
     them; ``instantiate(*sizes)`` makes one."""
 
     def __init__(
-        self, code: Code, binding: Binding, env: Environment, turns: Callable[[Loop], Turns]
+        self,
+        code: Code,
+        binding: Binding,
+        env: Environment,
+        turns: Callable[[Loop], Turns],
+        names: Sequence[str],
     ) -> None:
         super().__init__()
-        self.code, self.plan, self.binding, self.names = code, code.plan, binding, env.symbols
+        self.code, self.plan, self.binding, self.names = code, code.plan, binding, names
         self.template = Template(code, binding)
         self.addresses, self.compiled = kernel_addresses(code)
         self.scans = [block for block in self.template.blocks if isinstance(block, ScanBlock)]
@@ -107,8 +112,9 @@ class Instances(Runner):
         self.inner = codes_of(self.turns)  # which there are by now
         self.compiled += sum(each.compiled for each in {*self.turns.values()})
         if self.plan.schedule is not None:
-            self.steps = StepsAtSizes(self.template, env)
-        self.functions = self.template.functions(self.names, [*env.limits, *env.tests], env.functions)
+            self.steps = StepsAtSizes(self.template, env, names)
+        tests = [test for test in (*env.limits, *env.tests) if env.is_about(test, names)]
+        self.functions = self.template.functions(names, tests, env.functions)
         hosts = [block for block in self.template.blocks if isinstance(block, HostBlock)]
         self.calls = CallsAtSizes(hosts, self.plan.fused.find, self.names, env.functions)
         self.is_atomic = layout_is_known() and not hosts
@@ -161,23 +167,23 @@ class Instances(Runner):
         """What runs calls of these sizes; None where a guard does not hold."""
         return self._made(sizes, True)
 
-    def apart(self, rows: int, is_alone: bool) -> Executor:
-        """What runs all for so many rows as one table, in memory of its own; other threads have a share where
+    def apart(self, sizes: tuple[int, ...], is_alone: bool) -> Executor:
+        """What runs all for these sizes as one table, in memory of its own; other threads have a share where
         it ``is_alone``."""
         with self.alone:
             self.found.clear()
             self._reserved = 0
-            made = self._made((rows,), is_alone)
+            made = self._made(sizes, is_alone)
         assert made is not None and isinstance(made.executor, Executor)
         return made.executor
 
-    def times_at(self, rows: int) -> list[float]:
+    def times_at(self, sizes: tuple[int, ...]) -> list[float]:
         """Microseconds that each step takes on one thread, about."""
-        return self._times(np.array(self.functions.numbers(rows)[0], np.int64))
+        return self._times(np.array(self.functions.numbers(*sizes)[0], np.int64))
 
-    def flops_at(self, rows: int) -> int:
+    def flops_at(self, sizes: tuple[int, ...]) -> int:
         """Floating-point operations of all products."""
-        return int(np.array(self.functions.numbers(rows)[0], np.int64)[self.flops].sum())
+        return int(np.array(self.functions.numbers(*sizes)[0], np.int64)[self.flops].sum())
 
     def _made(self, sizes: tuple[int, ...], is_shared: bool) -> Instance | None:
         """The same; other threads have a share where it ``is_shared``."""
@@ -225,7 +231,7 @@ class Instances(Runner):
 
     def _times(self, values: np.ndarray) -> list[float]:
         products = map(pieces.product_time, values[self.flops].tolist())
-        scans = (self.turns[b.loop].time(int(values[b.rows])) * int(values[b.steps]) for b in self.scans)
+        scans = (self.turns[b.loop].time(b.sizes_of(values)) * int(values[b.steps]) for b in self.scans)
         return [*self.times_of(values).tolist(), *products, *scans]
 
     def _usual(self, sizes: tuple, values: np.ndarray, floats: list[float], releases: bool) -> Instance:

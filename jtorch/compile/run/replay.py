@@ -99,7 +99,7 @@ class Replay(Runner):
         self.scans = scans_of(self.plan)
         self.turns = turns_of(self.scans.values(), turns)
         self.inner = codes_of(self.turns)
-        self.fit = Fit(code, {t: self.turns[x].time(x.rows) * x.steps for t, x in self.scans.items()})
+        self.fit = Fit(code, {t: self.turns[x].time(x.sizes) * x.steps for t, x in self.scans.items()})
         self.is_cut = self.fit.is_cut
         self.segments: list[Any] = []
         self._make_segments()
@@ -195,7 +195,7 @@ class Replay(Runner):
         return Row(walk_kernel(), blocks.address(begin), run.tiles, size * 8, workers.pool())
 
     def _edges(self, loop: Loop) -> list[int]:
-        return self.turns[loop].edges(loop.rows, loop.steps)
+        return self.turns[loop].edges(loop.sizes, loop.steps)
 
     def _row_of_scan(self, loop: Loop, blocks: Blocks) -> Row:
         """A loop, or as many as there are tiles of its rows."""
@@ -203,7 +203,7 @@ class Replay(Runner):
         tiles = len(edges) - 1
         for tile, (low, high) in enumerate(itertools.pairwise(edges)):
             at = blocks.take(loop.n_words)
-            record = turns.record(high - low, tile, tiles == 1).record
+            record = turns.record(loop.of_rows(low, high, loop.sizes), tile, tiles == 1).record
             blocks.words[at : at + HEAD] = [address_of(record), loop.steps, len(loop.arguments)]
             for k, argument in enumerate(loop.arguments):
                 word = at + HEAD + SCAN_WORDS * k
@@ -286,11 +286,11 @@ class Replay(Runner):
     def ended(self) -> int:
         return self.segments[-1].ended if self.segments else self._ended
 
-    def times_at(self, rows: int) -> list[float]:
+    def times_at(self, sizes: tuple[int, ...]) -> list[float]:
         """Microseconds that each step takes on one thread, about."""
         return list(map(self.fit.time, self.plan.tasks))
 
-    def flops_at(self, rows: int) -> int:
+    def flops_at(self, sizes: tuple[int, ...]) -> int:
         """Floating-point operations of all products."""
         products = [task for task in self.plan.tasks if task.step.kind is StepKind.GEMM]
         return sum(self.fit.product(task)[0].product.flops for task in products)
@@ -298,9 +298,9 @@ class Replay(Runner):
     def flops_of(self, scan: Task) -> int:
         """Those of the products of a loop over time."""
         loop = self.scans[scan]
-        return loop.steps * self.turns[loop].flops(loop.rows)
+        return loop.steps * self.turns[loop].flops(loop.sizes)
 
-    def apart(self, rows: int, is_alone: bool) -> Executor:
+    def apart(self, sizes: tuple[int, ...], is_alone: bool) -> Executor:
         """What runs all as one table: the only one that there is."""
         (segment,) = self.segments
         return segment.executor

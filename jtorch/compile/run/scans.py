@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.access import Find, layout_of
+from jtorch.compile.graph.at_sizes import at_sizes, symbols_of
 from jtorch.compile.graph.ir import Graph, Type, Var
 from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.fuse import StepKind
@@ -51,8 +52,8 @@ class Argument(NamedTuple):
 
 
 class Loop:
-    """What the scan of a task does, whose sizes may be symbols: ``steps`` times a turn of ``rows`` rows.
-    Nobody reads outputs that are ``unread``."""
+    """What the scan of a task does, whose sizes may be symbols: ``steps`` times a turn, of so many rows, or
+    of what symbols a graph has (``sizes``). Nobody reads outputs that are ``unread``."""
 
     def __init__(self, task: Task, find: Find, unread: Container[Var]) -> None:
         (self.eqn,) = task.step.eqns
@@ -65,18 +66,26 @@ class Loop:
         inputs = [_var(atom) for atom in self.eqn.inputs]
         self.carries, self.fixed, self.moving = self.scan.parted(inputs, self.constants)
         self.has_rows = self.scan.graph is None
-        self.steps: Any = self.moving[0].shape[0] if self.has_rows else facts["steps"]
-        self.rows: Any = self.moving[0].shape[1] if self.has_rows else 1
-        of_rows = int(self.has_rows)  # how many axes these take
-        sizes = [n for var in self.carries for n in var.shape[of_rows:]]
-        sizes += [n for var in self.fixed for n in var.shape]
-        sizes += [n for x in self.moving for n in x.shape[1 + of_rows :]]
-        if any(type(n) is Dim for n in sizes):
-            raise Exact(f"{self.eqn.op.name} has other sizes than those of steps and rows that move")
+        if self.has_rows:
+            self.steps, rows = self.moving[0].shape[:2]
+            self.sizes: tuple[Any, ...] = (rows,)
+            self._check_rows()
+        else:
+            self.steps, self.sizes = facts["steps"], symbols_of(self.scan.graph)
         self.wanted = [
             k for k, out in enumerate(self.eqn.outputs) if k in self.scan.carried or out not in unread
         ]
         self.arguments = list(self._arguments(unread))
+
+    def _check_rows(self) -> None:
+        sizes = [n for var in self.carries for n in var.shape[1:]]
+        sizes += [n for var in self.fixed for n in var.shape] + [n for x in self.moving for n in x.shape[2:]]
+        if any(type(n) is Dim for n in sizes):
+            raise Exact(f"{self.eqn.op.name} has other sizes than those of steps and rows that move")
+
+    def of_rows(self, low: int, high: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes of a turn of some rows alone, where all have these."""
+        return (high - low,) if self.has_rows else sizes
 
     @property
     def form(self) -> tuple:
@@ -162,58 +171,69 @@ class Turns:
     def __init__(self, loop: Loop, cpu: Target, of_sizes: Any) -> None:
         self.loop, self.cpu, self.of_sizes = loop, cpu, of_sizes
         self._known: dict[int, Any] = {}  # runners: for any number of rows, and for fewer ones
-        self._records: dict[tuple[int, int, bool], Executor] = {}
+        self._records: dict[tuple[tuple[int, ...], int, bool], Executor] = {}
         self.times = functools.lru_cache(maxsize=64)(self._times)
         self.compiled = 0
+        if not loop.has_rows:  # of which some guards are the whole plan's
+            self._known[LEAST] = self._of_graph()
 
-    def _times(self, rows: int) -> tuple[float, float]:
-        times = self._runner(rows).times_at(rows)
+    def _times(self, sizes: tuple[int, ...]) -> tuple[float, float]:
+        times = self._runner(sizes).times_at(sizes)
         return math.fsum(times), max(times, default=0.0)
 
-    def time(self, rows: int) -> float:
-        """Microseconds of a turn of so many rows on one thread, about."""
-        return self.times(rows)[0]
+    def time(self, sizes: tuple[int, ...]) -> float:
+        """Microseconds of a turn of these sizes on one thread, about."""
+        return self.times(sizes)[0]
 
-    def flops(self, rows: int) -> int:
+    def flops(self, sizes: tuple[int, ...]) -> int:
         """Floating-point operations of the products of a turn."""
-        return self._runner(rows).flops_at(rows)
+        return self._runner(sizes).flops_at(sizes)
 
     @property
     def code(self) -> Code:
         """That of the plan for the sizes at hand, which is made if need be."""
-        return self._runner(value_of(self.loop.rows)).code
+        return self._runner(tuple(map(value_of, self.loop.sizes))).code
 
-    def edges(self, rows: int, steps: int) -> list[int]:
+    def edges(self, sizes: tuple[int, ...], steps: int) -> list[int]:
         """Where tiles of the rows begin and end. How many there are follows from sizes alone: see
         ``core/pieces.py``."""
-        time, longest = self.times(rows)
+        if not self.loop.has_rows:
+            return [0, 1]
+        (rows,) = sizes
+        time, longest = self.times(sizes)
         if longest > LONGEST or not pieces.is_cut([time * steps]) or rows < 2:
             return [0, rows]
         tiles = most_tiles(rows, time * steps)
         return [k * rows // tiles for k in range(tiles + 1)]
 
-    def record(self, rows: int, tile: int, is_alone: bool) -> Executor:
-        """What runs a turn of so many rows, with memory that no other ``tile`` has; where it ``is_alone``
+    def record(self, sizes: tuple[int, ...], tile: int, is_alone: bool) -> Executor:
+        """What runs a turn of these sizes, with memory that no other ``tile`` has; where it ``is_alone``
         threads share what can be shared of it."""
-        key = rows, tile, is_alone
+        key = sizes, tile, is_alone
         if key not in self._records:
             while len(self._records) >= _KEPT:
                 del self._records[next(iter(self._records))]
-            self._records[key] = self._runner(rows).apart(rows, is_alone)
+            self._records[key] = self._runner(sizes).apart(sizes, is_alone)
         return self._records[key]
 
-    def _runner(self, rows: int) -> Any:
-        key = rows if rows < LEAST else LEAST
+    def _runner(self, sizes: tuple[int, ...]) -> Any:
+        key = sizes[0] if self.loop.has_rows and sizes[0] < LEAST else LEAST
         if key not in self._known:
-            self._known[key] = self._compiled(rows)
+            self._known[key] = self._compiled(sizes[0])
         return self._known[key]
+
+    def _of_graph(self) -> Any:
+        """The plan of a user's turn, whose symbols are those of the plan that it is part of."""
+        loop = self.loop
+        whole = loop.scan.graph
+        graph = whole.replace(outputs=tuple(whole.outputs[k] for k in loop.wanted))
+        if not loop.sizes:  # symbols that are known to be numbers are these
+            return self._runner_of(at_sizes(graph, {}), self.cpu)
+        return self._runner_of(graph, self.of_sizes(loop.sizes[0].env, [n.text for n in loop.sizes]))
 
     def _compiled(self, rows: int) -> Any:
         """The plan of a turn of any number of rows, or of these alone where they are few."""
         loop = self.loop
-        if not loop.has_rows:
-            graph = loop.scan.graph
-            return self._runner_of(graph.replace(outputs=tuple(graph.outputs[k] for k in loop.wanted)), None)
         env = Environment() if rows >= LEAST else None
         n = rows if env is None else symbol(env, "rows", rows)
         tracer = Tracer(loop.eqn.op.name)
@@ -226,19 +246,19 @@ class Turns:
         outputs = tuple(tracer.read(tracer.lift(found[k])) for k in loop.wanted)
         tracer.open = False
         graph = Graph(tracer.name, (*carries, *fixed, *moving), tuple(tracer.eqns), outputs)
-        return self._runner_of(graph, env)
+        if env is None:
+            return self._runner_of(graph, self.cpu)
+        env.planning = True
+        runner = self._runner_of(graph, self.of_sizes(env))
+        env.close()
+        return runner
 
-    def _runner_of(self, graph: Graph, env: Environment | None) -> Any:
+    def _runner_of(self, graph: Graph, target: Target) -> Any:
         binding = Binding()
         destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
         binding.bring(*(Place(Where.INPUT, k) for k in range(len(graph.inputs))))
         binding.bring(*(destination.place for destination in destinations))
-        if env is not None:
-            env.planning = True
-        target = self.cpu if env is None else self.of_sizes(env)
         runner = compile_graph(graph, destinations, target, binding, Timings()).runner
-        if env is not None:
-            env.close()
         self.compiled += runner.compiled
         return runner
 

@@ -52,7 +52,7 @@ class StepsAtSizes:
 
     MOST = 256  # beginnings of runs, and what follows there, of which the ways are kept
 
-    def __init__(self, template: Template, env: Environment) -> None:
+    def __init__(self, template: Template, env: Environment, names: Sequence[str]) -> None:
         plan = template.plan
         assert plan.schedule is not None
         self.tasks, self.after, self.numbers = plan.tasks, plan.schedule.after, Expressions()
@@ -67,7 +67,7 @@ class StepsAtSizes:
         self._constants = [int(text) if text.lstrip("-").isdigit() else None for text in self.numbers.texts]
         moving = Expressions()
         moving.texts = {t: k for t, k in self.numbers.texts.items() if self._constants[k] is None}
-        self._asked = moving.function(env.symbols, env.functions)
+        self._asked = moving.function(names, env.functions)
         self._begun: dict[tuple[Task, ...], Ways] = {}
 
     def tiling(self, sizes: Sequence[int], times: Sequence[float], products: Sequence[tuple]) -> Tiling:

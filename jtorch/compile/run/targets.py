@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from jtorch.compile.codegen import source
@@ -41,12 +42,13 @@ def _simulated(code: Code, _: Any, binding: Binding) -> Any:
 CUDA_SIMULATOR = Target("cuda simulator", _emit_cuda, _simulated)
 
 
-def of_sizes(target: Target, env: Environment) -> Target:
-    """``target`` for a graph over symbols. Raises ``Exact`` for one that runs none."""
+def of_sizes(target: Target, env: Environment, names: Sequence[str] | None = None) -> Target:
+    """``target`` for a graph over symbols, of these ``names``. Raises ``Exact`` for one that runs none."""
     if target is not CPU:
         raise Exact(f"the target {target.name!r} runs no plans for any sizes")
+    known = env.symbols if names is None else names
     return Target(
-        "cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env, _turns)
+        "cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env, _turns, known)
     )
 
 

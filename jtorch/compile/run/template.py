@@ -82,14 +82,18 @@ class ProductBlock:
 
 @dataclass(eq=False)
 class ScanBlock:
-    """A loop over time: the block of ``scan_kernel`` for all rows. ``rows`` and ``steps`` are expressions."""
+    """A loop over time: the block of ``scan_kernel`` for all rows. ``sizes``, ``steps`` are expressions."""
 
     task: Task
     first: int
     n: int
     loop: Loop
-    rows: int
+    sizes: tuple[int, ...]
     steps: int
+
+    def sizes_of(self, values: Any) -> tuple[int, ...]:
+        """Those of a turn, where the expressions have these values."""
+        return tuple(int(values[k]) for k in self.sizes)
 
 
 @dataclass(eq=False)
@@ -203,7 +207,8 @@ class Template:
             self._point(later, *argument.later)
             for k, number in zip(rest, (argument.stride, argument.mask, argument.late), strict=True):
                 self._number(k, number)
-        return ScanBlock(task, first, loop.n_words, loop, self.ints.of(loop.rows), self.ints.of(loop.steps))
+        sizes = tuple(map(self.ints.of, loop.sizes))
+        return ScanBlock(task, first, loop.n_words, loop, sizes, self.ints.of(loop.steps))
 
     def _host(self, task: Task) -> HostBlock:
         found = HostBlock(task)

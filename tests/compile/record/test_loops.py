@@ -321,6 +321,9 @@ def test_steps_are_recorded_once():
     for n in (5, 6, 90, 400):
         f(x[:n], h)
     assert len(f.retraces) == 1
+    for n, rows in ((9, 3), (17, 5), (8, 6), (8, 2), (30, 31)):
+        f(_numbers(n, rows, 3), _numbers(rows, 3))
+    assert len(f.retraces) == 2
 
 
 def test_a_kept_tensor_of_a_step_is_refused():

@@ -105,9 +105,9 @@ def test_tiles_have_the_bits_that_one_piece_has(kind, dynamic, monkeypatch):
     edges = []
     real = scans.Turns.edges
 
-    def noted(self, rows, steps):
-        edges.append(len(real(self, rows, steps)))
-        return real(self, rows, steps)
+    def noted(self, sizes, steps):
+        edges.append(len(real(self, sizes, steps)))
+        return real(self, sizes, steps)
 
     def found(patch, count):
         threads.set_count(count)
@@ -116,7 +116,7 @@ def test_tiles_have_the_bits_that_one_piece_has(kind, dynamic, monkeypatch):
             m.setattr(scans.Turns, "edges", patch)
             return [run(compiled, layer, input_of(layer, n, 48)) for n in (20, 25, 30)]
 
-    whole = found(lambda self, rows, steps: [0, rows], 1)
+    whole = found(lambda self, sizes, steps: [0, *sizes], 1)
     tiled, alone = found(noted, 2), found(real, 1)
     assert max(edges) > 2
     for other in (tiled, alone):
