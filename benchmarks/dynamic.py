@@ -158,6 +158,35 @@ def _lstm(torch: Any) -> tuple[Callable, Callable]:
     return step, batch
 
 
+def _cells(torch: Any) -> tuple[Callable, Callable]:
+    """Two LSTM cells, one on the other, step by step: a Python loop, or what the library has for one."""
+    nn = torch.nn
+    cells = nn.ModuleList([nn.LSTMCell(1, 32), nn.LSTMCell(32, 32)])
+    model = nn.ModuleList([cells, nn.Linear(32, 1)])
+    scan = getattr(torch.compiler, "scan", None)
+
+    def loss(series: Any) -> Any:
+        zeros = torch.zeros(series.shape[1], 32)
+        states: Any = ((zeros, zeros), (zeros, zeros))
+
+        def step(states: Any, x: Any) -> tuple[Any, Any]:
+            first = cells[0](x, states[0])
+            second = cells[1](first[0], states[1])
+            return (first, second), model[1](second[0])
+
+        if scan is not None:
+            _, found = scan(step, states, series[:-1])
+        else:
+            several = []
+            for x in series[:-1]:
+                states, y = step(states, x)
+                several.append(y)
+            found = torch.stack(several)
+        return (found - series[1:]).square().mean()
+
+    return _trainer(torch, model, loss), lambda n: (torch.randn(n, 8, 1),)
+
+
 def _serving(torch: Any) -> tuple[Callable, Callable]:
     nn = torch.nn
     model = nn.Sequential(
@@ -195,6 +224,7 @@ WORKLOADS = {
     "LSTM, batch": Workload(
         _lstm, lambda r, count: [(20, n) for n in r.sample(range(3, 90), min(count, 87))]
     ),
+    "two LSTM cells, steps": Workload(_cells, _between(10, 60)),
     "sorted batches": Workload(_sorted, _between(10, 400)),
     "actions, environments": Workload(_actions, _between(2, 200), grad=False),
     "an integer that counts": Workload(_counted, lambda r, count: list(range(count))),
