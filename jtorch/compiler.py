@@ -94,8 +94,9 @@ def scan(
 
     ``carry``, ``xs`` and ``y`` are tensors, or tuples, lists and dicts of tensors, nested; ``y`` and ``xs``
     may be None. ``reverse`` goes from the last step to the first, and gives ``y`` in the order of ``xs``.
-    Gradients flow to ``carry``, ``xs`` and all that ``f`` uses. Raises TypeError where the carry changes its
-    structure, shapes or dtypes, ValueError where first axes differ, or there is no step.
+    Gradients flow to ``carry``, ``xs`` and all that ``f`` uses. ``f`` gets contiguous tensors, and what comes
+    out has memory of its own. Raises TypeError where the carry changes its structure, shapes or dtypes,
+    ValueError where first axes differ, or there is no step.
 
     A compiled function records one step, whatever their number: recording and compiling 1,000 steps takes as
     long as 2, and another number of steps is another size (a Python loop is recorded step by step, once for

@@ -5,9 +5,11 @@ Eager mode runs it step by step. A recording holds it as one equation, see ``com
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core.memory_formats import contiguous_format
 from jtorch.core.op import CONTEXT
 from jtorch.eager.functions.joining import stack
 from jtorch.eager.tensor import Tensor
@@ -104,7 +106,7 @@ def _length(xs: list[Tensor], length: int | None) -> int:
         raise ValueError("scan(): xs need a first axis to go over, and one of them has none")
     sizes = [x.shape[0] for x in xs]
     if length is not None:
-        sizes.append(length)
+        sizes.append(length if isinstance(length, int) else operator.index(length))
     if not sizes:
         raise ValueError("scan(): without xs say how many steps: length=")
     first = sizes[0]
@@ -117,11 +119,14 @@ def _length(xs: list[Tensor], length: int | None) -> int:
 
 def _one_by_one(steps: Steps, n: int, reverse: bool) -> tuple[list[Tensor], list[Tensor]]:
     """(the last carries, what the steps give, stacked)"""
+    xs = [x.contiguous() for x in steps.xs]
     carries: list[Tensor] = steps.carries
     rows: list[list[Tensor]] = []
     for t in reversed(range(n)) if reverse else range(n):
-        carries, given = steps.step(carries, [x[t] for x in steps.xs])
+        carries, given = steps.step([c.contiguous() for c in carries], [x[t] for x in xs])
         rows.append(given)
     if reverse:
         rows.reverse()
+    # memory of their own: what a step returns may be what it was given
+    carries = [c.clone(memory_format=contiguous_format) for c in carries]
     return carries, [stack(list(parts)) for parts in zip(*rows, strict=True)]

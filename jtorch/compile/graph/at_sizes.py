@@ -7,7 +7,7 @@ from typing import Any
 
 from jtorch.compile.graph.access import Layout
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var
-from jtorch.core.dim import is_symbolic, symbols_in
+from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import LEAST
 
 
@@ -36,8 +36,8 @@ def has_symbols(graph: Graph) -> bool:
     return bool(found)
 
 
-def symbols_of(graph: Graph) -> tuple[Any, ...]:
-    """The symbols in it: numbers for this run only are made of these."""
+def numbers_in(graph: Graph) -> list[Any]:
+    """The numbers in it that are those of this run only."""
     found: list[Any] = []
 
     def note(number: Any) -> int:
@@ -45,7 +45,7 @@ def symbols_of(graph: Graph) -> tuple[Any, ...]:
         return LEAST
 
     Numbers(note).graph(graph)
-    return symbols_in(found)
+    return found
 
 
 class Numbers:

@@ -36,7 +36,7 @@ def without_unread(graph: Graph) -> Graph:
         scan = eqn.op.scan
         kept = [k for k, var in enumerate(eqn.outputs) if var in read]
         if scan is not None and scan.like is not None and len(kept) < len(eqn.outputs):
-            kept = sorted({*scan.carried, *kept})
+            kept = sorted({*scan.carried, *scan.checked, *kept})
             turn = scan.graph.replace(outputs=tuple(scan.graph.outputs[k] for k in kept))
             eqn = eqn.replace(op=scan.like(turn), outputs=tuple(eqn.outputs[k] for k in kept))
         eqns.append(eqn)

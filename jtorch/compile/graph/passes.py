@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Var, check, repeated
-from jtorch.compile.graph.reads import checks_of
+from jtorch.compile.graph.reads import checks_of, may_fail
 from jtorch.compile.graph.rules import RULES
 from jtorch.core import config
 from jtorch.core.dim import is_symbolic
@@ -103,7 +103,7 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
         if eqn.op.commutes:
             keys = tuple(sorted(keys, key=repr))
         statics = tuple((name, exactly(eqn.statics[name])) for name in sorted(eqn.statics))
-        key = (eqn.op.index, keys, statics)
+        key = (eqn.op, keys, statics)
         known = seen.get(key)
         if known is not None and fuel.burn():
             new.update(zip(eqn.outputs, known, strict=True))
@@ -129,7 +129,7 @@ def unread_checks(graph: Graph) -> list[Var]:
     """Outputs of equations that nothing needs, but that may be an error: one for each check that no other
     equation makes."""
     kept = set(prune(graph, Fuel(-1)).eqns)
-    unread = [eqn.outputs[0] for eqn in graph.eqns if eqn not in kept and checks_of(eqn)]
+    unread = [eqn.outputs[0] for eqn in graph.eqns if eqn not in kept and (checks_of(eqn) or may_fail(eqn))]
     if not unread:
         return []
     n = len(graph.outputs)
@@ -139,8 +139,9 @@ def unread_checks(graph: Graph) -> list[Var]:
     made = frozenset().union(*map(checks_of, needed))
     found = []
     for var, now in zip(unread, shared.outputs[n:], strict=True):
-        checks = checks_of(maker[now])  # type: ignore[index]
-        if not checks <= made:
+        eqn = maker[now]  # type: ignore[index]
+        checks = checks_of(eqn)
+        if not checks <= made or (may_fail(eqn) and eqn not in needed):
             made |= checks
             found.append(var)
     return found

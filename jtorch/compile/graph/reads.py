@@ -44,6 +44,18 @@ def is_checked(eqn: Eqn) -> bool:
     return eqn.op.check is not None and eqn.outputs[0].dtype.kind != "f"
 
 
+def may_fail(eqn: Eqn) -> bool:
+    """Whether the turn of a loop may stop with an error."""
+    scan = eqn.op.scan
+    turn = scan.graph.eqns if scan is not None and scan.graph is not None else ()
+    return any(map(may_stop, turn))
+
+
+def may_stop(eqn: Eqn) -> bool:
+    """Whether it may stop with an error, for some elements."""
+    return bool(is_checked(eqn) or checks_of(eqn) or may_fail(eqn))
+
+
 def checks_of(eqn: Eqn) -> frozenset[tuple]:
     """What of ``eqn`` may be an error for some elements, in a form that is equal for the same checks."""
     op = eqn.op

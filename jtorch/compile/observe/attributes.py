@@ -54,10 +54,19 @@ CALLABLES: set[type] = set()  # classes of the library's whose instances are fun
 _STABLE = (types.FunctionType, types.BuiltinFunctionType, property, type)
 
 
+# What tensors of the first step of a loop may answer otherwise than those of later ones.
+_OF_A_STEP = frozenset({
+    "requires_grad", "is_leaf", "grad_fn", "grad", "_version", "stride", "data_ptr", "is_contiguous",
+    "storage_offset", "untyped_storage", "output_nr", "_base", "retains_grad", "_is_view",
+})  # fmt: skip
+
+
 def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """``owner.name`` is about to be read."""
     owner = origin_of(owner, name)
     kind = kind_of(type(owner))
+    if kind is Kind.TENSOR and name in _OF_A_STEP:
+        observer.effects.leave_turn(f"asks a tensor for its {name}")
     if kind is Kind.PLAIN and is_stand_in(owner):
         check_attribute(owner, name)
     if kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE, Kind.FOREIGN):

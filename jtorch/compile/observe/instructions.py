@@ -51,6 +51,7 @@ from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
 from jtorch.core.dim import is_symbolic
+from jtorch.eager.tensor import Tensor
 
 # What reads and writes nothing but locals, constants, and what the frame itself made.
 HARMLESS = frozenset({
@@ -242,6 +243,8 @@ def _import(stop: Stop) -> None:
 def _identity(stop: Stop) -> None:
     """``x.item() is True``: the number that changes from call to call is an object of jtorch's."""
     pair = stop.peek(1), stop.peek(2)
+    if all(isinstance(value, Tensor) for value in pair):
+        stop.observer.effects.leave_turn("asks whether tensors are one")
     see_identity(stop.observer, stop.frame, *pair)
     if not any(isinstance(value, PLAIN) for value in pair):
         stop.observer.check_open(*pair)

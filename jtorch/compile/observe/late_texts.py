@@ -11,6 +11,7 @@ from __future__ import annotations
 import dis
 import functools
 import itertools
+import math
 import operator
 import re
 import types
@@ -286,7 +287,7 @@ def see_format(stop: Stop, goes_out: Callable[[Any], bool]) -> None:
     value, spec = stop.peek(at), stop.peek(1) if has_spec else ""
     if not _is_late(value) or type(spec) is not str:
         return
-    if _goes_out(stop, stop.place.depth - at + 1, goes_out):
+    if not _may_raise(format, value, spec) and _goes_out(stop, stop.place.depth - at + 1, goes_out):
         stop.put(at, stop.observer.late_texts.marker(format, as_now(value), spec))
         if has_spec:
             stop.put(1, "")
@@ -299,7 +300,11 @@ def see_operator(stop: Stop, goes_out: Callable[[Any], bool]) -> None:
     if stop.place.symbol == "%" and type(left) is str:
         values = right if type(right) is tuple else (right,)
         late = any(map(_is_late, values)) and all(_is_late(v) or type(v) in _SHOWN for v in values)
-        if late and _goes_out(stop, stop.place.depth - 1, goes_out):
+        if (
+            late
+            and not _may_raise(_percent, left, *values)
+            and _goes_out(stop, stop.place.depth - 1, goes_out)
+        ):
             stop.put(2, stop.observer.late_texts.marker(_percent, left, *map(as_now, values)))
             stop.put(1, ())
     elif stop.observer.late_texts.are_in((left, right)) and not type(left) is type(right) is str:
@@ -325,6 +330,8 @@ def instead_of_text(stop: Stop, callee: Any, args: list[Any], goes_out: Callable
         return None
     if callee is round and type(args[0]) is Tensor:
         return None
+    if not lists and _may_raise(callee, *args):
+        return None
     is_text = not lists and callee is not round
     if not _goes_out(stop, stop.place.depth - stop.place.arg - 1, goes_out, is_text):
         return None
@@ -333,6 +340,33 @@ def instead_of_text(stop: Stop, callee: Any, args: list[Any], goes_out: Callable
     else:
         found = stop.observer.late_texts.marker(callee, *map(as_now, args))
     return lambda *given: found
+
+
+_FLOATS, _WHOLE = (1.5, math.nan, math.inf), (1, -1, 2**62)
+
+
+def _may_raise(function: Callable, *arguments: Any) -> bool:
+    """Whether making a text of such numbers may raise, as that of an integer of nan does. A tensor's may
+    where it shows as the number that it holds."""
+    for k in range(len(_FLOATS)):
+        try:
+            function(*(_sample(value, k) for value in arguments))
+        except (TypeError, ValueError, LookupError, OverflowError):
+            return True
+    return False
+
+
+def _sample(value: Any, k: int) -> Any:
+    if type(value) is Tensor:
+        kind = value._data.dtype.kind
+        number = _FLOATS[k] if kind == "f" else kind != "b" or bool(k)
+        return "a tensor" if value._data.shape else number
+    if issubclass(type(value), Scalar):
+        kind = type(value.as_runtime_scalar)
+        return _FLOATS[k] if kind is float else _WHOLE[k] if kind is int else bool(k)
+    if type(value) is Size:
+        return "a size"
+    return _WHOLE[0] if is_symbolic(value) else value
 
 
 _MAKING = (str, repr, round, format, str.format)

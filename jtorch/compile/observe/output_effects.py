@@ -27,7 +27,6 @@ from jtorch.compile.observe.late_texts import (
     Container,
     Copied,
     Late,
-    LateTexts,
     Leaf,
     Result,
     Text,
@@ -101,7 +100,7 @@ def put_off(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...], ow
     observer, function = stop.observer, callee
     if not stop.callee or observer.on_the_way_back or observer.text_was_told:
         return False
-    made = _Arguments(observer.late_texts)
+    made = _Arguments(observer)
     found = []
     if owner is not None:
         is_list = type(owner) is list
@@ -152,7 +151,14 @@ def is_stream(value: Any) -> bool:
 
 
 def _is_plain_stream(stream: Any) -> bool:
-    return is_stream(stream) and not _is_written_by_users(type(stream))
+    """Whether no code of a user's takes what is written to it, nor is it closed."""
+    while is_stream(stream) and not _is_written_by_users(type(stream)) and not stream.closed:
+        below = [getattr(stream, name, None) for name in ("buffer", "raw")]
+        below = [one for one in below if one is not None]
+        if not below:
+            return True
+        stream = below[0]
+    return False
 
 
 def _is_written_by_users(cls: type) -> bool:
@@ -168,8 +174,17 @@ def _is_apart(function: Any, args: list[Any], observer: Any) -> bool:
         return sys.stdout is observer.stdout and _is_plain_stream(sys.stdout)
     named = args and isinstance(args[0], logging.Logger)
     logger: logging.Logger | None = args[0] if named else logging.root
+    if logging.getLogRecordFactory() is not logging.LogRecord:
+        return False
     while logger is not None:
-        heard = [logger, *logger.filters, *logger.handlers, *(f for h in logger.handlers for f in h.filters)]
+        heard: list[Any] = [logger, *logger.filters]
+        for handler in logger.handlers:
+            formatter = handler.formatter
+            heard += [handler, *handler.filters, formatter, getattr(formatter, "_style", None)]
+            if isinstance(handler, logging.StreamHandler) and not _is_plain_stream(handler.stream):
+                return False
+            if any(isinstance(fact, types.FunctionType) for fact in vars(formatter or handler).values()):
+                return False
         if any(_is_written_by_users(type(each)) or isinstance(each, types.FunctionType) for each in heard):
             return False
         logger = logger.parent
@@ -179,8 +194,8 @@ def _is_apart(function: Any, args: list[Any], observer: Any) -> bool:
 class _Arguments:
     """What the arguments of calls are made of: ``values`` of each replay, and what stays."""
 
-    def __init__(self, texts: LateTexts) -> None:
-        self.texts = texts
+    def __init__(self, observer: Any) -> None:
+        self.observer, self.texts = observer, observer.late_texts
         self.values: list[Any] = []
 
     def of(self, value: Any) -> Any:
@@ -201,13 +216,18 @@ class _Arguments:
             return Constant(value, f"{kind.__name__} {value!r}")
         if isinstance(value, logging.Logger) or kind is type or _is_plain_stream(value):
             return Constant(value, f"{kind.__name__} {id(value)}")
-        if kind in (tuple, list, dict):
+        if kind in (tuple, list, dict) and not self._is_from_outside(value):
             keys = tuple(value) if kind is dict else ()
             parts = tuple(self.of(part) for part in (value.values() if kind is dict else value))
             if None in parts or not all(type(key) in PLAIN for key in keys):
                 return None
             return Container(kind, keys, parts)
         return None
+
+    def _is_from_outside(self, value: Any) -> bool:
+        """Whether each call finds a list or dict, which may be another one then."""
+        known = self.observer.outside, self.observer.opened, self.observer.given
+        return type(value) is not tuple and any(id(value) in ids for ids in known)
 
     def _leaf(self, value: Any) -> Leaf:
         self.values.append(value)

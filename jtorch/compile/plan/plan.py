@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.graph.reads import checks_of, is_checked
+from jtorch.compile.graph.reads import checks_of, is_checked, may_fail
 from jtorch.compile.plan.fuse import Fused, Step, StepKind
 from jtorch.compile.plan.loops import Gather, Nest
 from jtorch.core.pieces import Piece
@@ -102,9 +102,10 @@ class Task:
         return frozenset().union(*found)
 
     def __post_init__(self) -> None:
-        """A library call, a checked index or an integer division may fail."""
+        """A library call, a checked index or an integer division may fail, and so may a loop with one."""
         if self.nest is None:
-            self.can_fail = self.step.kind is StepKind.HOST
+            (eqn,) = self.step.eqns
+            self.can_fail = self.step.kind is StepKind.HOST or may_fail(eqn)
         else:
             checked = any(isinstance(v, Gather) and v.bound is not None for v in self.nest.values())
             self.can_fail = checked or any(map(is_checked, self.step.eqns))

@@ -20,6 +20,10 @@ import numpy as np
 
 from jtorch.compile.graph.interpret import read as value_of
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, repeated
+from jtorch.compile.graph.passes import unread_checks
+from jtorch.compile.graph.reads import KERNEL_DTYPES, may_stop, runs_in_loops
+from jtorch.compile.observe.kinds import Kind as Of
+from jtorch.compile.observe.kinds import kind_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import UNKNOWN, led_to, parts_of
 from jtorch.core.dim import Dim
@@ -43,7 +47,14 @@ class OneByOne(BaseException):
 
 
 class Inside(set):
-    """The variables of a turn that is recorded."""
+    """The variables of a turn that is recorded; some of them it was ``given``."""
+
+    def __init__(self, given: Iterable[Var]) -> None:
+        super().__init__(given)
+        self.given = frozenset(self)
+
+    def has_made(self, var: Any) -> bool:
+        return var in self and var not in self.given
 
     def leave(self, does: str) -> None:
         """Raise for a turn that ``does`` what no loop can do."""
@@ -71,10 +82,12 @@ def record(
     if not all(_is_plain(t) for t in (*carries, *xs)):
         return None
     needs = [t._requires_grad for t in carries]
+    first = None
     while True:
         turn = _turn(tracer, step, carries, xs, needs)
-        if turn is None:
+        if turn is None or (first is not None and not _is_alike(first, turn)):
             return None
+        first = first or turn
         now = [a or b._requires_grad for a, b in zip(needs, turn.new, strict=True)]
         if now == needs:
             break
@@ -90,9 +103,10 @@ def _is_plain(tensor: Tensor) -> bool:
 class Turn:
     """One call of the user's function: what it was given, what it gave, and the equations of that."""
 
-    def __init__(self, given: list[Tensor], n_carries: int) -> None:
-        self.given = given
-        self.inputs: list[Var] = [t._data.storage.current for t in given]
+    def __init__(self, given: list[Any], needs: Sequence[bool], n_carries: int) -> None:
+        self.inputs: list[Var] = [sym.storage.current for sym in given]
+        self.leaves = [wrap(sym) for sym in given]  # whose gradients are asked for
+        self.given: list[Tensor] = []  # no leaves, as eager mode's are none from the second step on
         self.n_carries = n_carries
         self.gave: list[Tensor] = []
         self.new: list[Tensor] = []
@@ -100,6 +114,10 @@ class Turn:
         self.atoms: list[Atom] = []
         self.nodes: set[Node] = set()
         self.inside = Inside(self.inputs)
+        for leaf, is_needed in zip(self.leaves, needs, strict=True):
+            leaf._requires_grad = bool(is_needed)
+            self.given.append(hung(leaf._data, (leaf, 0)) if is_needed else leaf)
+        self.nodes.update(t._node for t in self.given if t._node is not None)
 
 
 def _turn(
@@ -107,13 +125,13 @@ def _turn(
 ) -> Turn | None:
     types = [Type(t._data.dtype, t._data.shape) for t in carries]
     types += [Type(t._data.dtype, t._data.shape[1:]) for t in xs]
-    given = [wrap(tracer.fresh(Var(type))) for type in types]
-    for tensor, is_needed in zip(given, [*needs, *(x._requires_grad for x in xs)], strict=True):
-        tensor._requires_grad = bool(is_needed)
     n = len(carries)
-    turn = Turn(given, n)
+    turn = Turn([tracer.fresh(Var(type)) for type in types], [*needs, *(x._requires_grad for x in xs)], n)
+    given = turn.given
     function = step.__self__.function  # type: ignore[attr-defined]
     state = quietly(_state_of)(function)
+    if state is None:
+        return None
     grads = dict(tracer.grads)
     drawn = {k: entry.drawn for k, entry in tracer.generators.entries.items()}
     outer, start = tracer.turn, len(tracer.eqns)
@@ -148,18 +166,46 @@ def _turn(
 
 
 def _is_library_call(eqn: Eqn) -> bool:
-    return eqn.op.kind is Kind.OPAQUE
+    """Whether no kernel computes it, nor a product of matrices: a table of rows has no place for it."""
+    if eqn.op.kind is Kind.SCAN:
+        return False
+    if any(atom.dtype not in KERNEL_DTYPES for atom in (*eqn.inputs, *eqn.outputs)):
+        return True
+    if eqn.op.kind is Kind.CONTRACTION:
+        return eqn.outputs[0].dtype not in (np.float32, np.float64)
+    return not runs_in_loops(eqn) and (eqn.op.kind is not Kind.VIEW or eqn.op.affine is None)
 
 
-def _state_of(function: Any) -> dict[int, tuple[int, ...]]:
-    """What the function leads to, in a form that compares."""
-    found = {}
+def _state_of(function: Any) -> dict[int, Any] | None:
+    """What the function leads to, in a form that compares; None where nobody can tell whether it changes."""
+    found: dict[int, Any] = {}
     for value in led_to([function]):
-        if value is UNKNOWN:
-            break
-        if not isinstance(value, Tensor):
+        if value is UNKNOWN or kind_of(type(value)) is Of.ITERATOR:
+            return None
+        if isinstance(value, np.ndarray):
+            found[id(value)] = value.tobytes()
+        elif not isinstance(value, Tensor):
             found[id(value)] = tuple(map(id, parts_of(value)))
     return found
+
+
+def _is_alike(a: Turn, b: Turn) -> bool:
+    """Whether two calls have computed the same."""
+    same = dict(zip(a.inputs, b.inputs, strict=True))
+
+    def is_same(x: Atom, y: Atom) -> bool:
+        if isinstance(x, Var):
+            return same.get(x, x) is y
+        return isinstance(y, Literal) and (x.value, x.dtype) == (y.value, y.dtype)
+
+    if len(a.eqns) != len(b.eqns):
+        return False
+    for one, other in zip(a.eqns, b.eqns, strict=True):
+        alike = len(one.inputs) == len(other.inputs) and all(map(is_same, one.inputs, other.inputs))
+        if one.op is not other.op or one.statics != other.statics or not alike:
+            return False
+        same.update(zip(one.outputs, other.outputs, strict=True))
+    return all(map(is_same, a.atoms, b.atoms))
 
 
 # -- the equation --------------------------------------------------------------------------------------------
@@ -179,7 +225,7 @@ class Loop:
         cut = _Cut(turn.eqns, turn.inputs[:n], turn.inputs[n:])
         finals = [cut.own(atom) for atom in turn.atoms[:n]]
         given = [cut.own(atom) for atom in turn.atoms[n:]]
-        kept = list(dict.fromkeys(cut.produced())) if self.has_gradient else []
+        kept = list(dict.fromkeys(cut.produced() if self.has_gradient else cut.unread_checks()))
         before = [cut.own(var) for var in turn.inputs[:n]] if self.has_gradient else []
         more = [var for var in kept if var not in given and var not in before]
         outputs = cut.finish(finals, [*given, *before, *more])
@@ -211,12 +257,14 @@ class Loop:
                 f"{user_source()}: '{tracer.name}' differentiates the gradient of a scan(), which is "
                 "recorded for one pass back: write it as a Python loop, or compute that outside."
             )
-        flows = [k for k in range(n) if turn.given[k]._requires_grad]
         shown = [k for k, g in enumerate(grads[n:]) if g is not None and turn.gave[k]._requires_grad]
+        flows, to_first = self._flows([k for k in range(n) if grads[k] is not None], shown)
+        if not flows and not shown:
+            return [None] * (len(turn.given) + len(self.edges))
         cotangents = [Var(turn.inputs[k].type) for k in flows]
         slopes = [Var(_type_of(turn.gave[k])) for k in shown]
-        wanted = [turn.given[k] for k in flows]
-        wanted += [t for t in turn.given[n:] if t._requires_grad]
+        wanted = [turn.leaves[k] for k in flows]
+        wanted += [t for t in turn.leaves[n:] if t._requires_grad]
         ways = [_at(tracer, edge) for edge in self.edges]
         roots = [(turn.new[k], var) for k, var in zip(flows, cotangents, strict=True)]
         roots += [(turn.gave[k], var) for k, var in zip(shown, slopes, strict=True)]
@@ -247,6 +295,11 @@ class Loop:
             eqns = tracer.eqns[start:]
             del tracer.eqns[start:]
             tracer.refuse_later(inside)
+        if any(map(_is_library_call, eqns)):
+            raise CompileError(
+                f"{user_source()}: the way back through a scan() of '{tracer.name}' needs a library call at "
+                "each step: write it as a Python loop."
+            )
         carried = [*cotangents, *filter(None, sums)]
         cut = _Cut(eqns, carried, slopes)
         zero = [cut.zeros(var.type) if g is None else g for g, var in zip(back, cotangents, strict=False)]
@@ -266,7 +319,30 @@ class Loop:
         totals = [None if var is None else wrap(_latest(tracer, next(made))) for var in sums]
         several = iter([None if var is None else wrap(tracer.fresh(next(made))) for var in parts])
         of_xs = [next(several) if t._requires_grad else None for t in turn.given[n:]]
-        return [*(lasts.get(k) for k in range(n)), *of_xs, *totals]
+        return [*(lasts[k] if k in to_first else None for k in range(n)), *of_xs, *totals]
+
+    def _flows(self, given: Iterable[int], shown: Iterable[int]) -> tuple[list[int], set[int]]:
+        """(which of what is carried has a gradient at some step, which at the first one), where the last
+        carries and the results with these numbers have one."""
+        turn = self.turn
+        places = {id(t): k for k, t in enumerate(turn.leaves[: turn.n_carries])}
+
+        def reached(tensor: Tensor) -> set[int]:
+            return {places[k] for k in _leaves_under(turn, tensor) if k in places}
+
+        always = set().union(*(reached(turn.gave[k]) for k in shown))
+        begin = {k for k in given if turn.new[k]._requires_grad}
+        found: set[int] = set()
+        stack = [*begin, *always]
+        found |= always
+        seen: set[int] = set()
+        while stack:
+            k = stack.pop()
+            if k not in seen:
+                seen.add(k)
+                found |= (further := reached(turn.new[k]))
+                stack += further
+        return sorted(seen), found
 
     def _begin(self, grad: Tensor | None, type: Type) -> Atom:
         if grad is not None:
@@ -303,6 +379,10 @@ class _Cut:
             self.eqns.append(Eqn(_CLONE, (atom,), {}, (out,), user_source()))
         self.outputs.append(out)
         return out
+
+    def unread_checks(self) -> list[Var]:
+        """What may be an error and is needed for none of the outputs."""
+        return unread_checks(Graph("", (), tuple(self.eqns), tuple(self.outputs)))
 
     def zeros(self, type: Type) -> Var:
         out = Var(type)
@@ -354,7 +434,10 @@ def loop_of(graph: Graph, n_carried: int) -> Op:
             carries = found[:n_carried]
         return tuple(made) if several else made[0]
 
-    scan = Scan(body, tuple(range(n_carried)), graph, functools.partial(loop_of, n_carried=n_carried))
+    made_by: dict[Any, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+    checked = tuple(k for k, var in enumerate(graph.outputs) if k >= n_carried and may_stop(made_by[var]))
+    like = functools.partial(loop_of, n_carried=n_carried)
+    scan = Scan(body, tuple(range(n_carried)), graph, checked, like)
     return Op(
         Kind.SCAN, body, name=graph.name, scan=scan, n_outputs=len(types), shape=shape, dtype=dtype,
         public=None, differentiable=False,
@@ -384,7 +467,7 @@ def _latest(tracer: Any, pair: Var) -> Any:
 
 def _edges_out_of(turn: Turn) -> Iterable[tuple[Any, int]]:
     """Where the tape of a turn leaves it: nodes and leaves that were there before, each output once."""
-    own = set(map(id, turn.given))
+    own = set(map(id, turn.leaves))
     found: dict[tuple[int, int], tuple[Any, int]] = {}
     stack: list[tuple[Any, int]] = [
         (t._node or t, t._index) for t in (*turn.new, *turn.gave) if t._requires_grad
@@ -401,6 +484,22 @@ def _edges_out_of(turn: Turn) -> Iterable[tuple[Any, int]]:
     return found.values()
 
 
+def _leaves_under(turn: Turn, tensor: Tensor) -> set[int]:
+    """The ids of what the turn was given that a tensor which it has made has a gradient of."""
+    own = set(map(id, turn.leaves))
+    found: set[int] = set()
+    stack: list[Any] = [tensor._node or tensor] if tensor._requires_grad else []
+    seen: set[int] = set()
+    while stack:
+        target = stack.pop()
+        if id(target) in own:
+            found.add(id(target))
+        elif id(target) not in seen and _is_of(turn, target):
+            seen.add(id(target))
+            stack += [edge[0] for edge in target.edges if edge is not None]
+    return found
+
+
 def _is_of(turn: Turn, target: Any) -> bool:
     """Whether a node was made in the turn. Those of writes in place tell nobody that they are made: they are
     its own where they lead to what is."""
@@ -409,7 +508,7 @@ def _is_of(turn: Turn, target: Any) -> bool:
     if type(target) not in _OF_WRITES:
         return False
     ends = [edge[0] for edge in target.edges if edge is not None]
-    if any(end is given for end in ends for given in turn.given) or any(_is_of(turn, end) for end in ends):
+    if any(end is leaf for end in ends for leaf in turn.leaves) or any(_is_of(turn, end) for end in ends):
         turn.nodes.add(target)
         return True
     return False

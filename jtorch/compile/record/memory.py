@@ -218,8 +218,8 @@ class Memory(Evaluator):
     def write(self, tensor: Any, value: Any) -> None:
         sym = self.lift(tensor._data)
         storage: Storage = sym.storage
-        if self.turn is not None and storage.current not in self.turn:
-            self.leave_turn("writes to a tensor from outside")
+        if self.turn is not None and not self.turn.has_made(storage.current):
+            self.leave_turn("writes to a tensor that it has not made")
         if storage.picked is not None:
             storage.picked.check()
             self.written_picks.append((tensor, user_source()))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.access import Find, layout_of
-from jtorch.compile.graph.at_sizes import at_sizes, symbols_of
+from jtorch.compile.graph.at_sizes import at_sizes, numbers_in
 from jtorch.compile.graph.ir import Graph, Type, Var
 from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.fuse import StepKind
@@ -25,7 +25,7 @@ from jtorch.compile.record.trace import Tracer
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import pieces
-from jtorch.core.dim import Dim, symbol, value_of
+from jtorch.core.dim import Dim, symbol, symbols_in, value_of
 from jtorch.core.environment import LEAST, Environment, Exact
 from jtorch.core.op import Scan
 from jtorch.core.sizes import shape_of
@@ -71,9 +71,11 @@ class Loop:
             self.sizes: tuple[Any, ...] = (rows,)
             self._check_rows()
         else:
-            self.steps, self.sizes = facts["steps"], symbols_of(self.scan.graph)
+            self.steps, self.sizes = facts["steps"], symbols_in(numbers_in(self.scan.graph))
         self.wanted = [
-            k for k, out in enumerate(self.eqn.outputs) if k in self.scan.carried or out not in unread
+            k
+            for k, out in enumerate(self.eqn.outputs)
+            if k in self.scan.carried or k in self.scan.checked or out not in unread
         ]
         self.arguments = list(self._arguments(unread))
 
@@ -228,7 +230,8 @@ class Turns:
         whole = loop.scan.graph
         graph = whole.replace(outputs=tuple(whole.outputs[k] for k in loop.wanted))
         if not loop.sizes:  # symbols that are known to be numbers are these
-            return self._runner_of(at_sizes(graph, {}), self.cpu)
+            space: dict[str, Any] = next((n.env.functions for n in numbers_in(graph)), {})
+            return self._runner_of(at_sizes(graph, space), self.cpu)
         return self._runner_of(graph, self.of_sizes(loop.sizes[0].env, [n.text for n in loop.sizes]))
 
     def _compiled(self, rows: int) -> Any:

@@ -67,7 +67,7 @@ def tensors(x, k, lr):
     y = x * 1
     print(y, [y], f"{y} {y}", f"{y:}", str(y), repr(y), "{} %".format(y), "%s" % y)  # noqa: UP031, UP032
     print(f"{y}", y.add_(1))
-    print(f"{y}" + str(W), f"{W} {W.sum():.2f} {x}", "%d %.1f" % (y.sum(), y.mean()))  # noqa: UP031
+    print(f"{y}" + str(W), f"{W} {W.sum():.2f} {x}", "%g %.1f" % (y.sum(), y.mean()))  # noqa: UP031
     y.add_(k)
     print(y, y.tolist(), y.sum().tolist())
     z = (x * W).sum()
@@ -221,13 +221,50 @@ def read_again(x, k, lr):
     return LINES[-1], len(LINES)
 
 
+def with_a_list_that_grows(x, k, lr):
+    print(LINES)
+    LINES.append(x.sum().item())
+    LOG.info("%s", LINES)
+    return print([LINES], (k, LINES))
+
+
+def raising_where_it_stands(x, k, lr):
+    y = x.sum() * float("nan")
+    try:
+        print("%d" % y.item())  # noqa: UP031
+    except ValueError:
+        print("no number")
+        return x * 2
+    return x
+
+
+class Counted(logging.Formatter):
+    n = 0
+
+    def format(self, record):
+        Counted.n += 1
+        return record.getMessage()
+
+
+def formatted_by_the_users_class(x, k, lr):
+    logging.getLogger("jtorch_test.counted").error("x %s", k)
+    return x * Counted.n
+
+
+HANDLER = logging.StreamHandler(io.StringIO())
+HANDLER.setFormatter(Counted())
+logging.getLogger("jtorch_test.counted").addHandler(HANDLER)
+logging.getLogger("jtorch_test.counted").propagate = False
+
+
 LATER = (
     numbers, tensors, logged, written, appended, raising, hooked, checkpointed, looped, after_one_aside,
     wrong_format, too_few_arguments, wrong_stream,
 )  # fmt: skip
 AT_ONCE = (
     own_stream, own_stream_written, own_list, users_stream, users_writer, redirected, in_an_order, looked_at,
-    count_of_written, read_again,
+    count_of_written, read_again, with_a_list_that_grows, raising_where_it_stands,
+    formatted_by_the_users_class,
 )  # fmt: skip
 
 
@@ -240,7 +277,7 @@ def _shown(function):
     for stream in (OUT, TEE):
         stream.seek(0)
         stream.truncate()
-    TEE.n = 0
+    TEE.n = Counted.n = 0
     printed, logs, results = io.StringIO(), io.StringIO(), []
     handler = logging.StreamHandler(logs)
     handler.setFormatter(logging.Formatter("%(filename)s:%(lineno)d:%(funcName)s:%(message)s"))
@@ -314,8 +351,7 @@ def test_who_gets_a_text():
         print(f"{x} a")
         print("a" + f"{x}", y)
         y(f"{x}"[0])
-        z = f"{x}"
-        return z
+        return f"{x}"
 
     import dis
 

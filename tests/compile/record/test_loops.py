@@ -4,6 +4,7 @@ can be one, whatever the number of steps; and step by step, or eagerly, where it
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -114,6 +115,14 @@ def twice(x, h):
     return scan(lambda c, v: (c * 0.9 + v * W, c), h, ys)
 
 
+def of_different_steps(x, h):
+    found = [scan(lambda c, v, i=i: (c * W + v * i, c * i), h, x) for i in (1, 2, 2.5)]
+    found.append(scan(lambda c, v: (c * W - v, c.to(jtorch.float64)), h, x))
+    with jtorch.no_grad():
+        found.append(scan(lambda c, v: (c * W - v, c), h, x))
+    return found
+
+
 def with_a_number(x, h, k=3, rate=0.25):
     return scan(lambda c, v: (c * rate + v / k, c * x.shape[0]), h, x)
 
@@ -145,7 +154,7 @@ def of_masks(x, h):
 
 LOOPS = (
     decayed, no_y, no_xs, backwards, several, lstm, of_the_outer_tape, passed_on, of_the_same, written_inside,
-    nested, twice, with_a_number, looked_up, without_gradients, checkpointed, of_masks,
+    nested, twice, of_different_steps, with_a_number, looked_up, without_gradients, checkpointed, of_masks,
 )  # fmt: skip
 
 
@@ -210,6 +219,83 @@ def differentiated_inside(x, h):
     return scan(step, h, x)
 
 
+def writing_to_its_carry(x, h):
+    c = h * 1
+
+    def step(c, v):
+        c.add_(v)
+        return c, v * W
+
+    last, ys = scan(step, c, x * 1)
+    return last, ys, c
+
+
+def writing_to_its_part(x, h):
+    y = x * 1
+
+    def step(c, v):
+        v[0].mul_(2)
+        return c + v, c * W
+
+    return scan(step, h, y), y
+
+
+def carrying_one_tensor_twice(x, h):
+    def step(carry, v):
+        a, b = carry
+        a.add_(v.detach())
+        return (a, b + 0), v * W
+
+    z = jtorch.zeros_like(h)
+    return scan(step, (z, z), x), z
+
+
+def giving_what_it_was_given(x, h):
+    y = x * 1
+    last, ys = scan(lambda c, v: (v, c * W), h, y)
+    last = last.detach()
+    last.mul_(3.0)
+    same, _ = scan(lambda c, v: (c, v * W), last, y)
+    same.mul_(3.0)
+    return last, ys, y, same
+
+
+def going_on_with_an_iterator(x, h):
+    numbers = iter(range(1, 100))
+    return scan(lambda c, v: (c + v * W * next(numbers), c), h, x)
+
+
+def going_on_with_an_array(x, h):
+    state = np.ones(1)
+
+    def step(c, v):
+        state[0] += 1
+        return c + v * W * float(state[0]), c
+
+    return scan(step, h, x)
+
+
+def asking_for_its_graph(x, h):
+    c = h.detach()
+    a = scan(lambda c, v: (c * W if c.requires_grad else c * W * 10, c), c, x.detach())
+    b = scan(lambda c, v: (c * W if getattr(c, "is_leaf") else c * 2, c), c, x.detach())  # noqa: B009
+    d = scan(lambda e, v: (e + v if e is c else e * W, e), c, x.detach())
+    return a, b, d
+
+
+def of_float16(x, h):
+    last, ys = scan(lambda c, v: (c * 0.5 + v, c), h.half(), x.half())
+    return last.float() * W, ys.float()
+
+
+def in_another_order_in_memory(x, h):
+    def step(c, v):
+        return (c + v * W).t().contiguous().t(), c.view(-1)
+
+    last, ys = scan(step, h.t().contiguous().t(), x.transpose(0, 2).contiguous().transpose(0, 2))
+    return last.view(-1), ys
+
+
 def twice_differentiated(x, h):
     last, ys = scan(lambda c, v: (jtorch.tanh(c * W + v), c), h, x)
     (g,) = jtorch.autograd.grad((last * last).sum() + ys.sum(), W, create_graph=True)
@@ -222,7 +308,9 @@ def mapped(x, h):
 
 NONE = (
     drawing, branching, writing, sorting, noting, counting, collecting, differentiated_inside,
-    twice_differentiated, mapped,
+    writing_to_its_carry, writing_to_its_part, carrying_one_tensor_twice, giving_what_it_was_given,
+    going_on_with_an_iterator, going_on_with_an_array, asking_for_its_graph, of_float16,
+    in_another_order_in_memory, twice_differentiated, mapped,
 )  # fmt: skip
 
 
@@ -342,6 +430,44 @@ def test_a_kept_tensor_of_a_step_is_refused():
         jtorch.compile(f, fullgraph=True)(_numbers(3, 2, 3), _numbers(2, 3))
 
 
+def test_an_error_of_a_step_comes_before_anything_is_written():
+    count, table = jtorch.zeros(2), jtorch.arange(3)
+
+    def f(c, numbers, kind):
+        count.add_(1)
+        step = {"/": lambda c, i: (c + i, c // i), "[]": lambda c, i: (c + table[i], None)}[kind]
+        return scan(step, c, numbers)[0]
+
+    for kind, wrong in (("/", 0), ("[]", 3)):
+        found = []
+        for each in (f, jtorch.compile(f, fullgraph=True)):
+            count.zero_()
+            each(jtorch.tensor(0), jtorch.tensor([1, 2]), kind)
+            for _ in range(2):
+                with pytest.raises((RuntimeError, IndexError)):
+                    each(jtorch.tensor(0), jtorch.tensor([1, wrong]), kind)
+            found.append(count.tolist())
+        assert found == [[3.0, 3.0]] * 2
+
+
+def test_what_has_no_gradient_gets_none():
+    w, v = (jtorch.ones(3, requires_grad=True) for _ in range(2))
+
+    def f(c, d, xs):
+        (c, d), _ = scan(lambda cd, x: ((x * w, cd[1] * 2.0), cd[0] * v), (c, d), xs)
+        (c.sum() + d.sum()).backward()
+        return c.detach()
+
+    found = []
+    for each in (f, jtorch.compile(f, fullgraph=True)):
+        leaves = [jtorch.ones(3, requires_grad=True) for _ in range(2)]
+        leaves.append(jtorch.ones(4, 3, requires_grad=True))
+        w.grad = v.grad = None
+        each(*leaves)
+        found.append([None if t.grad is None else t.grad.tolist() for t in (w, v, *leaves)])
+    assert found[0] == found[1] and found[0][1:3] == [None, None]
+
+
 def test_an_index_out_of_range_is_eager_modes_error():
     table = nn.Embedding(3, 2)
 
@@ -393,3 +519,7 @@ def test_wrong_lengths_are_refused():
         scan(lambda c, v: (c, None), h, jtorch.tensor(1.0))
     with pytest.raises(TypeError, match="carry must be made of tensors, got a float"):
         scan(lambda c, v: (c, None), 1.0, h)
+    for each in (lambda h: scan(lambda c, v: (c, None), h, length=2.0),):
+        for mode in (each, jtorch.compile(each, fullgraph=True)):
+            with pytest.raises(TypeError, match="integer"):
+                mode(h)
