@@ -70,8 +70,8 @@ class Scan(NamedTuple):
 
     A turn that is a ``graph``, of a user's function, has no such rows, nor options; of what it carries its
     outputs are the two latest ones, the last one first, and the static ``steps`` says how many there are.
-    Outputs that are ``checked`` may be errors, and are computed even if nobody reads them. ``like(graph)`` is
-    the op of another graph in its place.
+    Outputs that are ``checked`` may be errors, and are computed even if nobody reads them. ``like(graph,
+    checked=None)`` is the op of another graph in its place.
     """
 
     turn: Callable

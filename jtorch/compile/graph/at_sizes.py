@@ -81,7 +81,7 @@ class Numbers:
         """An equation."""
         op, scan = x.op, x.op.scan
         if scan is not None and scan.like is not None:
-            op = scan.like(self.graph(scan.graph))
+            op = scan.like(self.graph(scan.graph), checked=scan.checked)
         statics = {name: self.value(static) for name, static in x.statics.items()}
         return Eqn(op, tuple(map(self.atom, x.inputs)), statics, tuple(map(self.var, x.outputs)), x.source)
 

@@ -407,8 +407,9 @@ class _Cut:
         return tracer.emit(op, [*begin, *self.free, *moving], statics)
 
 
-def loop_of(graph: Graph, n_carried: int) -> Op:
-    """The op that runs ``graph`` for each step; the first of its outputs are what is carried."""
+def loop_of(graph: Graph, n_carried: int, checked: tuple[int, ...] | None = None) -> Op:
+    """The op that runs ``graph`` for each step; the first of its outputs are what is carried, those that are
+    ``checked`` may be errors."""
     types = [atom.type for atom in graph.outputs if isinstance(atom, Var)]
     several = len(types) > 1
 
@@ -434,8 +435,10 @@ def loop_of(graph: Graph, n_carried: int) -> Op:
             carries = found[:n_carried]
         return tuple(made) if several else made[0]
 
-    made_by: dict[Any, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
-    checked = tuple(k for k, var in enumerate(graph.outputs) if k >= n_carried and may_stop(made_by[var]))
+    if checked is None:
+        made_by: dict[Any, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
+        others = enumerate(graph.outputs[n_carried:], start=n_carried)
+        checked = tuple(k for k, var in others if may_stop(made_by[var]))
     like = functools.partial(loop_of, n_carried=n_carried)
     scan = Scan(body, tuple(range(n_carried)), graph, checked, like)
     return Op(
