@@ -381,9 +381,9 @@ class Evaluator:
     # to the end of a compiled function. None where it happens at once.
     afterwards: Callable | None = None
 
-    def scan(self, step: Callable, carries: list, xs: list, steps: int, reverse: bool) -> Any:
-        """(the last carries, what all steps give, stacked) of a loop whose ``step`` takes and gives lists of
-        tensors; None where Python is to run the steps one by one."""
+    def scan(self, steps: Any, count: int, reverse: bool) -> Any:
+        """(the last carries, what all steps give, stacked) of a loop of ``eager/scanning.py``; None where
+        Python is to run the steps one by one."""
         return None
 
     def unrolls(self, what: str, times: int, way_out: str) -> None:

@@ -95,7 +95,7 @@ def scan(
     """``f`` over the first axis of ``xs``, see ``compiler.scan``."""
     steps = Steps(f, carry, xs)
     n = _length(steps.xs, length)
-    found = CONTEXT.get().evaluator.scan(steps.step, steps.carries, steps.xs, n, bool(reverse))
+    found = CONTEXT.get().evaluator.scan(steps, n, bool(reverse))
     if found is None:
         found = _one_by_one(steps, n, reverse)
     return steps.result(*found)

@@ -297,8 +297,8 @@ class Tracer(Memory):
                 "ended: put them last."
             )
 
-    def scan(self, step: Callable, carries: list, xs: list, steps: int, reverse: bool) -> Any:
-        return loops.record(self, step, carries, xs, steps, reverse)
+    def scan(self, steps: Any, count: int, reverse: bool) -> Any:
+        return loops.record(self, steps, count, reverse)
 
     def unrolls(self, what: str, times: int, way_out: str) -> None:
         here = self.line()
