@@ -866,3 +866,32 @@ def test_arrays_that_no_tensor_can_be_run_eagerly():
 def test_an_ellipsis_is_no_state():
     f = jtorch.compile(lambda x, k: x[k] * 2)
     assert f(jtorch.ones(2, 3), ...).tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_number_that_stood_for_another_one_is_not_put_back():
+    class Counting(jtorch.optim.Optimizer):
+        def __init__(self, parameters):
+            super().__init__(parameters, {})
+
+        @jtorch.no_grad()
+        def first(self):
+            for p in self.param_groups[0]["params"]:
+                self.state[p]["kept"] = p * 2
+
+        @jtorch.no_grad()
+        def step(self):
+            for p in self.param_groups[0]["params"]:
+                self.state[p]["n"] = self.state[p].get("n", 0) + 1
+
+    w = nn.Parameter(jtorch.ones(2))
+    optimizer = Counting([w])
+
+    def f(x):
+        optimizer.first()
+        optimizer.step()
+
+    f = jtorch.compile(f)
+    for _ in range(4):
+        f(jtorch.ones(2))
+    assert optimizer.state[w]["n"] == 4 and optimizer.state[w]["kept"].tolist() == [2.0, 2.0]

@@ -138,7 +138,8 @@ def together_by_kind(changes: Sequence[Change]) -> list[Change]:
 
 def _as_one(changes: list[Change]) -> Change:
     match = _OF_ALL.fullmatch(changes[0].what)
-    assert match is not None
+    if match is None:  # of so many objects that have one name
+        return changes[0]._replace(what=f"{len(changes)} times {changes[0].what}")
     owner = match["whose"] or match["path"]
     of_modules = match["fact"] not in ("grad", "requires_grad", "dtype", "shape", "stride()", None)
     named = "parameters" if "." in owner else "tensors"

@@ -387,7 +387,8 @@ def check_reads(reads: Iterable[Read], name: str) -> None:
     """Raise a CompileError for a read that no longer holds, after putting back what can be put back."""
     changed = [(read, read.now()) for read in reads if not read.holds()]
     for read, _ in changed:
-        read.restore()
+        if not _is_of_the_recording(read.value):  # what stood there meanwhile
+            read.restore()
     for read, now in changed:
         raise CompileError(
             f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from "

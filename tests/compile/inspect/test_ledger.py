@@ -2,6 +2,7 @@
 
 import logging
 import re
+import types
 import warnings
 
 import numpy as np
@@ -384,3 +385,14 @@ def test_flags_that_changed_show_which():
     )
     assert change.what.startswith("the flags of an array of shape (2, 3)")
     assert (change.before, change.after) == ("WRITEABLE True", "WRITEABLE False")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_of_one_name_are_told_together():
+    objects = [types.SimpleNamespace(t=1) for _ in range(4)]
+    f = jtorch.compile(lambda x: sum(x * (o.t if o.t != 3 else 2) for o in objects))
+    for k in range(8):
+        for o in objects:
+            o.t = k + 2
+        f(jtorch.ones(2))
+    assert "4 times 't', read at test_ledger.py" in str(f.retraces)
