@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +108,7 @@ def explain(asked: Asked, name: str, named: Named) -> Explanation:
         ops=Counter(e.op.name for e in graph.eqns),
         captured=tuple(_captured(plan, named)),
         steps=tuple(_steps(planned)),
-        not_fused=tuple(_not_fused(graph, planned)),
+        not_fused=tuple(_not_fused(plan)),
         arena_bytes=planned.arena_bytes,
         peak_bytes=planned.arena_bytes + outside,
         guards=tuple(_guards(plan)),
@@ -146,7 +147,13 @@ def _place(source: Any) -> str:
     return f"{file}:{source.line} {source.function}"
 
 
-def _not_fused(graph: Graph, planned: Any) -> Iterator[NotFused]:
+def _not_fused(plan: Any) -> list[NotFused]:
+    sizing = plan.capture.sizing
+    with nullcontext() if sizing is None else sizing.env.looked_into():
+        return list(_reasons(plan.program.graph, plan.program.plan))
+
+
+def _reasons(graph: Graph, planned: Any) -> Iterator[NotFused]:
     """Pairs of groups along the edges of the graph, with the reason that keeps them apart."""
     fuser = Fuser(graph, Fuel(int(config.get("FUEL"))))
     fuser.run()

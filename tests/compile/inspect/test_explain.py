@@ -315,3 +315,11 @@ def test_stats_for_given_arguments_and_outside_backward():
         f.stats(jtorch.ones(7, 3))
     with pytest.raises(RuntimeError, match="are gone: pass some"):
         f.stats()
+
+
+def test_a_plan_of_any_sizes_is_explained():
+    """Whoever asks again why something was not fused asks of sizes, too."""
+    f = jtorch.compile(lambda x: x.clone().diagonal().add_(1))
+    for n in (2, 3, 5):
+        f(jtorch.ones(n, 2))
+    assert f.explain().steps
