@@ -140,9 +140,8 @@ class Reading:
             raise self.error(
                 frame,
                 f"reads {told(key) if key is not None else 'the entries'} of {told(container)} after a call "
-                "that changes it when the compiled function has ended: of a scheduler's step(), a scaler's "
-                "update(), or an append() of a text",
-                "Read before it, or outside.",
+                "of a scheduler's step(), a scaler's update(), or append() with a text, that changes it",
+                "A compiled function makes these calls when it has ended: read before them, or outside.",
             )
         identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
         if identity not in self.reads:
