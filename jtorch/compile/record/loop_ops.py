@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph import passes
-from jtorch.compile.graph.interpret import read
+from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, repeated
 from jtorch.compile.graph.reads import may_stop
 from jtorch.core.errors import user_source
 from jtorch.core.op import BY_NAME, Kind, Op, Scan
-from jtorch.ops import xp as numpy_xp
 
 _CLONE, _SLICE, _RESHAPE = (BY_NAME[name] for name in ("clone", "slice", "reshape"))
 
@@ -92,7 +91,7 @@ def loop_of(graph: Graph, n_carried: int, checked: tuple[int, ...] | None = None
         carries, fixed, moving = scan.parted(values, constants)
         made = [np.empty((2 if k < n_carried else steps, *t.shape), t.dtype) for k, t in enumerate(types)]
         for t in reversed(range(steps)) if reverse else range(steps):
-            found = _run(graph, [*carries, *fixed, *(x[t] for x in moving)])
+            found = interpret(graph, [*carries, *fixed, *(x[t] for x in moving)])
             for k, (out, value) in enumerate(zip(made, found, strict=True)):
                 if k < n_carried:
                     out[1] = out[0]
@@ -110,15 +109,6 @@ def loop_of(graph: Graph, n_carried: int, checked: tuple[int, ...] | None = None
         Kind.SCAN, body, name=graph.name, scan=scan, n_outputs=len(types), shape=shape, dtype=dtype,
         public=None, differentiable=False,
     )  # fmt: skip
-
-
-def _run(graph: Graph, given: list[Any]) -> list[Any]:
-    values = {var: np.asarray(a, var.dtype) for var, a in zip(graph.inputs, given, strict=True)}
-    for eqn in graph.eqns:
-        out = eqn.op.body(numpy_xp, *(read(values, a) for a in eqn.inputs), **eqn.statics)
-        for var, value in zip(eqn.outputs, out if len(eqn.outputs) > 1 else (out,), strict=True):
-            values[var] = np.asarray(value).reshape(var.shape)
-    return [np.array(read(values, atom)) for atom in graph.outputs]
 
 
 def latest(tracer: Any, pair: Var) -> Any:

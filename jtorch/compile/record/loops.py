@@ -77,7 +77,7 @@ class Loop:
         self.tracer, self.turn, self.steps, self.reverse = tracer, turn, count, reverse
         self.carries, self.xs = steps.carries, steps.xs
         self.has_gradient = CONTEXT.get().grad and any(t._requires_grad for t in (*turn.new, *turn.gave))
-        self.edges = list(edges_out_of(turn)) if self.has_gradient else []
+        self.edges = edges_out_of(turn) if self.has_gradient else []
         n = turn.n_carries
         cut = Cut(turn.eqns, turn.inputs[:n], turn.inputs[n:])
         finals = [cut.own(atom) for atom in turn.atoms[:n]]

@@ -162,39 +162,30 @@ def is_alike(a: Turn, b: Turn) -> bool:
 # -- its tape ------------------------------------------------------------------------------------------------
 
 
-def edges_out_of(turn: Turn) -> Iterable[tuple[Any, int]]:
+def edges_out_of(turn: Turn) -> list[tuple[Any, int]]:
     """Where the tape of a turn leaves it: nodes and leaves that were there before, each output once."""
     own = set(map(id, turn.leaves))
-    found: dict[tuple[int, int], tuple[Any, int]] = {}
-    stack: list[tuple[Any, int]] = [
-        (t._node or t, t._index) for t in (*turn.new, *turn.gave) if t._requires_grad
-    ]
-    seen: set[int] = set()
-    while stack:
-        target, index = stack.pop()
-        if _is_of(turn, target):
-            if id(target) not in seen:
-                seen.add(id(target))
-                stack += [edge for edge in target.edges if edge is not None]
-        elif id(target) not in own:
-            found.setdefault((id(target), index), (target, index))
-    return found.values()
+    return [edge for edge in _ends(turn, (*turn.new, *turn.gave)) if id(edge[0]) not in own]
 
 
 def leaves_under(turn: Turn, tensor: Tensor) -> set[int]:
     """The ids of what the turn was given that a tensor which it has made has a gradient of."""
-    own = set(map(id, turn.leaves))
-    found: set[int] = set()
-    stack: list[Any] = [tensor._node or tensor] if tensor._requires_grad else []
+    return {id(target) for target, _ in _ends(turn, (tensor,))}.intersection(map(id, turn.leaves))
+
+
+def _ends(turn: Turn, tensors: Iterable[Tensor]) -> list[tuple[Any, int]]:
+    """Where the tape under some tensors ends, or leaves the turn: each output of a node or leaf once."""
+    found: dict[tuple[int, int], tuple[Any, int]] = {}
+    stack: list[tuple[Any, int]] = [(t._node or t, t._index) for t in tensors if t._requires_grad]
     seen: set[int] = set()
     while stack:
-        target = stack.pop()
-        if id(target) in own:
-            found.add(id(target))
-        elif id(target) not in seen and _is_of(turn, target):
+        target, index = stack.pop()
+        if not _is_of(turn, target):
+            found.setdefault((id(target), index), (target, index))
+        elif id(target) not in seen:
             seen.add(id(target))
-            stack += [edge[0] for edge in target.edges if edge is not None]
-    return found
+            stack += [edge for edge in target.edges if edge is not None]
+    return list(found.values())
 
 
 def _is_of(turn: Turn, target: Any) -> bool:

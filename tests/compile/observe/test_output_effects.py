@@ -2,6 +2,7 @@
 appended, with texts of what only a replay knows, beside eager mode, in its order and never twice."""
 
 import contextlib
+import dis
 import io
 import logging
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 import jtorch
 from jtorch.compile.observe.late_texts import receiver
+from jtorch.compile.observe.stack_depth import depths
 from jtorch.core.errors import CompileError
 
 LOG = logging.getLogger("jtorch_test.output_effects")
@@ -353,11 +355,7 @@ def test_who_gets_a_text():
         y(f"{x}"[0])
         return f"{x}"
 
-    import dis
-
     known = [it for it in dis.get_instructions(f) if it.opname in ("FORMAT_VALUE", "FORMAT_SIMPLE")]
-    from jtorch.compile.observe.stack_depth import depths
-
     depth = depths(f.__code__, [*dis.get_instructions(f)])
     found = [receiver(f.__code__, it.offset, depth[it.offset]) for it in known]
     assert [place is not None for place in found] == [True, True, False, False]
