@@ -120,15 +120,40 @@ class Loop:
         slopes = [Var(_type_of(turn.gave[k])) for k in shown]
         wanted = [turn.leaves[k] for k in flows]
         wanted += [t for t in turn.leaves[n:] if t._requires_grad]
-        ways = [_at(tracer, edge) for edge in self.edges]
         roots = [(turn.new[k], var) for k, var in zip(flows, cotangents, strict=True)]
         roots += [(turn.gave[k], var) for k, var in zip(shown, slopes, strict=True)]
         roots = [(tensor, var) for tensor, var in roots if tensor._requires_grad]
+        back, sums, added, eqns = self._played(roots, wanted, Inside((*cotangents, *slopes)))
+        carried = [*cotangents, *filter(None, sums)]
+        cut = Cut(eqns, carried, slopes)
+        zero = [cut.zeros(var.type) if g is None else g for g, var in zip(back, cotangents, strict=False)]
+        finals = [cut.own(atom) for atom in (*zero, *filter(None, added))]
+        parts = [None if g is None else cut.own(g) for g in back[len(flows) :]]
+        outputs = cut.finish(finals, [var for var in parts if var is not None])
+        kept = [v for v in cut.free if v in self.kept]
+        begin = [self._begin(grads[k], var.type) for k, var in zip(flows, cotangents, strict=True)]
+        begin += [self._begin(None, var.type) for var in filter(None, sums)]
+        cut.moving += kept
+        cut.free = [v for v in cut.free if v not in self.kept]
+        given = [g for k in shown if (g := grads[n + k]) is not None]
+        moving = [tracer.read(tracer.lift(g._data)) for g in given]
+        moving += [self.kept[v] for v in kept]
+        made = iter(cut.emit(tracer, "scan_back", outputs, begin, moving, self.steps, not self.reverse))
+        lasts = {k: wrap(latest(tracer, next(made))) for k in flows}
+        totals = [None if var is None else wrap(latest(tracer, next(made))) for var in sums]
+        several = iter([None if var is None else wrap(tracer.fresh(next(made))) for var in parts])
+        of_xs = [next(several) if t._requires_grad else None for t in turn.given[n:]]
+        return [*(lasts[k] if k in to_first else None for k in range(n)), *of_xs, *totals]
+
+    def _played(self, roots: list[tuple[Tensor, Var]], wanted: list[Tensor], inside: Inside) -> tuple:
+        """One step back, from what the turn gave with its gradients: (the gradients of what is ``wanted``,
+        the sums of those of the constants before it, and after it, the equations of all that)."""
+        tracer = self.tracer
         start, outer = len(tracer.eqns), tracer.turn
-        inside = Inside((*cotangents, *slopes))
+        ways = [_at(tracer, edge) for edge in self.edges]
         try:
             tracer.turn = inside
-            found = Back(turn).play(
+            found = Back(self.turn).play(
                 [tensor for tensor, _ in roots], [wrap(tracer.fresh(var)) for _, var in roots],
                 [*wanted, *ways],
             )  # fmt: skip
@@ -155,26 +180,7 @@ class Loop:
                 f"{user_source()}: the way back through a scan() of '{tracer.name}' needs a library call at "
                 "each step: write it as a Python loop."
             )
-        carried = [*cotangents, *filter(None, sums)]
-        cut = Cut(eqns, carried, slopes)
-        zero = [cut.zeros(var.type) if g is None else g for g, var in zip(back, cotangents, strict=False)]
-        finals = [cut.own(atom) for atom in (*zero, *filter(None, added))]
-        parts = [None if g is None else cut.own(g) for g in back[len(flows) :]]
-        outputs = cut.finish(finals, [var for var in parts if var is not None])
-        kept = [v for v in cut.free if v in self.kept]
-        begin = [self._begin(grads[k], var.type) for k, var in zip(flows, cotangents, strict=True)]
-        begin += [self._begin(None, var.type) for var in filter(None, sums)]
-        cut.moving += kept
-        cut.free = [v for v in cut.free if v not in self.kept]
-        given = [g for k in shown if (g := grads[n + k]) is not None]
-        moving = [tracer.read(tracer.lift(g._data)) for g in given]
-        moving += [self.kept[v] for v in kept]
-        made = iter(cut.emit(tracer, "scan_back", outputs, begin, moving, self.steps, not self.reverse))
-        lasts = {k: wrap(latest(tracer, next(made))) for k in flows}
-        totals = [None if var is None else wrap(latest(tracer, next(made))) for var in sums]
-        several = iter([None if var is None else wrap(tracer.fresh(next(made))) for var in parts])
-        of_xs = [next(several) if t._requires_grad else None for t in turn.given[n:]]
-        return [*(lasts[k] if k in to_first else None for k in range(n)), *of_xs, *totals]
+        return back, sums, added, eqns
 
     def _flows(self, given: Iterable[int], shown: Iterable[int]) -> tuple[list[int], set[int]]:
         """(which of what is carried has a gradient at some step, which at the first one), where the last
