@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jtorch.compile.record.arrays import given, lend_all
+from jtorch.compile.record.drawn import looking
 from jtorch.compile.run.lines import Guard, Return, Ways, function_of, guards_of, until
 from jtorch.eager.tensor import Tensor
 
@@ -20,7 +21,8 @@ def failing_guard(plan: Any, leaves: Sequence[Any], state: bool = True) -> Guard
     lines = [line for line in until(plan.lines, "kernels") if state or not line.state]
     guards = list(dict.fromkeys(guards_of(lines)))
     ask = function_of([*lines, Return("None")], dict(plan.written.__globals__), _Telling(guards))
-    failing = ask(tuple(leaves))
+    with looking(plan.capture.drawn):
+        failing = ask(tuple(leaves))
     return None if failing is None else guards[failing]
 
 

@@ -288,7 +288,8 @@ def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
             "change modules and optimizers between calls only where the program asks for it",
         )  # fmt: skip
     labels = [*labels, *(place.label() for place in plan.capture.replaced)]
-    labels += [each.place.label() for each in plan.capture.opened for _ in range(each.n)]
+    for each in (*plan.capture.opened, *plan.capture.drawn):
+        labels += [each.place.label()] * each.n
     asked = f", asked at {_place(guard.source)}" if guard.source is not None else ""
     return Change(
         f"{guard.of(labels)} holds no longer{asked}",

@@ -34,6 +34,7 @@ from jtorch.compile.observe.builtin_calls import (
 from jtorch.compile.observe.cached import CACHE, see_cached, see_handed
 from jtorch.compile.observe.changes import is_changing
 from jtorch.compile.observe.container_items import write_item
+from jtorch.compile.observe.draws import check_call_out, see_draw
 from jtorch.compile.observe.fact_guards import AliveRead, CacheRead
 from jtorch.compile.observe.guards import (
     MISSING,
@@ -125,6 +126,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
     if isinstance(callee, types.FunctionType) and "_jtorch_disabled" in callee.__dict__:
         # it runs at each call, and looks for itself
         see_call_out(stop)
+        check_call_out(stop)
         observer.check_handed(args)
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)
@@ -133,6 +135,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         see_cached(stop, callee, args, names)
         return
     if not _is_watched(callee):
+        if see_draw(stop, callee, args, names):
+            return
         check_volatile(observer, stop.frame, callee, args)
         if getattr(callee, "__name__", "") == "__hash__":
             check_address(observer, stop.frame, args or [getattr(callee, "__self__", None)])

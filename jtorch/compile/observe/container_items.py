@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jtorch.compile.observe.attributes import changes_unseen, read_special
 from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import MISSING, PLAIN, LengthRead
@@ -23,6 +25,16 @@ def see_index(stop: Stop, key: Any) -> None:
             stop.observer.array(stop.frame, part)
 
 
+def see_indices(stop: Stop, key: Any, *others: Any) -> None:
+    """A tensor is asked by ``key``: arrays that are arguments are to it as tensors are, of others, and what
+    lies in lists, the elements are read."""
+    observer, parts = stop.observer, key if type(key) is tuple else (key,)
+    read = [p for p in parts if not (type(p) is np.ndarray and p.ndim and id(p) in observer.places)]
+    for part in read:
+        see_index(stop, part)
+    observer.deep(stop.frame, (*read, *others), objects=False)
+
+
 def item_of(container: Any, key: Any) -> Any:
     if isinstance(container, dict):
         return dict.get(container, key, MISSING)
@@ -38,8 +50,9 @@ def from_the_front(container: Any, key: Any) -> Any:
 
 def write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
     """``container[key] = value`` is about to run, or ``del container[key]`` where ``value`` is MISSING."""
-    see_index(stop, key)
     kind = kind_of(type(container))
+    if kind is not Kind.TENSOR:
+        see_index(stop, key)
     stop.observer.change_given(stop.frame, container)
     if kind is not Kind.TENSOR and isinstance(key, (Tensor, tuple)):
         known = container if isinstance(container, dict) else iter(())
@@ -50,7 +63,7 @@ def write_item(stop: Stop, container: Any, key: Any, value: Any) -> None:
         method = "__delitem__" if value is MISSING else "__setitem__"
         read_special(stop.observer, stop.frame, container, method)
     elif kind is Kind.TENSOR:
-        stop.observer.deep(stop.frame, (key, value), objects=False)
+        see_indices(stop, key, value)
     elif kind in (Kind.CONTAINER, Kind.ARRAY) and id(container) in stop.observer.outside:
         before = item_of(container, key) if kind is Kind.CONTAINER else MISSING
         if before is MISSING and type(container) is list and isinstance(key, int):  # which is an IndexError

@@ -37,6 +37,7 @@ from jtorch.compile.observe.container_items import (
     item_of,
     item_place,
     see_index,
+    see_indices,
     write_item,
 )
 from jtorch.compile.observe.effects import Cell, Filling, Place
@@ -267,10 +268,11 @@ def _load_item(stop: Stop) -> None:
         n = len(container)
         stop.pending = lambda value: observer.made(value) if len(container) > n else None
     kind = kind_of(type(container))
+    if kind is Kind.TENSOR:
+        see_indices(stop, key)
+        return
     see_index(stop, key)
-    if kind is Kind.TENSOR:  # by indices that may lie in lists or arrays
-        observer.deep(stop.frame, key, objects=False)
-    elif kind is Kind.ARRAY:
+    if kind is Kind.ARRAY:
         observer.array(stop.frame, container)
         observer.deep(stop.frame, key)
     elif isinstance(container, dict) and see_search(observer, stop.frame, container, key):

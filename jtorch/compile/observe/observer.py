@@ -115,6 +115,7 @@ class Observer(Reading, Writing):
         self.refilled = False  # and whether one did
         self.once: Any = _never_once  # runs what a cache lacks: see ``record/once.py``
         self.progress: Any = tuple  # how much was written and drawn until now
+        self.drawn: Any = None  # what generators of Python and NumPy gave: see ``record/drawn.py``
         self.caches: dict[Any, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
         self.opened: dict[int, Any] = {}  # id of what stands for a container outside -> its place
         self.open_places: dict[Any, Any] = {}  # those places by their identity

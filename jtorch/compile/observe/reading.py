@@ -91,6 +91,7 @@ class Reading:
     made_arrays: MadeArrays
     relied: Relied
     places: dict[int, int]
+    drawn: Any
     open_places: dict[Any, Any]
     on_the_way_back: bool
     handed: list[Any]
@@ -232,6 +233,7 @@ class Reading:
 
     def _array_argument(self, frame: types.FrameType | None, array: np.ndarray) -> None:
         """NumPy reads elements of an array that is an argument: they count by what they are."""
+        self.drawn.check_unread(self.places[id(array)])
         if array.nbytes > SMALL:
             raise self.error(
                 frame,

@@ -44,6 +44,7 @@ class Known:
     sizing: Sizings | None = None  # says which sizes are symbols
     integers: frozenset[int] = frozenset()  # that change from call to call
     why_exact: str = ""  # why sizes must be numbers
+    draws_by_sizes: bool = False  # whether the arguments of a draw are sizes that may be symbols
     masks: Masks = Masks.APART  # what they are counted as, where that is asked
     counting: CountNeeded | None = None  # where it was
     may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded

@@ -25,12 +25,13 @@ from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.observe.stand_ins import check_error
 from jtorch.compile.observe.texts import ErrorText, check_kept
 from jtorch.compile.record import caches, callees
-from jtorch.compile.record.arrays import Lent
+from jtorch.compile.record.arguments import Arguments
 from jtorch.compile.record.attempts import Known, with_replaced
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, LaterError, way_back
+from jtorch.compile.record.drawn import Drawn, looking
 from jtorch.compile.record.final_checks import (
     check_arguments,
     check_arrays,
@@ -40,7 +41,7 @@ from jtorch.compile.record.final_checks import (
     check_scalars,
     explain,
 )
-from jtorch.compile.record.inputs import LARGEST, Input, ScalarInput, captured
+from jtorch.compile.record.inputs import Input, captured
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.once import run_once
 from jtorch.compile.record.opened import Opened, StandIns, open_all, with_opened
@@ -62,7 +63,6 @@ from jtorch.core.errors import CompileError, Restart
 from jtorch.core.op import Context
 from jtorch.eager import shortcuts
 from jtorch.eager.begun import noting
-from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS
 from jtorch.nn.module import Module
@@ -103,6 +103,7 @@ class Capture:
     exact: frozenset[int] = frozenset()  # float arguments that must be these very numbers
     replaced: list[Place] = field(default_factory=list)  # whose tensors are arguments after those passed
     opened: list[Opened] = field(default_factory=list)  # and whose leaves are, after those
+    drawn: list[Opened] = field(default_factory=list)  # and what generators give, after those
     closed: frozenset[Any] = frozenset()  # places that could not be opened
     counted: frozenset[int] = frozenset()  # integers among these leaves that each call brings
     written: list[Place] = field(default_factory=list)  # what is written outside after a replay
@@ -117,9 +118,11 @@ class Capture:
     subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to what others tell of
 
     def whole(self, leaves: Iterable[Any]) -> list[Any]:
-        """The arguments of a call that passes ``leaves`` now: those, and what it finds at the places whose
-        tensors it replaces."""
-        return with_opened(with_replaced(leaves, self.replaced), self.opened)
+        """The arguments of a call that passes ``leaves`` now: those, what it finds at the places whose
+        tensors it replaces, and what it would draw."""
+        found = with_opened(with_replaced(leaves, self.replaced), self.opened)
+        with looking(self.drawn):
+            return with_opened(found, self.drawn)
 
     def open(self, returned: Any, containers: Sequence[Any] = ()) -> tuple[list[Any], Any]:
         """Leaves and structure of what a call returned and wrote into the ``containers`` of its arguments,
@@ -204,6 +207,9 @@ def _attempted(
             made = None
             reason = _with_numbers(known, why)
         except Restart as found:
+            refused = observer.drawn.refusal(found)
+            if refused is not None:
+                raise refused from None
             reason = found.with_traceback(None)  # which holds all that the attempt made
         except Exception as error:
             if isinstance(error, CompileError):
@@ -263,16 +269,18 @@ def _capture(
             sizing = Sizing()
         tracer.branches.masks, tracer.branches.sizing = known.masks, sizing
     observer.has_symbols = tracer.has_symbols = sizing is not None
-    traced = _traced_arguments(tracer, leaves, known, sizing)
-    arguments = [_seen(tracer, traced.get(k, leaf), k) for k, leaf in enumerate(leaves)]
-    (args, kwargs), made_anew = rebuild(structure, arguments)
+    arguments = Arguments(tracer, known, sizing)
+    arguments.add(leaves, known.spans[0].start if known.spans else len(leaves))
+    leaves, traced = arguments.leaves, arguments.traced
+    (args, kwargs), made_anew = rebuild(structure, arguments.shown)
     given = Given(made_anew, containers)
     observer.start(function, leaves, (args, kwargs))
     observer.numbers = given.numbers
     observer.places, observer.versions_before = tracer.places, tracer.versions
-    for twin in traced.values():
-        if twin.__class__ is Lent:
-            observer.meet(twin._data)
+    for value in arguments.shown:
+        if type(value) is np.ndarray:
+            observer.meet(value)
+    observer.drawn = drawn = Drawn(tracer, arguments, observer.meet)
     observer.effects.plain, tracer.observer = known.digits, observer
     observer.effects.leave_turn = tracer.leave_turn
     observer.runtime_numbers = tracer.runtime_numbers
@@ -280,12 +288,12 @@ def _capture(
     observer.progress = functools.partial(_progress, tracer, observer)
     if isinstance(function, Module):
         see_module(observer, None, function)
-    with _taken_back(tracer, observer) as changed:
+    with _taken_back(tracer, observer, drawn) as changed:
         for place in known.counts.values():
             observer.effects.replace(place, tracer.number(place))
         for k, place in enumerate(known.replaced.values(), n_passed):
-            observer.effects.replace(place, arguments[k])
-        stand_ins = _stand_in_for(opened, arguments, observer)
+            observer.effects.replace(place, arguments.shown[k])
+        stand_ins = _stand_in_for(opened, arguments.shown, observer)
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.seeding.set(tracer.generators)
         watch.journal.set(observer.journal)
@@ -306,7 +314,7 @@ def _capture(
     made.by_graph = tracer.graphs.left
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact
-    made.replaced, made.opened = list(known.replaced.values()), known.spans
+    made.replaced, made.opened, made.drawn = list(known.replaced.values()), known.spans, drawn.draws
     made.closed, made.counted = known.closed, frozenset(k for k, t in traced.items() if type(t) is Item)
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
@@ -324,6 +332,7 @@ def _capture(
     check_reads(made.plain, name)
     callees.finish(tracer, made.plain)
     check_scalars(tracer, name)
+    drawn.check()
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
         for k, t in made.traced.items()
@@ -416,11 +425,12 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
 
 
 @contextmanager
-def _taken_back(tracer: Tracer, observer: Observer) -> Iterator[list[str]]:
+def _taken_back(tracer: Tracer, observer: Observer, drawn: Drawn) -> Iterator[list[str]]:
     """What is changed inside is as it was afterwards: each part, also where taking back another one fails.
     The list gets a sentence for what the program may not change."""
     problems: list[str] = []
     with ExitStack() as last:  # the first comes last
+        last.callback(drawn.put_back)
         last.callback(_fill_caches, tracer, observer)
         last.callback(check_graphs, tracer, observer, problems)
         last.callback(_undo_versions, tracer)
@@ -459,6 +469,7 @@ def _progress(tracer: Tracer, observer: Observer) -> tuple[int, ...]:
         len(observer.journal.owners()),
         sum(int(cell[0]) for cell, _ in tracer.versions.values()),
         sum(entry.drawn for entry in tracer.generators.entries.values()),
+        len(observer.drawn.draws),
         *(number for _, (_, number) in tracer.generators.seeded.values()),
     )
 
@@ -466,73 +477,6 @@ def _progress(tracer: Tracer, observer: Observer) -> tuple[int, ...]:
 def _is_followed(tracer: Tracer, read: Read) -> bool:
     """Whether the plan notices by itself when what was read changes: it computes with that tensor."""
     return isinstance(read, TensorRead) and id(read.container._data) in tracer.arrays
-
-
-def _traced_arguments(
-    tracer: Tracer, leaves: list[Any], known: Known, sizing: Sizing | None
-) -> dict[int, Any]:
-    """The leaves that the function sees as something else while traced: tensors as stand-ins, floats.
-
-    Stand-ins are tensors of their own over arrays of their own, so that a use of the very tensor that
-    was passed, found by another way than the arguments, is noticed.
-    """
-    fixed = known.fixed
-    first_opened = known.spans[0].start if known.spans else len(leaves)
-    traced: dict[int, Any] = {}
-    arrays: dict[int, np.ndarray] = {}
-    first: dict[int, int] = {}
-    for k, leaf in enumerate(leaves):
-        if isinstance(leaf, Tensor) and k not in fixed:
-            same = first.setdefault(id(leaf), k)
-            if same != k:
-                traced[k] = traced[same]
-                continue
-            array = arrays.setdefault(id(leaf._data), leaf._data.view())
-            shape = None if sizing is None else sizing.shapes.get(k)
-            if shape is not None:
-                tracer.shapes[id(array)] = shape
-            sym = tracer.lift(array)
-            traced[k] = _stand_in(leaf, array if shape is None else sym)
-            tracer.places[id(traced[k])] = k
-            entry = sym.storage.source
-            if entry.argument is None:
-                entry.argument = k
-        elif leaf.__class__ is int:
-            if k in known.exact:
-                if sizing is not None and k in sizing.shapes:
-                    (traced[k],) = sizing.shapes[k]
-            elif (k >= first_opened or k in known.integers) and abs(leaf) <= LARGEST:
-                traced[k] = tracer.leaf(k, leaf)
-        elif leaf.__class__ is float and k not in known.exact:
-            traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
-    for k, leaf in enumerate(leaves):
-        if isinstance(leaf, Tensor) and k not in fixed:
-            tracer.argument_arrays[id(leaf._data)] = k
-            tracer.argument_tensors[id(leaf)] = k
-    return traced
-
-
-def _seen(tracer: Tracer, argument: Any, k: int) -> Any:
-    """What the function gets for an argument: for a lent array an array, over the stand-in's memory."""
-    if argument.__class__ is not Lent:
-        return argument
-    if id(argument._data) not in tracer.places:
-        tracer.places[id(argument._data)] = k
-        tracer.lent.append(argument._data)
-    return argument._data
-
-
-def _stand_in(leaf: Tensor, array: np.ndarray) -> Tensor:
-    """``leaf`` while traced: off its outside graph, which is not this function's to walk."""
-    twin = object.__new__(type(leaf))
-    twin.hold(array, leaf._requires_grad)
-    twin._cell, twin._base, twin._hooks = leaf._cell, leaf._base, leaf._hooks
-    # what is written to a view would reach its base, which is not passed: but a leaf refuses any write itself
-    twin._how = leaf._how if leaf._base is not None and leaf._requires_grad and leaf.is_leaf else None
-    twin._grad = EAGER.get_grad(leaf)
-    if leaf._node is not None:
-        twin._base = twin._hooks = None
-    return twin
 
 
 def _called(

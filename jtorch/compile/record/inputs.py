@@ -241,9 +241,11 @@ def _at(container: Any, path: tuple) -> float:
 
 @dataclass(frozen=True)
 class LeafPlace:
-    """The place of an integer that comes with each call: its position among the arguments."""
+    """The place of an integer that comes with each call: its position among the arguments. Whether a
+    comparison of it ``decides`` which way a call goes, as a branch does: else its value is known then."""
 
     argument: int
+    decides: bool = False
 
     @property
     def identity(self) -> tuple[str, int]:

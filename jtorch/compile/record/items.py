@@ -127,7 +127,7 @@ class Item(Scalar):
 
     def _check_decides(self) -> None:
         """Of an integer among those of a container, of which there are many, a comparison is no branch."""
-        if any(isinstance(place, LeafPlace) for place in self.places):
+        if any(isinstance(place, LeafPlace) and not place.decides for place in self.places):
             raise self.refuse("a comparison")
 
     def __bool__(self) -> bool:

@@ -41,7 +41,7 @@ def run_once(
     what was written before, or is run by a later backward(): it must be recorded then."""
     if observer.has_symbols:  # it would run once more where these very sizes have to be recorded
         raise Exact(f"{name} runs for the first time, which a recording does once")
-    if tracer.on_the_way_back or tracer.generators.seeded:
+    if tracer.on_the_way_back or tracer.generators.seeded or observer.drawn.draws:
         return False
     if _may_see_what_is_written(tracer, observer, function, args):
         return False

@@ -38,14 +38,14 @@ _LIMIT = 256  # leaves of one container: each that is a number is an input of it
 _DEPTH = 4  # of containers in containers
 _CLASSES = (list, tuple, dict, deque)
 _LEAVES = (bool, int, float, str, type(None), Tensor, np.ndarray)
-_LEAF = "*"
+LEAF = "*"
 
 
 @dataclass(frozen=True)
 class Opened:
     """What is at ``place``: ``n`` leaves, those of the call from ``start`` on, in containers of ``form``."""
 
-    place: Place
+    place: Any  # a Place, or a Draw
     start: int
     form: Any
     n: int
@@ -53,7 +53,7 @@ class Opened:
     def leaves(self, apart: frozenset[int] = frozenset()) -> list[Any] | None:
         """The leaves that are there now; None where the form is another one, or a container is one of those
         that must be ``apart``: what the function writes."""
-        found = _opened(self.place.find())
+        found = open_up(self.place.find())
         if found is None or found[0] != self.form or not apart.isdisjoint(map(id, found[2])):
             return None
         return found[1]
@@ -65,7 +65,7 @@ class Opened:
 
     def change(self) -> tuple[str, str]:
         """The form, and what is there now, as messages say it."""
-        found = _opened(self.place.find())
+        found = open_up(self.place.find())
         return _text(self.form), "what cannot be opened" if found is None else _text(found[0])
 
 
@@ -74,7 +74,7 @@ def open_all(places: Iterable[Place], start: int) -> list[tuple[Opened, list[Any
     its containers that can be changed."""
     found = []
     for place in places:
-        now = _opened(place.find())
+        now = open_up(place.find())
         if now is not None and all(isinstance(leaf, _LEAVES) for leaf in now[1]):
             form, leaves, containers = now
             found.append((Opened(place, start, form, len(leaves)), lend_some(leaves), containers))
@@ -132,13 +132,13 @@ def _varies(read: Read, now: Any, changed: set[int]) -> bool:
         return False
     if type(now) is float:
         return not read.holds()
-    found = _opened(now) if type(now) in _CLASSES else None
+    found = open_up(now) if type(now) in _CLASSES else None
     if found is None or (found[1] and all(isinstance(leaf, (Tensor, np.ndarray)) for leaf in found[1])):
         return False
     return now is not before or not changed.isdisjoint(map(id, found[2]))
 
 
-def _opened(value: Any) -> tuple[Any, list[Any], list[Any]] | None:
+def open_up(value: Any) -> tuple[Any, list[Any], list[Any]] | None:
     """(form, leaves, containers that can be changed); None where there are too many leaves."""
     leaves: list[Any] = []
     containers: list[Any] = []
@@ -150,7 +150,7 @@ def _open(value: Any, leaves: list[Any], containers: list[Any], depth: int) -> A
     cls = value.__class__
     if cls not in _CLASSES:
         leaves.append(value)
-        return _LEAF
+        return LEAF
     if not depth or len(value) > _LIMIT or len(leaves) > _LIMIT:
         return None
     if cls is not tuple:
@@ -167,7 +167,7 @@ def _open(value: Any, leaves: list[Any], containers: list[Any], depth: int) -> A
 
 
 def _built(form: Any, leaves: Iterator[Any], made: list[Any]) -> Any:
-    if form == _LEAF:
+    if form == LEAF:
         return next(leaves)
     cls, extra, parts = form
     values = [_built(part, leaves, made) for part in parts]
@@ -180,10 +180,10 @@ def _built(form: Any, leaves: Iterator[Any], made: list[Any]) -> Any:
 
 
 def _text(form: Any) -> str:
-    if form == _LEAF:
+    if form == LEAF:
         return "a value"
     cls, extra, parts = form
-    if all(part == _LEAF for part in parts):
+    if all(part == LEAF for part in parts):
         return f"a {cls.__name__} of {len(parts)}" + (f" ({', '.join(extra)})" if cls is dict else "")
     inner = ", ".join(map(_text, parts))
     return f"a {cls.__name__} of {len(parts)} ({inner if len(inner) < 60 else inner[:57] + '...'})"

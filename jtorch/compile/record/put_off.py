@@ -33,6 +33,11 @@ class PutOff:
         self.tracer = tracer
         self._calls: list[_Call] = []
 
+    @property
+    def runs_users_code(self) -> bool:
+        """Whether there are any."""
+        return bool(self._calls)
+
     def note(self, what: str, owner: Any) -> None:
         """A method of ``owner`` is put off."""
         tensors, may_draw = seen_by_users_code(owner)

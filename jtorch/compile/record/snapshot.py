@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.observe.draws import Positions
 from jtorch.compile.record.containers import snapshot
 from jtorch.compile.record.inputs import GradInput, Input, captured, grad_array, of
 from jtorch.core.generator import default_generator
@@ -30,6 +31,9 @@ class Snapshot:
         moved = [*capture.effects.draws, *capture.effects.seeds]
         drawn = {id(g): g for g, _ in moved} | {id(default_generator): default_generator}
         self.generators = [(g, g.position()) for g in drawn.values()]
+        self.drawn = Positions()
+        for each in capture.drawn:
+            self.drawn.keep(each.place.generator)
         self.plain = [place.snapshot() for place in {p.identity: p for p in capture.written}.values()]
         if containers := getattr(leaves, "containers", ()):
             self.plain += [snapshot(containers[change.index]) for change in capture.changes]
@@ -50,6 +54,7 @@ class Snapshot:
                 setattr(tensor, name, value)
         for generator, position in self.generators:
             generator.move_to(position)
+        self.drawn.put_back()
         for put_back in self.plain:
             put_back()
 

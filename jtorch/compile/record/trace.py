@@ -361,9 +361,10 @@ class Tracer(Memory):
             )
         return self._counted(NumberInput(place, value))
 
-    def leaf(self, argument: int, value: int) -> Item:
-        """An integer that comes with each call: of one that is compared the value counts."""
-        return self._counted(NumberInput(LeafPlace(argument), value))
+    def leaf(self, argument: int, value: int, decides: bool) -> Item:
+        """An integer that comes with each call: of one that is compared the value counts, unless it
+        ``decides``."""
+        return self._counted(NumberInput(LeafPlace(argument, decides), value))
 
     def _counted(self, entry: NumberInput) -> Item:
         self.inputs.append(entry)

@@ -95,11 +95,12 @@ class _Caller(Visitor[str]):
         self.lines: list[Line] = []
         self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
         self.late: list[str] = []  # what follows the replay: writing staged copies back
+        self.first_drawn = min((each.start for each in plan.capture.drawn), default=len(leaves))
         self.counts: Counter[str] = Counter()  # of names, by their prefix
         self.views: dict[tuple, str] = {}  # results that are views on the tape -> their names here
         self.names: dict[str, Any] = {
             "CONTEXT": op_module.CONTEXT, "SAVED_HOOKS": IN_FORCE, "EAGER": EAGER,
-            "MISS": MISS,
+            "MISS": MISS, "OtherBranch": OtherBranch,
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
             "empty": np.empty, "run": plan.runner.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
@@ -180,14 +181,18 @@ class _Caller(Visitor[str]):
         )
         replaced = self.plan.capture.replaced
         opened = self.plan.capture.opened
-        n = len(self.leaves) - len(replaced) - sum(each.n for each in opened)
+        drawn = self.plan.capture.drawn
+        n = len(self.leaves) - len(replaced) - sum(each.n for each in (*opened, *drawn))
         self.miss_unless(About.STRUCTURE, f"len(leaves) == {n}")
         if n:
             self.add(f"{''.join(f'a{k}, ' for k in range(n))}= leaves")
         for k, place in enumerate(replaced, n):
             self.add(f"a{k} = {self.name('h', place.find)}()")
+        written = frozenset(id(place.container) for place in self.plan.capture.written)
         for each in opened:
-            self._open(each)
+            self._open(each, written)
+        for each in drawn:
+            self._open(each, frozenset())
         first: dict[int, int] = {}
         for k, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor):
@@ -220,11 +225,10 @@ class _Caller(Visitor[str]):
         self._grad_guards()
         self._container_guard()
 
-    def _open(self, opened: Opened) -> None:
-        """The leaves of what is at a place that is open, which is nothing that the plan writes."""
-        written = frozenset(id(place.container) for place in self.plan.capture.written)
+    def _open(self, opened: Opened, apart: frozenset[int]) -> None:
+        """The leaves of what is at a place that is open, or is drawn, in containers that are ``apart``."""
         found = self.name("b", None)
-        self.add(f"{found} = {self.name('h', functools.partial(opened.leaves, written))}()")
+        self.add(f"{found} = {self.name('h', functools.partial(opened.leaves, apart))}()")
         self.miss_unless(About.STRUCTURE, f"{found} is not None")
         names = "".join(f"a{k}, " for k in range(opened.start, opened.start + opened.n))
         if names:
@@ -428,7 +432,9 @@ class _Caller(Visitor[str]):
             else:
                 holds = f"{value} {_SIGNS[asked.test]} {_number(asked.other)}"
                 text = holds if asked.outcome else f"not {holds}"
-            self.miss_unless(About.NUMBER, text, entry.argument is None, asked.source)
+            is_drawn = entry.argument is not None and entry.argument >= self.first_drawn
+            state = entry.argument is None
+            self.lines.append(Guard(text, state, about=About.NUMBER, branches=is_drawn, source=asked.source))
         return value
 
     def number(self, entry: NumberInput) -> str:
@@ -543,7 +549,8 @@ class _Caller(Visitor[str]):
             tensors = "".join(f"{v}, " for v in values)
             self.add(f"results = [{tensors}]")
             capture = self.plan.capture
-            if capture.replaced or capture.opened or any(type(leaf) is Lent for leaf in self.leaves):
+            found = capture.replaced or capture.opened or capture.drawn
+            if found or any(type(leaf) is Lent for leaf in self.leaves):
                 self.add(f"leaves = ({''.join(f'a{k}, ' for k in range(len(self.leaves)))})")
             sizes = "" if self.sizing is None else f", ({''.join(f'{s}, ' for s in self.symbols)})"
             self.add(f"attach(leaves, results, [{arrays}]{sizes})")

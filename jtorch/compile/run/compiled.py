@@ -16,6 +16,7 @@ from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import compile_graph, planned
 from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
 from jtorch.compile.record.capture import Capture
+from jtorch.compile.record.drawn import putting_back
 from jtorch.compile.record.inputs import (
     ArrayInput,
     ConstantInput,
@@ -122,7 +123,8 @@ class CompiledPlan:
         self.rely_on(capture.subscription)
         self.counts = self._counts()
         self.lines, self.written = caller.make(self, leaves, context)
-        self.call = self.counts.followed(self.written) if self.counts.latest else self.written
+        call = putting_back(self.written, capture.drawn, self.clock, caller.MISS)
+        self.call = self.counts.followed(call) if self.counts.latest else call
         if capture.sizing is not None:
             capture.sizing.env.close()
         self.clock.stop_with(self.call)
@@ -297,7 +299,7 @@ def _facts(capture: Capture) -> tuple:
         [*map(by_value, capture.constants)],
         [change.facts() for change in capture.changes],
         [place.identity for place in capture.replaced],
-        [(each.place.identity, each.form) for each in capture.opened],
+        [(each.place.identity, each.form) for each in (*capture.opened, *capture.drawn)],
         ([*map(id, capture.windows)], capture.fixed, capture.exact),
         (capture.wanted, capture.differentiable, capture.toggled, capture.detached),
         [(named(t), a is None) for t, a in effects.grads],

@@ -60,10 +60,12 @@ class Return(Line):
 @dataclass(frozen=True)
 class Guard(Line):
     """The test ``text``, without which the plan is none for the call. Where it ``gives_up``, the test may
-    raise what is in GONE instead of being false. ``source`` is the user's line that it comes from."""
+    raise what is in GONE instead of being false; where it ``branches``, another answer is another way through
+    the program. ``source`` is the user's line that it comes from."""
 
     about: About = About.VALUE
     gives_up: bool = False
+    branches: bool = False
     source: Source | None = field(default=None, compare=False)
 
     def code(self, ways: Ways) -> list[str]:
@@ -90,7 +92,7 @@ class Ways:
         return f"# {stage}"
 
     def miss(self, guard: Guard) -> str:
-        return "return MISS"
+        return "raise OtherBranch" if guard.branches else "return MISS"
 
     def returned(self, value: str) -> list[str]:
         return [f"return {value}"]

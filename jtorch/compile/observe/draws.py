@@ -1,0 +1,172 @@
+"""Draws of Python's and NumPy's random generators: ``random.random()``, ``numpy.random.beta(a, a)``.
+
+A recording would keep what they give. So each call of a plan draws, in the program's order, before its
+kernels run, and what it has drawn comes in as arguments do that nobody passes: see ``record/drawn.py``. Where
+the plan turns out to be none for the call, the generators are put back.
+
+That is for draws whose arguments are known by then: constants, and containers from outside, of which each
+call takes what is in there.
+"""
+
+from __future__ import annotations
+
+import random
+import types
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.guards import MISSING
+from jtorch.compile.observe.reading import source_of
+from jtorch.compile.observe.stepping import Stop
+from jtorch.core.dim import is_symbolic
+from jtorch.core.errors import Source
+
+_OF_PYTHON = frozenset({
+    "random", "uniform", "randint", "randrange", "getrandbits", "gauss", "normalvariate", "lognormvariate",
+    "expovariate", "betavariate", "gammavariate", "triangular", "vonmisesvariate", "paretovariate",
+    "weibullvariate", "binomialvariate", "choice", "choices", "sample",
+})  # fmt: skip
+_NO_DRAWS = frozenset({
+    "seed", "get_state", "set_state", "bit_generator", "spawn", "shuffle", "bytes", "random_integers",
+})  # fmt: skip
+
+
+def _of_numpy(cls: type) -> frozenset[str]:
+    return frozenset(name for name in vars(cls) if not name.startswith("_")) - _NO_DRAWS
+
+
+_METHODS: dict[type, frozenset[str]] = {
+    random.Random: _OF_PYTHON,
+    np.random.RandomState: _of_numpy(np.random.RandomState),
+    np.random.Generator: _of_numpy(np.random.Generator),
+}
+_OF_MODULES = (random.random.__self__, np.random.rand.__self__)  # type: ignore[attr-defined]
+_CONSTANTS = (bool, int, float, str, type(None), range, np.dtype)
+_CONTAINERS = (list, tuple, deque)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """``generator.name(*args, **named)``, which the user's line ``source`` calls."""
+
+    generator: Any
+    name: str
+    args: tuple[Any, ...]
+    named: tuple[tuple[str, Any], ...]
+    source: Source | None
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for draws that give the same from equal states."""
+        values = (*self.args, *(value for _, value in self.named))
+        names = tuple(name for name, _ in self.named)
+        return "draw", id(self.generator), self.name, tuple(map(_identity, values)), names
+
+    def label(self) -> str:
+        """How messages name it."""
+        owner = "random" if type(self.generator) is random.Random else "numpy.random"
+        return f"{owner}.{self.name}()"
+
+    def find(self) -> Any:
+        """What it gives now, MISSING where it raises."""
+        try:
+            return getattr(self.generator, self.name)(*self.args, **dict(self.named))
+        except Exception:  # which eager mode raises in its place
+            return MISSING
+
+
+def _identity(value: Any) -> Any:
+    if type(value) in (list, deque):
+        return id(value)
+    if type(value) is tuple:
+        return tuple(map(_identity, value))
+    return type(value), value if isinstance(value, type) else repr(value)
+
+
+class Positions:
+    """The states of generators, to put them back."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[Callable[[Any], None], Any]] = {}
+
+    def keep(self, generator: Any) -> None:
+        """Note where it is, once."""
+        if type(generator) is random.Random:
+            if id(generator) not in self._before:
+                self._before[id(generator)] = generator.setstate, generator.getstate()
+            return
+        is_old = type(generator) is np.random.RandomState
+        owner = generator if is_old else generator.bit_generator
+        if id(owner) in self._before:
+            return
+        if is_old:
+            self._before[id(owner)] = owner.set_state, owner.get_state(legacy=False)
+        else:
+            self._before[id(owner)] = lambda state: setattr(owner, "state", state), owner.state
+
+    def put_back(self) -> None:
+        for put, state in self._before.values():
+            put(state)
+
+
+def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -> bool:
+    """``callee(*args)`` is about to be called, the last of ``args`` by ``names``: whether it is a draw that
+    each call makes."""
+    observer = stop.observer
+    if not stop.callee or observer.on_the_way_back:
+        return False
+    if isinstance(callee, types.BuiltinMethodType):
+        args = [callee.__self__, *args]
+    name, generator = getattr(callee, "__name__", ""), args[0] if args else None
+    if name not in _METHODS.get(type(generator), ()):
+        return False
+    if id(generator) not in observer.outside and not any(generator is one for one in _OF_MODULES):
+        return False
+    written = {id(place.container) for place in observer.effects.places}
+    if any(map(is_symbolic, args)):
+        observer.drawn.by_sizes()
+        return False
+    values = tuple(_known(value, observer, written) for value in args[1:])
+    if any(value is MISSING for value in values):
+        return False
+    n = len(values) - len(names)
+    named = tuple(zip(names, values[n:], strict=True))
+    drawn = observer.drawn.draw(Draw(generator, name, values[:n], named, source_of(stop.frame)))
+    if drawn is MISSING:
+        return False
+    stop.put(stop.callee, lambda *args, **named: drawn)
+    return True
+
+
+def check_call_out(stop: Stop) -> None:
+    """A function is about to run that is disabled for compiling, and may draw, too: where something has been
+    drawn by then, that is an error, since the generators will be put back."""
+    if stop.observer.drawn.draws:
+        raise stop.observer.error(
+            stop.frame,
+            "calls a function that is disabled for compiling after it has drawn from a generator of Python's "
+            "or NumPy's, which a replay does at its beginning",
+            "Draw in that function, or outside.",
+        )
+
+
+def _known(value: Any, observer: Any, written: set[int]) -> Any:
+    """What an argument is at the beginning of each call, if that is what it is where the draw stands: a
+    constant, or a container from outside that the function does not change; else MISSING."""
+    cls = type(value)
+    if cls in _CONSTANTS or (cls is type and issubclass(value, (np.generic, int, float))):
+        return value
+    if cls not in _CONTAINERS or id(value) in observer.opened or id(value) in observer.given:
+        return MISSING
+    if id(value) in observer.outside and cls is not tuple:
+        is_as_it_was = id(value) not in written and (not written or _are_plain(value))
+        return value if is_as_it_was else MISSING
+    return tuple(value) if cls is not deque and _are_plain(value) else MISSING
+
+
+def _are_plain(values: Any) -> bool:
+    return all(type(value) in _CONSTANTS or (type(value) is tuple and _are_plain(value)) for value in values)

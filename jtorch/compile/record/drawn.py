@@ -1,0 +1,147 @@
+"""What the generators of Python and NumPy give a compiled function: arguments that nobody passes.
+
+A recording draws where the function does, and goes on with stand-ins for what it got; when it has ended the
+generators are as they were. Each call of the plan draws at its beginning (``putting_back``).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.draws import Draw, Positions
+from jtorch.compile.observe.guards import MISSING
+from jtorch.compile.observe.questions import ArgumentReached
+from jtorch.compile.observe.scalar import Digits
+from jtorch.compile.record.arguments import Arguments
+from jtorch.compile.record.inputs import LARGEST, LeafPlace, ScalarInput, of
+from jtorch.compile.record.opened import LEAF, Opened, lend_some, open_up
+from jtorch.compile.record.shared_memory import owner
+from jtorch.core.errors import CompileError, Restart
+from jtorch.eager.tensor import Tensor
+
+
+class Drawn:
+    """The draws of one recording: ``draws`` in their order, as places whose leaves are the last arguments."""
+
+    def __init__(self, tracer: Any, arguments: Arguments, meet: Callable[[Any], Any]) -> None:
+        self.tracer, self.arguments, self.meet = tracer, arguments, meet
+        self.known = arguments.known
+        self.first = len(arguments.leaves)
+        self.draws: list[Opened] = []
+        self._positions = Positions()
+
+    def draw(self, draw: Draw) -> Any:
+        """What the function finds for a draw; MISSING where a call could not draw before its kernels run, or
+        gets what no argument can be."""
+        tracer = self.tracer
+        tracer.leave_turn("draws random numbers")
+        is_late = tracer.callees or tracer.exchanges or tracer.put_off.runs_users_code
+        if is_late or self.known.draws_by_sizes:
+            return MISSING
+        self._positions.keep(draw.generator)
+        found = open_up(draw.find())
+        if found is None or not all(map(self._may_be_argument, found[1])):
+            return MISSING
+        form, leaves, _ = found
+        opened = Opened(draw, len(self.arguments.leaves), form, len(leaves))
+        for value in self.arguments.add(lend_some(leaves), opened.start, decide=form == LEAF):
+            if type(value) is np.ndarray:
+                self.meet(value)
+        self.draws.append(opened)
+        return opened.build(self.arguments.shown)[0]
+
+    def by_sizes(self) -> None:
+        """The arguments of a draw are sizes that are symbols, which no plan knows before it runs: with those
+        as numbers it would be recorded for each, so this function's calls draw eagerly."""
+        self.known.draws_by_sizes = True
+
+    def _may_be_argument(self, leaf: Any) -> bool:
+        if leaf.__class__ is int:
+            return abs(leaf) <= LARGEST
+        if leaf.__class__ is float:
+            return True
+        array = leaf._data if isinstance(leaf, Tensor) else leaf
+        if type(array) is not np.ndarray or array.dtype.kind not in "fiub":
+            return False
+        return id(owner(array)) not in {id(owner(e.array)) for e in self.tracer.arrays.values()}
+
+    def check_unread(self, position: int) -> None:
+        """Raise CompileError where NumPy reads the elements of an array that was drawn."""
+        self._check(position, "and NumPy reads the elements that it gives")
+
+    def _check(self, position: int, why: str) -> None:
+        for each in self.draws:
+            if each.start <= position < each.start + each.n:
+                raise self.error(each.place, why)
+
+    def check(self) -> None:
+        """Raise CompileError where the recording rests on the digits of a number that was drawn."""
+        for entry in of(ScalarInput, self.tracer.inputs):
+            position = -1 if entry.argument is None else entry.argument
+            if any(asked.test is operator.eq and asked.outcome for asked in entry.guards):
+                self._check(position, "whose digits the program asks for")
+
+    def put_back(self) -> None:
+        """Have the generators be as they were before the recording."""
+        self._positions.put_back()
+
+    def refusal(self, found: Restart) -> CompileError | None:
+        """The error where the recording must begin again since it asks for what only a call can know: the
+        digits of a number that is drawn, or which object something drawn is."""
+        if isinstance(found, Digits):
+            asked = set(found.arguments) | {p.argument for p in found.places if isinstance(p, LeafPlace)}
+        else:
+            asked = {found.place} if isinstance(found, ArgumentReached) else set()
+        for each in self.draws:
+            if not asked.isdisjoint(range(each.start, each.start + each.n)):
+                return self.error(each.place, "whose value the program asks for")
+        return None
+
+    def error(self, draw: Any, why: str) -> CompileError:
+        return CompileError(
+            f"{draw.source}: '{self.tracer.name}' calls {draw.label()}, {why}: a recording would keep it. "
+            "Draw outside and pass in what you get, or draw with jtorch.rand."
+        )
+
+
+@contextmanager
+def looking(draws: Iterable[Opened]) -> Iterator[None]:
+    """What is drawn inside, the generators have not given."""
+    positions = Positions()
+    try:
+        for each in draws:
+            positions.keep(each.place.generator)
+        yield
+    finally:
+        positions.put_back()
+
+
+def putting_back(
+    call: Callable[[Any], Any], draws: Sequence[Opened], clock: Any, miss: Any
+) -> Callable[[Any], Any]:  # fmt: skip
+    """``call``, which makes these ``draws``: where it answers ``miss``, or fails before its ``clock`` has
+    counted on, the generators are as before."""
+    if not draws:
+        return call
+    generators = [each.place.generator for each in draws]
+
+    def drawing(leaves: Any) -> Any:
+        positions, count = Positions(), clock.count
+        for generator in generators:
+            positions.keep(generator)
+        try:
+            result = call(leaves)
+        except BaseException:
+            if clock.count == count:
+                positions.put_back()
+            raise
+        if result is miss:
+            positions.put_back()
+        return result
+
+    return drawing

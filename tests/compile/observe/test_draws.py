@@ -1,0 +1,486 @@
+"""Draws of Python's and NumPy's generators in compiled functions: each call draws, as eager mode does."""
+
+from __future__ import annotations
+
+import functools
+import random
+import warnings
+from collections import deque
+
+import numpy as np
+import pytest
+
+import jtorch
+from jtorch.compiler import disable, scan
+from jtorch.utils.checkpoint import checkpoint
+
+NUMBERS = np.random.default_rng(5)
+OWN = random.Random(1)
+
+
+def states():
+    random.seed(3)
+    np.random.seed(4)
+    OWN.seed(1)
+    NUMBERS.bit_generator.state = np.random.default_rng(5).bit_generator.state
+
+
+def positions():
+    """What the generators give next."""
+    return random.getstate(), np.random.get_state()[1:], NUMBERS.bit_generator.state, OWN.getstate()
+
+
+def plain(value):
+    if isinstance(value, jtorch.Tensor):
+        return value.dtype, value.tolist()
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return type(value), value
+
+
+def assert_as_eager(function, calls, compiles=True, **options):
+    """``calls`` are those of one program after the other, compiled and eager, from equal states."""
+    found = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        compiled = jtorch.compile(function, fullgraph=compiles, **options)
+        for run in (function, compiled):
+            states()
+            results = []
+            for arguments in calls:
+                try:
+                    results.append(plain(run(*arguments)))
+                except Exception as error:
+                    results.append((type(error), str(error).partition(" (at ")[0]))
+            found.append((results, positions()))
+    told = [w for w in told if issubclass(w.category, jtorch.errors.EagerWarning)]
+    (eager, eager_state), (results, state) = found
+    assert results == eager
+    for ours, theirs in zip(state, eager_state, strict=True):
+        assert str(ours) == str(theirs)
+    assert bool(told) is not compiles, [str(w.message) for w in told]
+    return compiled
+
+
+X = jtorch.arange(4.0)
+FLOATS = {
+    "random": lambda: random.random(),
+    "uniform": lambda: random.uniform(-1, 1),
+    "gauss": lambda: random.gauss(0, 1),
+    "betavariate": lambda: random.betavariate(1, 2),
+    "of the module, NumPy": lambda: np.random.rand(),
+    "beta": lambda: np.random.beta(0.4, 0.4),
+    "normal": lambda: np.random.normal(loc=1.0, scale=2.0),
+    "a generator's": lambda: NUMBERS.normal(),
+    "uniform of a generator": lambda: NUMBERS.uniform(high=2.0, low=1.0),
+    "of a choice": lambda: random.choice([0.5, 1.5, 2.5]),
+    "an integer": lambda: random.randint(1, 6),
+    "of a range": lambda: random.randrange(10),
+    "bits": lambda: random.getrandbits(8),
+    "an integer of NumPy": lambda: np.random.randint(0, 9),
+    "a number of NumPy's choice": lambda: np.random.choice(7),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_number_is_drawn_by_each_call(name):
+    draw = FLOATS[name]
+
+    def program(x):
+        k = draw()
+        return x * k + 1, k
+
+    assert_as_eager(program, [(X,)] * 4)
+
+
+LISTS = {
+    "a sample": lambda: random.sample(range(4), 3),
+    "choices": lambda: random.choices([3, 0, 1], k=5),
+    "an array of integers": lambda: np.random.randint(0, 4, 6),
+    "a permutation": lambda: np.random.permutation(4),
+    "integers of a generator": lambda: NUMBERS.integers(0, 4, size=(2, 2)),
+    "of a choice": lambda: NUMBERS.choice(4, size=3, replace=False),
+    "with weights": lambda: np.random.choice(4, 5, p=[0.1, 0.2, 0.3, 0.4]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_elements_that_are_drawn(name):
+    draw = LISTS[name]
+
+    def program(x):
+        where = jtorch.as_tensor(draw())
+        return x[where] * 2, where
+
+    assert_as_eager(program, [(X,)] * 4)
+
+
+def test_an_array_as_an_index():
+    assert_as_eager(lambda x: x[np.random.permutation(4)] + 1, [(X,)] * 3)
+
+
+def test_noise():
+    assert_as_eager(lambda x: x + jtorch.from_numpy(np.random.randn(4)), [(X,)] * 3)
+    assert_as_eager(lambda x: x + NUMBERS.standard_normal(4), [(X,)] * 3)
+
+
+def test_several_generators_in_the_programs_order():
+    def program(x):
+        a, b = random.random(), np.random.rand()
+        c, d = OWN.random(), random.random()
+        return x * a + b * c - d, np.random.rand() * NUMBERS.random()
+
+    assert_as_eager(program, [(X,)] * 3)
+
+
+def test_a_branch_on_a_number_is_recorded_both_ways():
+    def program(x):
+        return x * 2 if random.random() < 0.5 else x + 1
+
+    compiled = assert_as_eager(program, [(X,)] * 20)
+    assert len(compiled.retraces) == 1
+
+
+@pytest.mark.parametrize("least", [0, -1])
+def test_a_branch_on_an_integer(least):
+    def program(x):
+        return x * 2 if random.randint(least, 1) > 0 else x + 1
+
+    assert len(assert_as_eager(program, [(X,)] * 20).retraces) == 1
+    assert_as_eager(lambda x: x * 2 if random.randint(0, 1) else x, [(X,)] * 12)
+
+
+def test_many_branches_run_eagerly():
+    def program(x):
+        for _ in range(6):
+            x = x * 2 if random.random() < 0.5 else x + 1
+        return x
+
+    compiled = jtorch.compile(program, max_branches=3)
+    states()
+    expected = [program(X).tolist() for _ in range(30)]
+    states()
+    with pytest.warns(UserWarning, match="max_branches"):
+        assert [compiled(X).tolist() for _ in range(30)] == expected
+    assert len(compiled.retraces) < 5
+
+
+def test_training():
+    def make():
+        jtorch.manual_seed(0)
+        model = jtorch.nn.Linear(4, 3)
+        optimizer = jtorch.optim.Adam(model.parameters())
+
+        def step(x, label):
+            share = np.random.beta(1.0, 1.0)
+            mixed = share * x + (1 - share) * x.flip(0)
+            output = model(mixed)
+            cross_entropy = jtorch.nn.functional.cross_entropy
+            loss = share * cross_entropy(output, label) + (1 - share) * cross_entropy(output, label.flip(0))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    x, label = jtorch.randn(5, 4), jtorch.tensor([0, 1, 2, 0, 1])
+    losses = []
+    for wrap in (lambda f: f, jtorch.compile(fullgraph=True)):
+        states()
+        step = wrap(make())
+        losses.append([step(x, label).item() for _ in range(6)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+def test_backward_outside():
+    w = jtorch.ones(4, requires_grad=True)
+
+    @jtorch.compile(fullgraph=True)
+    def program(x):
+        return (x * w * random.random()).sum()
+
+    states()
+    for _ in range(3):
+        w.grad = None
+        program(X).backward()
+        found = w.grad.tolist()
+    states()
+    expected = [random.random() for _ in range(3)][-1]
+    assert found == (X * expected).tolist()
+
+
+def test_a_replay_that_fails_has_drawn_what_eager_mode_draws():
+    def program(x, where):
+        return x[where] * random.random()
+
+    calls = [(X, jtorch.tensor([k])) for k in (0, 3, 9, 1)]
+    assert_as_eager(program, calls)
+
+
+def test_another_size_draws_once():
+    def program(x):
+        return x * random.random() + np.random.rand()
+
+    assert_as_eager(program, [(jtorch.ones(n),) for n in (3, 4, 5, 3, 1, 7)])
+
+
+def test_sizes_that_are_drawn_for():
+    compiled = assert_as_eager(
+        lambda x: x[np.random.permutation(x.shape[0])],
+        [(jtorch.arange(float(n)),) for n in (5, 6, 7, 8, 5, 9)],
+        False,
+    )
+    assert sum(map(len, compiled.plans.values())) == 1
+
+
+def test_a_draw_that_raises():
+    def run(wrap):
+        pool = list(range(5))
+
+        def program(x):
+            return x.add_(1) * sum(random.sample(pool, 3))
+
+        step, x, found = wrap(program), jtorch.zeros(2), []
+        states()
+        for _ in range(4):
+            try:
+                found.append(step(x).tolist())
+            except ValueError as error:
+                found.append(str(error))
+            pool.pop()
+        return found, x.tolist(), str(random.getstate())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+def test_an_array_that_is_written():
+    def program(x):
+        noise = jtorch.from_numpy(np.random.randn(4))
+        noise.mul_(2)
+        return x + noise, noise
+
+    assert_as_eager(program, [(X,)] * 3)
+
+
+def test_what_is_drawn_requires_grad():
+    def program(x):
+        w = jtorch.tensor(np.random.rand(4), requires_grad=True)
+        (w * x).sum().backward()
+        return w.grad, w.detach()
+
+    assert_as_eager(program, [(X,)] * 3)
+
+
+def test_a_tensor_of_several():
+    pool = [jtorch.ones(2), jtorch.zeros(2), jtorch.full((2,), 3.0)]
+    assert_as_eager(lambda x: x * random.choice(pool) + random.choice(pool), [(jtorch.ones(2),)] * 6)
+
+
+def test_a_function_that_raises_has_drawn():
+    def program(x, fails):
+        y = x * random.random()
+        if fails:
+            raise ValueError("no")
+        return y
+
+    assert_as_eager(program, [(X, False), (X, True), (X, False), (X, True)])
+
+
+def test_a_branch_on_elements_after_a_draw():
+    def program(x):
+        y = x * random.random()
+        return y * 2 if y.sum() > 3 else y - np.random.rand()
+
+    assert_as_eager(program, [(X,)] * 12)
+
+
+def test_counted_masks_after_a_draw():
+    def program(x):
+        y = x * random.random()
+        return y[y > 1] * 2
+
+    assert_as_eager(program, [(jtorch.arange(9.0),)] * 12)
+
+
+class Memory:
+    def __init__(self):
+        self.buffer = deque(maxlen=6)
+
+    def put(self, k):
+        self.buffer.append((jtorch.full((2,), float(k)), k, float(k) / 2))
+
+    def sample(self, n):
+        states, actions, rewards = zip(*random.sample(self.buffer, n), strict=True)
+        return jtorch.stack(states), jtorch.tensor(actions), jtorch.tensor(rewards)
+
+
+def test_a_replay_buffer():
+    """What is in there is that of each call."""
+
+    def run(wrap):
+        memory = Memory()
+        for k in range(6):
+            memory.put(k)
+        step = wrap(lambda scale: [part * scale for part in memory.sample(3)])
+        found = []
+        states()
+        for k in range(6, 14):
+            found.append(plain(step(2)))
+            memory.put(k)
+        return found, str(random.getstate())
+
+    expected = run(lambda f: f)
+    compiled = []
+
+    def kept(function):
+        compiled.append(jtorch.compile(function, fullgraph=True))
+        return compiled[0]
+
+    assert run(kept) == expected
+    assert len(compiled[0].retraces) == 0
+
+
+def test_what_is_put_into_the_buffer_before_is_seen():
+    def run(wrap):
+        buffer = [1, 2, 3]
+
+        def program(x):
+            buffer.append(len(buffer) + 1)
+            return x * sum(random.sample(buffer, 2))
+
+        step = wrap(program)
+        states()
+        return [step(X).tolist() for _ in range(4)], str(random.getstate())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+EAGER = {
+    "digits": lambda x: x[: random.randint(1, 4)] * 2,
+    "comparisons of many integers": lambda x: x * max(random.sample(range(9), 3)),
+    "a text": lambda x: (x * 2, len(str(random.random()))),
+    "a string": lambda x: x * {"a": 1, "b": 2}[random.choice("ab")],
+    "NumPy's arithmetic": lambda x: x * jtorch.tensor(np.random.rand(4) * 2),
+    "a part of an array": lambda x: x * np.random.rand(4)[1],
+    "a shuffle": lambda x: x * jtorch.tensor((lambda v: (random.shuffle(v), v)[1])([1, 2, 3, 4])),
+    "a seed": lambda x: (random.seed(1), x * random.random())[1],
+    "a generator of its own": lambda x: x * random.Random(2).random(),
+    "an argument that a replay computes": lambda x: x * random.uniform(0, x.sum().item()),
+    "a state": lambda x: (x * random.random(), len(random.getstate())),
+}
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_what_cannot_be_drawn_before_runs_eagerly(name):
+    assert_as_eager(EAGER[name], [(X,)] * 4, compiles=False)
+
+
+def test_functions_that_are_disabled():
+    @disable
+    def drawing(x):
+        return x * random.random()
+
+    assert_as_eager(lambda x: drawing(x * random.random()) + 1, [(X,)] * 3, compiles=False)
+
+
+def test_a_cached_function_draws_once():
+    def run(wrap):
+        @functools.lru_cache
+        def cached(k):
+            return random.random() * k
+
+        step = wrap(lambda x: x * random.random() + cached(2) * random.random())
+        states()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [step(X).tolist() for _ in range(4)], str(random.getstate())
+
+    assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+def test_a_checkpoint():
+    w = jtorch.ones(4, requires_grad=True)
+
+    def program(x):
+        y = checkpoint(lambda v: (v * w * random.random()).exp(), x, use_reentrant=False)
+        y.sum().backward()
+        grad, w.grad = w.grad, None
+        return y.detach(), grad
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for wrap in (lambda f: f, jtorch.compile):
+            states()
+            run = wrap(program)
+            found = [plain(run(X)) for _ in range(3)]
+            if wrap is not jtorch.compile:
+                expected = found
+    np.testing.assert_allclose(str_free(found), str_free(expected), rtol=1e-6)
+
+
+def str_free(found):
+    return [values for call in found for _, values in call]
+
+
+def test_a_loop_over_time():
+    def program(x):
+        def step(carry, row):
+            return carry * random.random() + row, carry
+
+        return scan(step, x[0], x)
+
+    states()
+    expected = [plain(program(jtorch.ones(3, 2))) for _ in range(3)]
+    states()
+    compiled = jtorch.compile(program)
+    assert [plain(compiled(jtorch.ones(3, 2))) for _ in range(3)] == expected
+
+
+def test_output(capsys):
+    def program(x):
+        k = random.random()
+        print(f"{k:.4f}", k)
+        return x * k
+
+    for wrap in (lambda f: f, jtorch.compile(fullgraph=True)):
+        states()
+        run = wrap(program)
+        for _ in range(3):
+            run(X)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == lines[3:] and len(set(lines)) == 3
+
+
+def test_what_looks_into_a_plan_draws_nothing(tmp_path):
+    compiled = jtorch.compile(lambda x: x * random.random() + jtorch.from_numpy(np.random.rand(4)))
+    states()
+    compiled(X)
+    before = positions()
+    compiled.graph(X), compiled.plan(X), compiled.source(X), compiled.explain(), compiled.stats()
+    compiled.profile(X)
+    compiled.save_repro(tmp_path, X)
+    assert str(positions()) == str(before)
+
+
+@pytest.mark.parametrize("options", [{"mode": "interpret"}, {"verify": "every:1"}, {"dynamic": True}])
+def test_modes(options):
+    def program(x):
+        y = x * random.random() + NUMBERS.normal()
+        return y * 2 if np.random.rand() < 0.5 else y
+
+    assert_as_eager(program, [(jtorch.ones(n, 2),) for n in (3, 4, 3, 5, 6)], **options)
+
+
+def test_an_array_that_is_returned():
+    compiled = jtorch.compile(lambda x: (x * 2, np.random.rand(2)), fullgraph=True)
+    states()
+    first, second = compiled(X)[1], compiled(X)[1]
+    states()
+    assert first.tolist() == np.random.rand(2).tolist() and second.tolist() == np.random.rand(2).tolist()
