@@ -135,7 +135,8 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
         return False
     n = len(values) - len(names)
     named = tuple(zip(names, values[n:], strict=True))
-    drawn = observer.drawn.draw(Draw(generator, name, values[:n], named, source_of(stop.frame)))
+    draw = Draw(generator, name, values[:n], named, source_of(stop.frame))
+    drawn = observer.drawn.draw(draw, observer.meet)
     if drawn is MISSING:
         return False
     stop.put(stop.callee, lambda *args, **named: drawn)

@@ -280,7 +280,7 @@ def _capture(
     for value in arguments.shown:
         if type(value) is np.ndarray:
             observer.meet(value)
-    observer.drawn = drawn = Drawn(tracer, arguments, observer.meet)
+    observer.drawn = drawn = Drawn(tracer, arguments)
     observer.effects.plain, tracer.observer = known.digits, observer
     observer.effects.leave_turn = tracer.leave_turn
     observer.runtime_numbers = tracer.runtime_numbers

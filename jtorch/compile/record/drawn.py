@@ -28,16 +28,16 @@ from jtorch.eager.tensor import Tensor
 class Drawn:
     """The draws of one recording: ``draws`` in their order, as places whose leaves are the last arguments."""
 
-    def __init__(self, tracer: Any, arguments: Arguments, meet: Callable[[Any], Any]) -> None:
-        self.tracer, self.arguments, self.meet = tracer, arguments, meet
+    def __init__(self, tracer: Any, arguments: Arguments) -> None:
+        self.tracer, self.arguments = tracer, arguments
         self.known = arguments.known
         self.first = len(arguments.leaves)
         self.draws: list[Opened] = []
         self._positions = Positions()
 
-    def draw(self, draw: Draw) -> Any:
-        """What the function finds for a draw; MISSING where a call could not draw before its kernels run, or
-        gets what no argument can be."""
+    def draw(self, draw: Draw, meet: Callable[[Any], Any]) -> Any:
+        """What the function finds for a draw, of which ``meet`` is told the arrays; MISSING where a call could
+        not draw before its kernels run, or gets what no argument can be."""
         tracer = self.tracer
         tracer.leave_turn("draws random numbers")
         is_late = tracer.callees or tracer.exchanges or tracer.put_off.runs_users_code
@@ -51,7 +51,7 @@ class Drawn:
         opened = Opened(draw, len(self.arguments.leaves), form, len(leaves))
         for value in self.arguments.add(lend_some(leaves), opened.start, decide=form == LEAF):
             if type(value) is np.ndarray:
-                self.meet(value)
+                meet(value)
         self.draws.append(opened)
         return opened.build(self.arguments.shown)[0]
 

@@ -20,11 +20,9 @@ RATE = 0.5
 TABLE = [1.0, 2.0]
 
 WORLD = {
-    "random.random": lambda: random.random(),
-    "random.uniform": lambda: random.uniform(1, 2),
+    "a part of what is drawn": lambda: float(np.random.rand(3)[1]),
     "random.shuffle": lambda: random.shuffle([1, 2, 3]) or 1.0,
     "a Random": lambda: random.Random(3).random(),
-    "numpy.random.rand": lambda: np.random.rand(),
     "numpy.random.default_rng": lambda: np.random.default_rng(0).standard_normal(),
     "time.time": lambda: time.time(),
     "time.perf_counter": lambda: time.perf_counter(),
