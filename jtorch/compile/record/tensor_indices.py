@@ -1,4 +1,5 @@
-"""``x[i]`` for an ``i`` that is a tensor of one integer: in eager mode a view, in a graph a copy.
+"""``x[i]`` for an ``i`` that is a tensor of one integer, or such a number: in eager mode a view, in a graph a
+copy.
 
 What is written into the copy is written into ``x`` as well. What eager mode would show in the copy later, or
 take along on the tape, is an error.
@@ -27,7 +28,7 @@ class Pick:
         """Raise where eager mode's view would show something else by now."""
         if self.storage.version != self.version:
             raise CompileError(
-                f"{user_source()}: x[i] with a tensor as i is used here after x changed, which eager mode "
+                f"{user_source()}: x[i] with a tensor or .item() as i is used here after x changed, which eager mode "
                 "would show in it, as a view: take x[i] again, or its .clone() at once."
             )
         if self.storage.picked is not None:
@@ -48,6 +49,6 @@ def check_tape(written: list[tuple[Any, Any]]) -> None:
     for tensor, source in written:
         if tensor._requires_grad or tensor._node is not None:
             raise CompileError(
-                f"{source}: x[i] with a tensor as i changes in place, with gradients, which can't be "
+                f"{source}: x[i] with a tensor or .item() as i changes in place, with gradients, which can't be "
                 "followed while a function is compiled: write x[i] = x[i] + ... in place of x[i] += ..."
             )

@@ -66,6 +66,37 @@ def test_an_index_that_is_a_tensor(name):
     assert sum(map(len, compiled.plans.values())) == (2 if name == "uint8" else 1)
 
 
+@pytest.mark.parametrize("name", sorted(READS.keys() - {"uint8", "int32", "element", "select", "counted", "argmax"}))
+def test_an_index_that_is_a_number_of_item(name):
+    def by_number(w, i):
+        return READS[name](w, i.item())
+
+    compiled = jtorch.compile(by_number)
+    for i in INDICES:
+        assert repr(compiled(base(), T(i))) == repr(by_number(base(), T(i)))
+    assert sum(map(len, compiled.plans.values())) == 1
+    with pytest.raises(IndexError):
+        compiled(base(), T(5))
+
+
+def test_an_index_that_is_a_number_outside():
+    """Counted on, it is one for each call."""
+
+    def make():
+        state = {"k": 0}
+
+        def f(w):
+            state["k"] = (state["k"] + 1) % 3
+            return w[state["k"]] * 2
+
+        return f
+
+    eager, compiled = make(), jtorch.compile(make())
+    for _ in range(7):
+        assert repr(compiled(base())) == repr(eager(base()))
+    assert sum(map(len, compiled.plans.values())) <= 2
+
+
 @pytest.mark.parametrize("name", ["w[i]", "w[:, i]", "select", "assigned", "counted"])
 def test_out_of_range(name):
     compiled = jtorch.compile(READS[name])
