@@ -66,7 +66,9 @@ def test_an_index_that_is_a_tensor(name):
     assert sum(map(len, compiled.plans.values())) == (2 if name == "uint8" else 1)
 
 
-@pytest.mark.parametrize("name", sorted(READS.keys() - {"uint8", "int32", "element", "select", "counted", "argmax"}))
+@pytest.mark.parametrize(
+    "name", sorted(READS.keys() - {"uint8", "int32", "element", "select", "counted", "argmax"})
+)
 def test_an_index_that_is_a_number_of_item(name):
     def by_number(w, i):
         return READS[name](w, i.item())
