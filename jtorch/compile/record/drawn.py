@@ -36,8 +36,8 @@ class Drawn:
         self._positions = Positions()
 
     def draw(self, draw: Draw, meet: Callable[[Any], Any]) -> Any:
-        """What the function finds for a draw, of which ``meet`` is told the arrays; MISSING where no call could
-        draw before its kernels run, or it gets what no argument can be."""
+        """What the function finds for a draw, of which ``meet`` is told the arrays; MISSING where no call
+        could draw before its kernels run, or it gets what no argument can be."""
         tracer = self.tracer
         tracer.leave_turn("draws random numbers")
         is_late = tracer.callees or tracer.exchanges or tracer.put_off.runs_users_code

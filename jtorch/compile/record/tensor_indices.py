@@ -28,8 +28,8 @@ class Pick:
         """Raise where eager mode's view would show something else by now."""
         if self.storage.version != self.version:
             raise CompileError(
-                f"{user_source()}: x[i] with a tensor or .item() as i is used here after x changed, which eager "
-                "mode would show in it, as a view: take x[i] again, or its .clone() at once."
+                f"{user_source()}: x[i] with a tensor or .item() as i is used here after x changed, which "
+                "eager mode would show in it, as a view: take x[i] again, or its .clone() at once."
             )
         if self.storage.picked is not None:
             self.storage.picked.check()
